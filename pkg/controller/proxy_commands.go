@@ -108,6 +108,10 @@ func (c openPort) execute(s *proxySupervisor) {
 			s.sendListener(c.port)
 		}
 		s.publishPorts()
+		if _, open := s.listeners.fds[c.port]; !open {
+			c.reply <- fmt.Errorf("replace the listening socket on port %d, which a previous proxy process has changed", c.port)
+			return
+		}
 		c.reply <- nil
 		return
 	}
@@ -505,8 +509,8 @@ func (s *proxySupervisor) sendListeners() {
 		return
 	}
 	for _, port := range s.listeners.ports() {
-		if !s.sendListener(port) { // the next process gets all, and the backlogs of the closed ports
-			s.publishPorts()
+		if _, kept := s.listeners.fds[port]; !s.sendListener(port) && kept {
+			s.publishPorts() // the next process gets all, and the backlogs of the closed ports
 			return
 		}
 	}
@@ -529,8 +533,9 @@ func (s *proxySupervisor) sendListeners() {
 }
 
 // sendListener gives the process the listening socket on a port, or another one that replaces
-// it. Without a descriptor to check or to send the socket, it kills the process, keeps the
-// socket for the next one, and returns false.
+// it. It returns false if the process does not have one: without a descriptor to check or to
+// send the socket, it kills the process and keeps the socket for the next one; without a
+// replacement, the port is closed.
 func (s *proxySupervisor) sendListener(port uint16) bool {
 	listen := protocol.Command{Listen: &protocol.Listen{Port: port}}
 	old := s.listeners.fds[port]
@@ -556,7 +561,7 @@ func (s *proxySupervisor) sendListener(port uint16) bool {
 	s.listeners.close(port)
 	if err != nil {
 		s.log.Error(fmt.Sprintf("cannot replace the listening socket on port %d; retrying with the next reconciliation", port), slog.String("event", "listen"), slog.Any("error", err))
-		return true
+		return false
 	}
 	s.listeners.add(port, fresh)
 	return true

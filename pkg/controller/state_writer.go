@@ -39,7 +39,9 @@ type stateWriter struct {
 	pending map[string]stateFile
 	writing *unsavedFile // whose write has begun
 
-	lastErrors map[string]string // by name; owned by the goroutine of run, and by that of flush after it
+	// By name; owned by the goroutine of run, and by that of flush after it:
+	failed     map[string]stateFile // the last write failed
+	lastErrors map[string]string
 }
 
 // stateFile is what a file must contain.
@@ -52,7 +54,10 @@ type stateFile struct {
 type unsavedFile struct{ name, event string }
 
 func newStateWriter(log *slog.Logger) *stateWriter {
-	return &stateWriter{log: log, wake: newTrigger(), stopped: make(chan struct{}), pending: make(map[string]stateFile), lastErrors: make(map[string]string)}
+	return &stateWriter{
+		log: log, wake: newTrigger(), stopped: make(chan struct{}),
+		pending: make(map[string]stateFile), failed: make(map[string]stateFile), lastErrors: make(map[string]string),
+	}
 }
 
 // save has a file written later. A write of the same name that has not begun is
@@ -121,28 +126,34 @@ func (w *stateWriter) writeUntil(ctx context.Context) {
 	defer close(w.stopped)
 	retry := time.NewTicker(saveRetryInterval)
 	defer retry.Stop()
-	failed := make(map[string]stateFile)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-retry.C:
-			for name, f := range failed {
-				w.add(name, f, false)
-			}
+			w.retryFailed()
 		case <-w.wake:
 		}
-		w.writeAll(ctx, failed)
+		w.writeAll(ctx)
 	}
 }
 
-// flush writes all pending files after the end of run, within the timeout.
+// retryFailed has the files written again whose last write failed.
+func (w *stateWriter) retryFailed() {
+	for name, f := range w.failed {
+		w.add(name, f, false)
+	}
+}
+
+// flush writes all pending files after the end of run, and once more those whose last write
+// failed, within the timeout.
 func (w *stateWriter) flush(timeout time.Duration) {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		<-w.stopped
-		w.writeAll(context.Background(), make(map[string]stateFile))
+		w.retryFailed()
+		w.writeAll(context.Background())
 	}()
 	select {
 	case <-written:
@@ -155,7 +166,7 @@ func (w *stateWriter) flush(timeout time.Duration) {
 
 // writeAll writes all pending files until ctx ends. It logs each error once and adds its file
 // to failed.
-func (w *stateWriter) writeAll(ctx context.Context, failed map[string]stateFile) {
+func (w *stateWriter) writeAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		name, f, more := w.next()
 		if !more {
@@ -163,12 +174,12 @@ func (w *stateWriter) writeAll(ctx context.Context, failed map[string]stateFile)
 		}
 		err := f.write()
 		w.written()
-		delete(failed, name)
+		delete(w.failed, name)
 		if err == nil {
 			delete(w.lastErrors, name)
 			continue
 		}
-		failed[name] = f
+		w.failed[name] = f
 		if text := err.Error(); text != w.lastErrors[name] {
 			w.lastErrors[name] = text
 			w.log.Warn("cannot save the "+name+": after a restart it is not available; retrying", slog.String("event", f.event), slog.Any("error", err))

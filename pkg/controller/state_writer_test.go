@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -87,6 +88,29 @@ func TestFlushIsBounded(t *testing.T) {
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"first", "second", "third"}, w.written); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestFlushRepeatsFailedWrites: a write that failed before the end of the service is
+// repeated at the end.
+func TestFlushRepeatsFailedWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startStateWriter(t)
+		full := true
+		w.save("config", "configuration", func() error {
+			if full {
+				return errors.New("no space left on device")
+			}
+			w.written = append(w.written, "configuration")
+			return nil
+		})
+		synctest.Wait()
+		full = false
+		w.stop()
+		w.flush(flushStateTimeout)
+		if diff := cmp.Diff([]string{"configuration"}, w.written); diff != "" {
+			t.Errorf("(-want +got):\n%s\n%s", diff, w.log.String())
 		}
 	})
 }

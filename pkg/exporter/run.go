@@ -100,7 +100,8 @@ func newServer(handler http.Handler) *http.Server {
 }
 
 // evictSilent returns a ConnState function. When a connection takes the last slot, those
-// that are still silent after silentTimeout end.
+// that are still silent after silentTimeout end. More than slots can be open for a moment: a
+// slot is free before the state of its connection is reported.
 func evictSilent(slots int) func(net.Conn, http.ConnState) {
 	var mu sync.Mutex
 	open, silent := 0, make(map[net.Conn]bool)
@@ -124,7 +125,7 @@ func evictSilent(slots int) func(net.Conn, http.ConnState) {
 			return
 		}
 		silent[conn] = true
-		if open++; open == slots {
+		if open++; open >= slots {
 			before := maps.Clone(silent)
 			time.AfterFunc(silentTimeout, func() { evict(before) })
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,35 @@ func TestSilentConnectionIsEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
+}
+
+// TestEvictsBeyondTheSlots: a slot is free before the state of its connection is reported, so
+// that one connection more than there are slots can be open. A silent one is evicted all
+// the same.
+func TestEvictsBeyondTheSlots(t *testing.T) {
+	t.Parallel()
+	changed := exporter.EvictSilent(1)
+	near, far := net.Pipe()
+	defer near.Close()
+	ended, _ := net.Pipe()
+	changed(ended, http.StateNew)
+	changed(ended, http.StateActive)
+	changed(near, http.StateNew) // the second one, before the end of the first is reported
+	changed(ended, http.StateClosed)
+	read := make(chan error, 1)
+	go func() {
+		_, err := near.Read(make([]byte, 1))
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the silent connection ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the silent connection was not evicted")
+	}
+	_ = far.Close()
 }
 
 // TestSilentConnectionIsClosed: silent connections that occupy every slot end within the

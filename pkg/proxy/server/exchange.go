@@ -123,6 +123,14 @@ func (c *connection) connect() {
 	}
 }
 
+// transmitAndRead sends the rest of the request, and reads until EAGAIN what can have come
+// before its end: an edge-triggered event is not repeated.
+func (c *connection) transmitAndRead(readable bool) {
+	if c.transmit(); c.state == awaiting && readable {
+		c.readResponse()
+	}
+}
+
 func (c *connection) linkReady(events uint32) {
 	switch c.state {
 	case connecting:
@@ -132,10 +140,7 @@ func (c *connection) linkReady(events uint32) {
 		if err := loop.ConnectResult(c.link.fd); err != nil {
 			c.exchangeFailed(upstream.DialError(c.direct.Addr, err))
 		} else if c.to(sending) {
-			// Bytes or the end can come with the connection. There is no second event for them.
-			if c.transmit(); c.state == awaiting && events&loop.Readable != 0 {
-				c.readResponse()
-			}
+			c.transmitAndRead(events&loop.Readable != 0)
 		}
 	case sending:
 		if c.link.sent == 0 && c.link.reused { // beginRequest sends
@@ -144,10 +149,7 @@ func (c *connection) linkReady(events uint32) {
 			}
 			return
 		}
-		// A response can come before the end of the request. There is no second event for it.
-		if c.transmit(); c.state == awaiting {
-			c.readResponse()
-		}
+		c.transmitAndRead(true)
 	case awaiting:
 		c.readResponse()
 	case relaying:
