@@ -137,7 +137,7 @@ func TestLibraryImporters(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{
 		"github.com/jsimonetti/rtnetlink/":   "internal/rtnl pkg/host/address pkg/host/route", // what the host has, and where its packets go
-		"github.com/google/nftables":         "pkg/host/nftables",
+		"github.com/google/nftables":         "pkg/host/nftables pkg/diagnose/trace",          // the service's table, and those of a trace
 		"github.com/fsnotify/fsnotify":       "internal/filewatch",
 		"github.com/coreos/go-systemd/":      "pkg/host/systemd",
 		"github.com/coreos/butane":           "pkg/cluster/machineconfig",

@@ -57,8 +57,20 @@ func (c *Client) Ended() bool {
 // Query sends a request, whose ID and Timeout it sets, and waits for the response until
 // ctx ends. ctx must have a deadline.
 func (c *Client) Query(ctx context.Context, q protocol.Request) (protocol.Response, error) {
+	return c.query(ctx, q, -1)
+}
+
+// ReadTrace reads events of the kernel's packet trace from a netlink socket, which stays open.
+// It returns with the first events, or without any shortly before ctx ends.
+func (c *Client) ReadTrace(ctx context.Context, socket int) (*protocol.TraceResult, error) {
+	r, err := c.query(ctx, protocol.Request{Trace: &protocol.TraceRequest{}}, socket)
+	return r.Trace, err
+}
+
+// query is Query with a descriptor, or -1.
+func (c *Client) query(ctx context.Context, q protocol.Request, fd int) (protocol.Response, error) {
 	response := make(chan protocol.Response, 1)
-	id, err := c.send(ctx, q, response)
+	id, err := c.send(ctx, q, fd, response)
 	defer c.dropPending(id)
 	if err != nil {
 		return protocol.Response{}, err
@@ -82,7 +94,7 @@ func (c *Client) Query(ctx context.Context, q protocol.Request) (protocol.Respon
 }
 
 // send returns the ID of the request, or 0 if nothing was sent.
-func (c *Client) send(ctx context.Context, q protocol.Request, response chan protocol.Response) (id uint64, err error) {
+func (c *Client) send(ctx context.Context, q protocol.Request, fd int, response chan protocol.Response) (id uint64, err error) {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
 		return 0, errors.New("query the prober: the request has no deadline")
@@ -99,7 +111,7 @@ func (c *Client) send(ctx context.Context, q protocol.Request, response chan pro
 	q.ID = c.lastID
 	c.pending[q.ID] = response
 	c.mu.Unlock()
-	if err := c.process.Send(q, -1); err != nil {
+	if err := c.process.Send(q, fd); err != nil {
 		return q.ID, fmt.Errorf("query the prober: %w", err)
 	}
 	return q.ID, nil

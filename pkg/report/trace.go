@@ -25,8 +25,7 @@ type Trace struct {
 type TracedDevice struct {
 	Name  string `json:"name"`
 	Index uint32 `json:"index"`
-	// Kind is how it is related to the device of the VIP: vip, bond, vlan, bridge, ovs or lower.
-	Kind string `json:"kind"`
+	Kind  string `json:"kind"` // of its driver, such as bond, vlan, bridge, openvswitch or veth; device for hardware
 }
 
 // TraceEnd is the end of a packet's path on this host. The set of values is fixed.
@@ -37,6 +36,7 @@ const (
 	TraceDelivered TraceEnd = "delivered" // to a socket of this host
 	TraceSent      TraceEnd = "sent"      // a reply that left this host
 	TraceDropped   TraceEnd = "dropped"   // by a rule or the policy of a chain
+	TraceForwarded TraceEnd = "forwarded" // to another host
 	TraceLost      TraceEnd = "lost"      // it passed all chains of one hook and never reached the next one
 	TraceUnknown   TraceEnd = "unknown"   // events are missing
 )
@@ -53,9 +53,26 @@ type TracedPacket struct {
 	End    TraceEnd       `json:"end"`
 	// TranslatedTo is the destination port after the translation; 0: not translated.
 	TranslatedTo uint16 `json:"translatedTo,omitempty"`
+	Redirected   bool   `json:"redirected"` // to the port of the service
 	// Counters are those of the kernel that grew while a packet was lost.
 	Counters []KernelCounter `json:"counters"`
 	Message  string          `json:"message"` // the end in a sentence
+	// Fix is a command that lets packets like a dropped one pass until the rules are loaded
+	// again.
+	Fix string `json:"fix,omitempty"`
+}
+
+// Failed reports whether this host kept the packet from the service, or a reply from the
+// client.
+func (p TracedPacket) Failed() bool {
+	switch p.End {
+	case TraceDropped, TraceLost, TraceForwarded:
+		return true
+	case TraceDelivered: // to another program, or to none
+		return !p.Reply && !p.Redirected
+	case TraceSent, TraceUnknown:
+	}
+	return false
 }
 
 // TraceStep is the verdict of one base chain.
@@ -74,6 +91,18 @@ type TraceStep struct {
 	Verdict   string `json:"verdict"`        // accept, drop, or another one of nft
 	// Port is the destination port that a request has here, or the source port of a reply.
 	Port uint16 `json:"port"`
+	// Passed are rules that matched and did not decide, oldest first, at most MaxPassedRules.
+	Passed []TraceRule `json:"passed,omitempty"`
+}
+
+// MaxPassedRules bounds the rules of a step that did not decide.
+const MaxPassedRules = 16
+
+// TraceRule is a rule that a packet has matched.
+type TraceRule struct {
+	Chain  string `json:"chain"`
+	Handle uint64 `json:"handle"`
+	Rule   string `json:"rule,omitempty"` // in nft syntax
 }
 
 // KernelCounter is a counter of the kernel that grew.

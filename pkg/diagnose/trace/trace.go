@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package trace
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"slices"
+	"strings"
+	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -15,25 +27,200 @@ import (
 type Options struct {
 	Held    []netip.Addr // API VIPs of this host: requests of clients, and the replies
 	Standby []netip.Addr // API VIPs of other hosts: requests of this host, and the replies
+	Port    uint16       // the internal port of the service
 	From    netip.Addr   // only packets of this client; invalid: of all
 	Local   bool         // requests of this host to VIPs that it holds, too
+
+	dial func() (*nftables.Conn, error) // nil: of the kernel
 }
 
-// Trace is a running trace.
-type Trace struct{}
+// Reader reads events without privileges. The prober's client implements it.
+type Reader interface {
+	ReadTrace(ctx context.Context, socket int) (*protocol.TraceResult, error)
+}
+
+// Trace is a running trace. It belongs to one goroutine.
+type Trace struct {
+	options  Options
+	reader   Reader
+	tables   *tables
+	socket   int
+	devices  []report.TracedDevice
+	assemble assembler
+	listing  listing  // of nft; nil: not requested since the ruleset has changed
+	counters counters // before the packets that are not complete yet
+	lost     uint64
+}
 
 // Start adds tables of its own, which the kernel removes with this process, and follows the
-// packets. The prober process decodes the kernel's events.
-func Start(context.Context, Options, *prober.Client) (*Trace, error) {
-	return nil, errors.New("not implemented")
+// packets. reader decodes the kernel's events, because they contain bytes of strangers.
+func Start(o Options, reader Reader) (*Trace, error) {
+	if o.dial == nil {
+		o.dial = dialOwner
+	}
+	t := &Trace{options: o, reader: reader, counters: readCounters()}
+	var err error
+	if t.devices, err = ingressDevices(o.Held); err != nil {
+		return nil, explain(err)
+	}
+	if t.tables, err = addTables(o, t.devices, o.dial); err != nil {
+		return nil, explain(err)
+	}
+	t.assemble = assembler{vips: slices.Concat(o.Held, o.Standby), port: o.Port, byNumber: make(map[uint32]*path)}
+	if t.assemble.chains, err = t.tables.listChains(); err == nil {
+		t.socket, err = openTraceSocket()
+	}
+	if err != nil {
+		return nil, explain(errors.Join(err, t.tables.close()))
+	}
+	return t, nil
 }
+
+// ingressDevices returns the devices through which packets for the VIPs arrive.
+func ingressDevices(vips []netip.Addr) (devices []report.TracedDevice, err error) {
+	addresses, err := address.List()
+	if err != nil {
+		return nil, err
+	}
+	links, err := address.Links()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range addresses {
+		if !slices.Contains(vips, a.IP) || a.Link == loopbackIndex {
+			continue
+		}
+		for _, l := range address.Ingress(links, a.Link) {
+			d := report.TracedDevice{Name: l.Name, Index: l.Index, Kind: cmp.Or(l.Kind, "device")}
+			if !slices.Contains(devices, d) {
+				devices = append(devices, d)
+			}
+		}
+	}
+	return devices, nil
+}
+
+// pollTime is the longest wait for events: packets are complete some time after their last one.
+const pollTime = settleTime
 
 // Next waits for packets whose path is complete, until ctx ends. ctx has a deadline; its end is
 // no error.
-func (t *Trace) Next(context.Context) ([]report.TracedPacket, error) { return nil, nil }
+func (t *Trace) Next(ctx context.Context) ([]report.TracedPacket, error) {
+	for {
+		if all := t.assemble.complete(time.Now()); len(all) > 0 {
+			return t.describe(ctx, all), nil
+		}
+		if deadline, _ := ctx.Deadline(); isDone(ctx) || time.Until(deadline) < pollTime/2 {
+			return nil, nil
+		}
+		if err := t.poll(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// isDone reports whether ctx has ended.
+func isDone(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// poll reads events once.
+func (t *Trace) poll(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, pollTime)
+	defer cancel()
+	before := readCounters()
+	found, err := t.reader.ReadTrace(within, t.socket)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot trace packets: %w", err)
+	}
+	t.lost += found.Lost
+	t.assemble.add(found.Records, time.Now())
+	if len(t.assemble.packets) == 0 {
+		t.counters = before
+	}
+	if !t.assemble.unknown {
+		return nil
+	}
+	t.assemble.unknown = false // the ruleset has changed meanwhile
+	chains, err := t.tables.listChains()
+	if err != nil {
+		return explain(err)
+	}
+	t.assemble.chains = chains
+	t.listing = nil
+	return nil
+}
+
+// describe adds the texts of rules, and the counters of lost packets.
+func (t *Trace) describe(ctx context.Context, packets []report.TracedPacket) []report.TracedPacket {
+	now := readCounters()
+	for i := range packets {
+		p := &packets[i]
+		for j := range p.Steps {
+			t.addRules(ctx, &p.Steps[j])
+		}
+		if p.End == report.TraceDropped {
+			step, _ := Deciding(*p)
+			p.Message += ": " + RuleText(step)
+		}
+		if p.End != report.TraceLost {
+			continue
+		}
+		p.Counters = now.grown(t.counters)
+		var causes []string
+		for _, c := range p.Counters {
+			causes = append(causes, fmt.Sprintf("%s grew by %d (%s)", c.Name, c.Grown, c.Meaning))
+		}
+		if tables := legacyTables(); tables != "" {
+			causes = append(causes, "legacy iptables tables, which the kernel does not trace: "+tables)
+		}
+		if len(causes) == 0 {
+			causes = []string{"no counter of the kernel grew"}
+		}
+		p.Message += ": " + strings.Join(causes, "; ")
+	}
+	return packets
+}
+
+func (t *Trace) addRules(ctx context.Context, s *report.TraceStep) {
+	if t.listing == nil && (s.Handle != 0 || len(s.Passed) > 0) {
+		t.listing = listRules(ctx)
+	}
+	if s.Handle != 0 {
+		s.Rule = t.listing.rule(*s)
+	}
+	for i := range s.Passed {
+		passed := *s
+		passed.RuleChain, passed.Handle = s.Passed[i].Chain, s.Passed[i].Handle
+		s.Passed[i].Rule = t.listing.rule(passed)
+	}
+}
 
 // Devices are the network devices at whose ingress packets are traced.
-func (t *Trace) Devices() []report.TracedDevice { return nil }
+func (t *Trace) Devices() []report.TracedDevice { return t.devices }
+
+// Lost counts how often the kernel dropped events.
+func (t *Trace) Lost() uint64 { return t.lost }
 
 // Close removes the tables.
-func (t *Trace) Close() error { return nil }
+func (t *Trace) Close() error { return errors.Join(unix.Close(t.socket), t.tables.close()) }
+
+// deviceName returns the name of a device of this host.
+func deviceName(index uint32) string {
+	if index == 0 {
+		return ""
+	}
+	link, err := net.InterfaceByIndex(int(index))
+	if err != nil {
+		return fmt.Sprintf("device %d", index)
+	}
+	return link.Name
+}

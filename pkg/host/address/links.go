@@ -17,7 +17,9 @@ import (
 type Link struct {
 	Index  uint32
 	Name   string
-	Master uint32 // index of its master, such as a bridge; 0: no master
+	Master uint32 // index of its master, such as a bridge, a bond or a datapath (IFLA_MASTER); 0: no master
+	Lower  uint32 // index of the device below a VLAN or macvlan (IFLA_LINK); 0: none
+	Kind   string // of its driver, such as bond (IFLA_INFO_KIND); empty for hardware
 	Up     bool
 }
 
@@ -35,7 +37,10 @@ func Links() ([]Link, error) {
 	for _, m := range found {
 		link := Link{Index: m.Index, Up: m.Flags&unix.IFF_UP != 0}
 		if m.Attributes != nil {
-			link.Name = m.Attributes.Name
+			link.Name, link.Lower = m.Attributes.Name, m.Attributes.Type
+			if m.Attributes.Info != nil {
+				link.Kind = m.Attributes.Info.Kind
+			}
 			if m.Attributes.Master != nil {
 				link.Master = *m.Attributes.Master
 			}

@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -29,65 +28,9 @@ import (
 // stepTimeout limits each step on a busy machine. The tests do not depend on it.
 const stepTimeout = 30 * time.Second
 
-// netns is an additional network namespace. It disappears with its last descriptor and
-// socket.
-type netns struct{ file *os.File }
-
-func newNetns(t *testing.T) *netns {
-	t.Helper()
-	type result struct {
-		file *os.File
-		err  error
-	}
-	made := make(chan result)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			made <- result{err: err}
-			return
-		}
-		f, err := os.Open("/proc/thread-self/ns/net")
-		made <- result{f, err}
-	}()
-	r := <-made
-	if r.err != nil {
-		t.Fatal(r.err)
-	}
-	t.Cleanup(func() { _ = r.file.Close() })
-	n := &netns{r.file}
-	n.run(t, "ip", "link", "set", "lo", "up")
-	return n
-}
-
-// path returns a path of the namespace that other processes can open.
-func (n *netns) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
-
-func (n *netns) run(t *testing.T, args ...string) {
-	t.Helper()
-	nstest.Run(t, "nsenter", append([]string{"--net=" + n.path(), "--"}, args...)...)
-}
-
-// in runs f in the namespace. For nil it runs f in the namespace of the test.
-func (n *netns) in(f func()) {
-	if n == nil {
-		f()
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
-			panic(err)
-		}
-		f()
-	}()
-	<-done
-}
-
 // serve listens in the namespace and sends each client the name of the server and the
 // connection's addresses.
-func serve(t *testing.T, n *netns, name, address string) {
+func serve(t *testing.T, n *nstest.Netns, name, address string) {
 	t.Helper()
 	var (
 		l   net.Listener
@@ -95,7 +38,7 @@ func serve(t *testing.T, n *netns, name, address string) {
 	)
 	// A client of an earlier test may still have this port as its source port.
 	for end := time.Now().Add(stepTimeout); ; <-time.After(10 * time.Millisecond) {
-		n.in(func() { l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address) })
+		n.In(func() { l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address) })
 		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
 			break
 		}
@@ -128,7 +71,7 @@ type response struct {
 }
 
 // connectTo connects from the namespace and reads the server's line.
-func connectTo(t *testing.T, n *netns, from, to string) response {
+func connectTo(t *testing.T, n *nstest.Netns, from, to string) response {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: stepTimeout}
 	if from != "" {
@@ -138,7 +81,7 @@ func connectTo(t *testing.T, n *netns, from, to string) response {
 		c   net.Conn
 		err error
 	)
-	n.in(func() { c, err = dialer.DialContext(t.Context(), "tcp", to) })
+	n.In(func() { c, err = dialer.DialContext(t.Context(), "tcp", to) })
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
 		return response{Server: "refused"}
@@ -164,7 +107,7 @@ func connectTo(t *testing.T, n *netns, from, to string) response {
 }
 
 // lan is the host with the VIPs (where the test runs) and a client on the same link.
-type lan struct{ client *netns }
+type lan struct{ client *nstest.Netns }
 
 const (
 	vip4, vip6   = "192.0.2.5", "2001:db8::5"
@@ -185,10 +128,10 @@ func newLAN(t *testing.T) *lan {
 }
 
 // newNeighbour returns a host on the same link that serves port 80.
-func newNeighbour(t *testing.T) *netns {
+func newNeighbour(t *testing.T) *nstest.Netns {
 	t.Helper()
 	nstest.Require(t)
-	n := newNetns(t)
+	n := nstest.NewNetns(t)
 	veth(t, n, "v0", "v1", []string{host4 + "/24", host6 + "/64"}, []string{peer4 + "/24", peer6 + "/64"})
 	serve(t, n, "elsewhere", ":80")
 	return n
@@ -203,24 +146,24 @@ func addAddr(prefix, dev string) []string {
 }
 
 // veth connects the host with a namespace.
-func veth(t *testing.T, n *netns, here, there string, hereAddrs, thereAddrs []string) {
+func veth(t *testing.T, n *nstest.Netns, here, there string, hereAddrs, thereAddrs []string) {
 	t.Helper()
-	nstest.Run(t, "ip", "link", "add", here, "type", "veth", "peer", "name", there, "netns", n.path())
+	nstest.Run(t, "ip", "link", "add", here, "type", "veth", "peer", "name", there, "netns", n.Path())
 	t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "ip", "link", "del", here).Run() })
 	nstest.Run(t, "ip", "link", "set", here, "up")
-	n.run(t, "ip", "link", "set", there, "up")
+	n.Run(t, "ip", "link", "set", there, "up")
 	for _, a := range hereAddrs {
 		nstest.AddAddress(t, here, a)
 	}
 	for _, a := range thereAddrs {
-		n.run(t, append([]string{"ip"}, addAddr(a, there)...)...)
+		n.Run(t, append([]string{"ip"}, addAddr(a, there)...)...)
 	}
 }
 
 // connection is one connection and its expected response.
 type connection struct {
 	name string
-	from *netns // nil: the host itself
+	from *nstest.Netns // nil: the host itself
 	to   string
 	want response
 }
@@ -236,7 +179,7 @@ func (n *lan) proxiedConnections() []connection {
 	var list []connection
 	for _, origin := range []struct {
 		name string
-		ns   *netns
+		ns   *nstest.Netns
 	}{{"client", n.client}, {"host itself", nil}} {
 		for _, vip := range []string{vip4, vip6} {
 			list = append(list,
@@ -353,7 +296,7 @@ func TestStaleElement(t *testing.T) {
 		checkConnections(t, n.proxiedConnections()[:1])
 		for _, vip := range []string{vip4 + "/32", vip6 + "/128"} {
 			nstest.Run(t, "ip", "addr", "del", vip, "dev", "v0")
-			n.client.run(t, append([]string{"ip"}, addAddr(vip, "v1")...)...)
+			n.client.Run(t, append([]string{"ip"}, addAddr(vip, "v1")...)...)
 		}
 		checkConnections(t, []connection{
 			{"host to the VIP elsewhere", nil, hostPort(vip4, 80), response{"elsewhere", addrPort(vip4, 80), true}},
@@ -361,12 +304,12 @@ func TestStaleElement(t *testing.T) {
 		})
 	})
 	t.Run("the host forwards", func(t *testing.T) {
-		far := newNetns(t)
+		far := nstest.NewNetns(t)
 		veth(t, far, "f0", "f1", []string{"198.51.100.1/24", "2001:db8:f::1/64"}, []string{"198.51.100.9/24", "2001:db8:f::9/64"})
-		far.run(t, "ip", "route", "add", "default", "via", "198.51.100.1")
-		far.run(t, "ip", "route", "add", "default", "via", "2001:db8:f::1")
-		n.client.run(t, "ip", "route", "add", "198.51.100.0/24", "via", host4)
-		n.client.run(t, "ip", "route", "add", "2001:db8:f::/64", "via", host6)
+		far.Run(t, "ip", "route", "add", "default", "via", "198.51.100.1")
+		far.Run(t, "ip", "route", "add", "default", "via", "2001:db8:f::1")
+		n.client.Run(t, "ip", "route", "add", "198.51.100.0/24", "via", host4)
+		n.client.Run(t, "ip", "route", "add", "2001:db8:f::/64", "via", host6)
 		for _, key := range []string{"net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"} {
 			nstest.Run(t, "sysctl", "-qw", key+"=1")
 			t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "sysctl", "-qw", key+"=0").Run() })

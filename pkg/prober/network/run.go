@@ -37,7 +37,7 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	slots := make(chan struct{}, maxConcurrent)
 	for {
 		var q protocol.Request
-		_, err := conn.Receive(&q)
+		fd, err := conn.Receive(&q)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 			return nil
@@ -47,19 +47,20 @@ func Run(ctx context.Context, conn *wire.Child) error {
 		slots <- struct{}{}
 		handlers.Go(func() {
 			defer func() { <-slots }()
-			respond(ctx, conn, q)
+			respond(ctx, conn, q, fd)
 		})
 	}
 }
 
-func respond(ctx context.Context, conn *wire.Child, q protocol.Request) {
+// respond handles a request. fd is the descriptor that came with it, or -1.
+func respond(ctx context.Context, conn *wire.Child, q protocol.Request, fd int) {
 	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
 	var r protocol.Response
 	// An expired request is an error. A server that does not answer is a result.
 	err := ctx.Err()
 	if err == nil {
-		r, err = dispatch(ctx, q)
+		r, err = dispatch(ctx, q, fd)
 	}
 	if err != nil {
 		details := upstream.Explain(err)
@@ -76,7 +77,7 @@ func respond(ctx context.Context, conn *wire.Child, q protocol.Request) {
 	}
 }
 
-func dispatch(ctx context.Context, q protocol.Request) (r protocol.Response, err error) {
+func dispatch(ctx context.Context, q protocol.Request, fd int) (r protocol.Response, err error) {
 	switch {
 	case q.Certificate != nil:
 		r.Certificate, err = fetchCertificate(ctx, q.Certificate)
@@ -88,6 +89,8 @@ func dispatch(ctx context.Context, q protocol.Request) (r protocol.Response, err
 		r.Fetch = fetchPage(ctx, q.Fetch)
 	case q.Neighbours != nil:
 		r.Neighbours = parseNeighbours(q.Neighbours)
+	case q.Trace != nil:
+		r.Trace, err = readTrace(ctx, fd)
 	case q.Clock != nil:
 		r.Clock, err = queryClock(ctx, q.Clock)
 	default: // the only other payload

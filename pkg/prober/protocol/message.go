@@ -20,6 +20,7 @@ type Request struct {
 	Neighbours  *NeighboursRequest  `json:"neighbours,omitempty"`
 	Clock       *ClockRequest       `json:"clock,omitempty"`
 	Endpoint    *EndpointRequest    `json:"endpoint,omitempty"`
+	Trace       *TraceRequest       `json:"trace,omitempty"` // its socket comes with it
 }
 
 // Response answers the [Request] with the same ID. Exactly one payload is set: Error, or
@@ -39,12 +40,14 @@ type Response struct {
 	Neighbours  *NeighboursResult `json:"neighbours,omitempty"`
 	Clock       *ClockResult      `json:"clock,omitempty"`
 	Endpoint    *EndpointResult   `json:"endpoint,omitempty"`
+	Trace       *TraceResult      `json:"trace,omitempty"`
 }
 
 // Matches reports whether the response is of the request's kind.
 func (r *Response) Matches(q *Request) bool {
 	return (q.Certificate == nil || r.Certificate != nil) && (q.Lookup == nil || r.Lookup != nil) && (q.Fetch == nil || r.Fetch != nil) &&
-		(q.Neighbours == nil || r.Neighbours != nil) && (q.Clock == nil || r.Clock != nil) && (q.Endpoint == nil || r.Endpoint != nil)
+		(q.Neighbours == nil || r.Neighbours != nil) && (q.Clock == nil || r.Clock != nil) && (q.Endpoint == nil || r.Endpoint != nil) &&
+		(q.Trace == nil || r.Trace != nil)
 }
 
 // Validate rejects a response that no prober process of this program sends.
@@ -62,6 +65,8 @@ func (r *Response) Validate() error {
 		return r.Neighbours.validate()
 	case r.Endpoint != nil:
 		return errors.Join(r.Endpoint.Details.Validate(), cause.ValidateAddr(r.Endpoint.LastAddr.Addr()))
+	case r.Trace != nil:
+		return r.Trace.validate()
 	default:
 		return nil
 	}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package trace
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// plainName is the form of the names that nft and a shell accept without quotes.
+var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
+
+// Fix returns a command for a root shell that lets packets like this one pass the chain that
+// decided about it, until its rules are loaded again. It is empty if no rule or policy
+// decided, and if the name of the table or chain is not plain.
+func Fix(p report.TracedPacket) string {
+	s, decided := Deciding(p)
+	if !decided {
+		return ""
+	}
+	vip := p.VIP.Addr().Unmap()
+	// After the redirect, the port alone identifies the packets: nobody else uses it.
+	exact := s.Port == p.VIP.Port()
+	switch {
+	case s.Table == "firewalld" && s.Hook == "input" && !p.Reply:
+		return fmt.Sprintf("firewall-cmd --add-port=%d/tcp", s.Port)
+	case isIptables(s):
+		program, table, address, port := "iptables", "", "", "--dport"
+		if s.Family == "ip6" {
+			program = "ip6tables"
+		}
+		if s.Table != "filter" {
+			table = " -t " + s.Table
+		}
+		if p.Reply {
+			port = "--sport"
+		}
+		switch {
+		case exact && p.Reply:
+			address = " -s " + vip.String()
+		case exact:
+			address = " -d " + vip.String()
+		}
+		return fmt.Sprintf("%s%s -I %s%s -p tcp %s %d -j ACCEPT", program, table, s.Chain, address, port, s.Port)
+	case !plainName.MatchString(s.Table) || !plainName.MatchString(s.Chain):
+		return ""
+	}
+	side, protocol, address := "d", "ip", ""
+	if p.Reply {
+		side = "s"
+	}
+	if vip.Is6() {
+		protocol = "ip6"
+	}
+	if exact {
+		address = fmt.Sprintf("%s %saddr %v ", protocol, side, vip)
+	}
+	return fmt.Sprintf("nft insert rule %s %s %s %stcp %sport %d accept", s.Family, s.Table, s.Chain, address, side, s.Port)
+}
+
+// isIptables reports whether iptables-nft manages the table of a step: nft users write the
+// names of base chains in lower case.
+func isIptables(s report.TraceStep) bool {
+	tables := " filter raw mangle nat security "
+	chains := " PREROUTING INPUT FORWARD OUTPUT POSTROUTING "
+	return (s.Family == "ip" || s.Family == "ip6") &&
+		strings.Contains(tables, " "+s.Table+" ") && strings.Contains(chains, " "+s.Chain+" ")
+}

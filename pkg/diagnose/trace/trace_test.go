@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package trace
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// traceUntilKilled makes the test binary trace until it is killed.
+const traceUntilKilled = "HTTP01_TRACE_UNTIL_KILLED"
+
+// TestMain is the prober process as well.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == child.Prober {
+		conn, err := child.Connect()
+		if err == nil {
+			err = network.RunConfined(context.Background(), conn)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if os.Getenv(traceUntilKilled) != "" {
+		t, err := Start(Options{Held: []netip.Addr{vip4}, Port: internalPort}, noReader{})
+		fmt.Println(t != nil, err)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}
+	nstest.Main(m)
+}
+
+type noReader struct{}
+
+func (noReader) ReadTrace(context.Context, int) (*protocol.TraceResult, error) { return nil, io.EOF }
+
+// The address plan of the cases.
+var (
+	vip4, vip6       = netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")
+	client4, client6 = netip.MustParseAddr("192.0.2.100"), netip.MustParseAddr("2001:db8::100")
+)
+
+const internalPort = 8888
+
+// serviceTable has the rules of the service.
+const serviceTable = `table inet http01-proxyd {
+	chain prerouting { type nat hook prerouting priority -110; ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888; ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
+	chain output { type nat hook output priority -110; ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888; ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
+	chain input { type filter hook input priority -1; ct direction original tcp dport 8888 ct status dnat accept; ct direction original tcp dport 8888 counter reject with tcp reset; }
+}
+`
+
+// testHost is this namespace as the holder of the VIPs, and another one with a client.
+type testHost struct {
+	client *nstest.Netns
+	prober *prober.Client
+}
+
+func newTestHost(t testing.TB) *testHost {
+	t.Helper()
+	nstest.Require(t)
+	h := &testHost{client: nstest.NewNetns(t)}
+	nstest.Run(t, "ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", h.client.Path())
+	undo(t, "ip", "link", "del", "near")
+	nstest.Run(t, "ip", "link", "set", "near", "up")
+	h.client.Run(t, "ip", "link", "set", "far", "up")
+	for _, a := range []string{"192.0.2.10/24", "192.0.2.5/32", "2001:db8::10/64", "2001:db8::5/128"} {
+		nstest.Run(t, "ip", "address", "add", a, "dev", "near", "nodad")
+	}
+	for _, a := range []string{"192.0.2.100/24", "2001:db8::100/64"} {
+		h.client.Run(t, "ip", "address", "add", a, "dev", "far", "nodad")
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf(":%d", internalPort))
+	must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
+			_ = c.Close()
+		}
+	}()
+	h.prober, err = prober.Start()
+	must(t, err)
+	t.Cleanup(h.prober.Close)
+	return h
+}
+
+// load loads a ruleset until the test ends.
+func load(t testing.TB, text string) {
+	t.Helper()
+	nstest.RunWithInput(t, text, "nft", "-f", "-")
+	undo(t, "nft", "flush", "ruleset")
+}
+
+// undo runs a command when the test ends.
+func undo(t testing.TB, name string, args ...string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+			t.Errorf("%s %v: %v: %s", name, args, err, out)
+		}
+	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// request requests a VIP. The result is answered, refused or timed out.
+func request(n *nstest.Netns, vip netip.Addr) (result string) {
+	n.In(func() {
+		conn, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", netip.AddrPortFrom(vip, webPort).String())
+		if err != nil {
+			result = "refused"
+			if errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(err.Error(), "timeout") {
+				result = "timed out"
+			}
+			return
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		result = "timed out"
+		if strings.HasPrefix(line, "HTTP/1.1 400") {
+			result = "answered"
+		}
+	})
+	return result
+}
+
+// collect returns the packets of a trace that are complete shortly after act.
+func (h *testHost) collect(t *testing.T, o Options, act func()) (all []report.TracedPacket) {
+	t.Helper()
+	o.Port = internalPort
+	trace, err := Start(o, h.prober)
+	must(t, err)
+	defer func() { must(t, trace.Close()) }()
+	act()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*settleTime)
+		found, err := trace.Next(ctx)
+		cancel()
+		must(t, err)
+		if len(found) == 0 {
+			return all
+		}
+		all = append(all, found...)
+	}
+}
+
+// TestCases: a real packet, and the rule that decided according to the kernel.
+func TestCases(t *testing.T) {
+	h := newTestHost(t)
+	for _, tt := range []struct {
+		file, text string
+		v4, v6     string // the result of a client
+		end        report.TraceEnd
+		reply      bool   // the reply shows it
+		decides    string // chain and rule; of IPv4 unless v4 is answered
+	}{
+		{text: "", v4: "answered", v6: "answered"},
+		{file: "ct-state-before-conntrack.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet raw pre: tcp dport 80 ct state invalid drop"},
+		{file: "notrack.nft", v4: "refused", v6: "answered", end: report.TraceDelivered, decides: "ip raw prerouting: tcp dport 80 notrack"},
+		{file: "client-filter-before-redirect.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet geo-filter filter-chain: its policy is drop"},
+		{file: "client-filter-before-redirect-8888-accepted.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet geo-filter filter-chain: its policy is drop"},
+		{file: "policy-decides.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet filter input: its policy is drop"},
+		{file: "reply-dropped-in-output.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, reply: true, decides: "inet filter output: its policy is drop"},
+		{file: "reply-dropped-in-postrouting.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, reply: true, decides: "inet filter post: its policy is drop"},
+		{file: "iptables-reject.ipt", v4: "refused", v6: "answered", end: report.TraceDropped, decides: "ip filter INPUT: "},
+		{file: "harmless-loopback-antispoof.nft", v4: "answered", v6: "answered"},
+		{file: "harmless-fib-rpfilter.nft", v4: "answered", v6: "answered"},
+		{file: "harmless-iptables-multiport.ipt", v4: "answered", v6: "answered"},
+		{text: `table netdev x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "netdev x y: tcp dport 80 drop"},
+		{text: `table inet x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet x y: tcp dport 80 drop"},
+		{text: `table netdev x { chain y { type filter hook egress device "near" priority 0; tcp sport 80 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, reply: true, decides: "netdev x y: tcp sport 80 drop"},
+		{text: `table inet x { chain y { type filter hook input priority 0; jump z; }; chain z { tcp dport 8888 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet x z: tcp dport 8888 drop"},
+		{text: `table ip x { chain y { type nat hook prerouting priority -150; tcp dport 80 dnat to :9445; }; }`, v4: "refused", v6: "answered", end: report.TraceDelivered, decides: "ip x y: tcp dport 80 dnat to :9445"},
+		{text: `table ip x { chain y { type nat hook prerouting priority -150; tcp dport 80 dnat to 198.51.100.9:80; }; }`, v4: "timed out", v6: "answered", decides: "ip x y: tcp dport 80 dnat to 198.51.100.9:80", end: "lost|forwarded"},
+	} {
+		name := tt.file + tt.text
+		t.Run(name, func(t *testing.T) {
+			tool, text := []string{"nft", "-f", "-"}, tt.text
+			if tt.file != "" {
+				content, err := os.ReadFile(filepath.Join("testdata", "firewall", tt.file))
+				must(t, err)
+				if text = string(content); strings.HasSuffix(tt.file, ".ipt") {
+					tool = []string{"iptables-nft-restore"}
+				}
+			}
+			load(t, serviceTable)
+			nstest.RunWithInput(t, text, tool[0], tool[1:]...)
+			var v4, v6 string
+			packets := h.collect(t, Options{Held: []netip.Addr{vip4, vip6}}, func() { v4, v6 = request(h.client, vip4), request(h.client, vip6) })
+			if v4 != tt.v4 || v6 != tt.v6 {
+				t.Errorf("IPv4 %s, want %s; IPv6 %s, want %s", v4, tt.v4, v6, tt.v6)
+			}
+			vip := vip4
+			if tt.v4 == "answered" {
+				vip = vip6
+			}
+			found := false
+			for _, p := range packets {
+				step, _ := Deciding(p)
+				isObstacle := p.End == report.TraceDropped || p.End == report.TraceLost || !p.Reply && (p.TranslatedTo == 0 || p.TranslatedTo == 9445)
+				if tt.end == "" && isObstacle {
+					t.Errorf("an obstacle: %s %s", p.Message, ChainName(step)+": "+RuleText(step))
+				}
+				found = found || p.VIP.Addr() == vip && p.Reply == tt.reply && strings.Contains(string(tt.end), string(p.End)) &&
+					strings.HasPrefix(ChainName(step)+": "+RuleText(step), tt.decides)
+			}
+			if !found && tt.end != "" || len(packets) == 0 {
+				for _, p := range packets {
+					step, _ := Deciding(p)
+					t.Logf("%v %v reply=%v %s: %s; %s: %s\n%+v", p.Client, p.VIP, p.Reply, p.End, p.Message, ChainName(step), RuleText(step), p.Steps)
+				}
+				t.Errorf("no packet to %v with the end %s, which %s decides", vip, tt.end, tt.decides)
+			}
+			left := nstest.Run(t, "nft", "list", "tables")
+			if strings.Contains(left, tablePrefix) {
+				t.Errorf("left behind: %s", left)
+			}
+		})
+	}
+}
+
+// TestHealthy: the path of a request and its reply, from the device to the socket and back.
+func TestHealthy(t *testing.T) {
+	h := newTestHost(t)
+	load(t, serviceTable)
+	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
+	var syn, reply *report.TracedPacket
+	for i, p := range packets {
+		switch p.Flags {
+		case "SYN":
+			syn = &packets[i]
+		case "SYN-ACK":
+			reply = &packets[i]
+		}
+	}
+	if syn == nil || reply == nil {
+		t.Fatalf("%+v", packets)
+	}
+	var steps []string
+	for _, s := range append(syn.Steps, reply.Steps...) {
+		steps = append(steps, fmt.Sprintf("%s %s %s %d", s.Hook, s.Device, s.Verdict, s.Port))
+	}
+	want := []string{
+		"ingress near accept 80", "prerouting near accept 80", "prerouting near accept 80", "input near accept 8888", "input near accept 8888", "input near accept 8888",
+		"output near accept 8888", "postrouting near accept 80",
+	}
+	if diff := cmp.Diff(want, steps); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if syn.End != report.TraceDelivered || reply.End != report.TraceSent || syn.TranslatedTo != internalPort || syn.Client != reply.Client || syn.Client.Addr() != client4 {
+		t.Errorf("%+v\n%+v", syn, reply)
+	}
+}
+
+// TestFrom: only packets of one client, of its address family.
+func TestFrom(t *testing.T) {
+	h := newTestHost(t)
+	for _, tt := range []struct {
+		from netip.Addr
+		want int
+	}{{client4, 1}, {netip.MustParseAddr("192.0.2.101"), 0}, {client6, 0}} {
+		packets := h.collect(t, Options{Held: []netip.Addr{vip4}, From: tt.from}, func() { request(h.client, vip4) })
+		if (len(packets) > 0) != (tt.want > 0) {
+			t.Errorf("from %v: %d packets", tt.from, len(packets))
+		}
+	}
+}
+
+// TestLocal: requests of this host itself, to a VIP that it holds and to one that it does not.
+func TestLocal(t *testing.T) {
+	h := newTestHost(t)
+	load(t, serviceTable)
+	packets := h.collect(t, Options{Held: []netip.Addr{vip4}, Local: true}, func() { request(nil, vip4) })
+	if len(packets) == 0 || !packets[0].Local || packets[0].End != report.TraceDelivered || packets[0].TranslatedTo != internalPort {
+		t.Errorf("%+v", packets)
+	}
+	nstest.RunWithInput(t, "table inet x { chain y { type filter hook output priority 0; ip daddr 192.0.2.100 tcp dport 80 drop; }; }", "nft", "-f", "-")
+	packets = h.collect(t, Options{Standby: []netip.Addr{client4}}, func() { request(nil, client4) })
+	if len(packets) == 0 || packets[0].Reply || packets[0].End != report.TraceDropped || packets[0].Steps[len(packets[0].Steps)-1].Rule != "ip daddr 192.0.2.100 tcp dport 80 drop" {
+		t.Errorf("%+v", packets)
+	}
+}
+
+// TestReversePath: a packet that the routing drops is lost, and a counter of the kernel shows why.
+func TestReversePath(t *testing.T) {
+	h := newTestHost(t)
+	load(t, serviceTable)
+	request(h.client, vip4) // ARP would not be answered later
+	nstest.Run(t, "ip", "link", "add", "other", "type", "veth", "peer", "name", "other2")
+	undo(t, "ip", "link", "del", "other")
+	nstest.Run(t, "ip", "link", "set", "other", "up")
+	nstest.Run(t, "ip", "route", "add", "192.0.2.100/32", "dev", "other")
+	nstest.Run(t, "sysctl", "-qw", "net.ipv4.conf.near.rp_filter=1")
+	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
+	if len(packets) == 0 || packets[0].End != report.TraceLost || !strings.Contains(packets[0].Message, "passed prerouting, never reached input: TcpExtIPReversePathFilter grew by ") {
+		t.Errorf("%+v", packets)
+	}
+}
+
+// TestFaults: each fault is an error that names the remediation, and leaves nothing behind.
+func TestFaults(t *testing.T) {
+	h := newTestHost(t)
+	before := nstest.Run(t, "nft", "list", "ruleset")
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"no permission": {unix.EPERM, "run it as root"},
+		"no owner flag": {unix.EOPNOTSUPP, "the kernel lacks the owner flag"},
+		"no nf_tables":  {unix.EPROTONOSUPPORT, "the kernel lacks"},
+		"another":       {unix.ENOMEM, "cannot trace packets: "},
+	} {
+		_, err := Start(Options{Held: []netip.Addr{vip4}, dial: func() (*nftables.Conn, error) { return nil, tt.err }}, h.prober)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	t.Run("without nft", func(t *testing.T) {
+		load(t, serviceTable+"table inet x { chain y { type filter hook input priority 0; tcp dport 8888 drop; }; }")
+		path := os.Getenv("PATH")
+		t.Setenv("PATH", t.TempDir())
+		packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
+		t.Setenv("PATH", path)
+		if len(packets) == 0 || !strings.Contains(packets[0].Message, "the rule with handle ") {
+			t.Errorf("%+v", packets)
+		}
+	})
+	t.Run("the ruleset changes", func(t *testing.T) {
+		load(t, serviceTable)
+		packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() {
+			nstest.RunWithInput(t, "table inet later { chain y { type filter hook input priority 0; tcp dport 8888 drop; }; }", "nft", "-f", "-")
+			request(h.client, vip4)
+		})
+		if len(packets) == 0 || packets[0].End != report.TraceDropped {
+			t.Errorf("%+v", packets)
+		}
+	})
+	t.Run("a VIP that leaves", func(t *testing.T) {
+		load(t, serviceTable)
+		h.collect(t, Options{Held: []netip.Addr{vip4}}, func() {
+			nstest.Run(t, "ip", "address", "del", "192.0.2.5/32", "dev", "near")
+			request(h.client, vip4)
+		})
+		nstest.Run(t, "ip", "address", "add", "192.0.2.5/32", "dev", "near")
+	})
+	if diff := cmp.Diff(before, nstest.Run(t, "nft", "list", "ruleset")); diff != "" {
+		t.Errorf("left behind (-before +after):\n%s", diff)
+	}
+}
+
+// TestSocketGrantsNothing: a process without capabilities that has the socket of a trace can
+// neither send requests to nftables with it nor receive other events. The kernel examines the
+// sender as well as the opener (netlink_net_capable).
+func TestSocketGrantsNothing(t *testing.T) {
+	nstest.Require(t)
+	fd, err := openTraceSocket()
+	must(t, err)
+	defer unix.Close(fd)
+	results := make(chan []error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread without capabilities ends with the goroutine
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			results <- []error{err}
+			return
+		}
+		request := netlink.Message{
+			Header: netlink.Header{Length: 20, Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN, Flags: netlink.Request | netlink.Acknowledge},
+			Data:   make([]byte, 4), // struct nfgenmsg
+		}
+		text, err := request.MarshalBinary()
+		if err == nil {
+			err = unix.Sendto(fd, text, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		}
+		var answer int32
+		if reply := make([]byte, 4096); err == nil {
+			_, _, err = unix.Recvfrom(fd, reply, 0)
+			answer = int32(binary.NativeEndian.Uint32(reply[unix.SizeofNlMsghdr:]))
+		}
+		if err == nil && answer != 0 {
+			err = unix.Errno(-answer)
+		}
+		join := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, unix.NFNLGRP_NFTABLES)
+		results <- []error{err, join}
+	}()
+	for i, err := range <-results {
+		if !errors.Is(err, unix.EPERM) {
+			t.Errorf("attempt %d: %v", i, err)
+		}
+	}
+}
+
+// TestKilled: the kernel removes the tables of a process that is killed, and two traces do not
+// disturb each other.
+func TestKilled(t *testing.T) {
+	h := newTestHost(t)
+	load(t, serviceTable)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), traceUntilKilled+"=1")
+	stdin, err := cmd.StdinPipe()
+	must(t, err)
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || line != "true <nil>\n" {
+		t.Fatalf("%q %v", line, err)
+	}
+	if packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) }); len(packets) == 0 || packets[0].End != report.TraceDelivered {
+		t.Errorf("beside another trace: %+v", packets)
+	}
+	if tables := nstest.Run(t, "nft", "list", "tables"); strings.Count(tables, tablePrefix) != 2 {
+		t.Errorf("tables of the other trace:\n%s", tables)
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	nstest.Await(t, "the removal of the tables", func() bool { return !strings.Contains(nstest.Run(t, "nft", "list", "tables"), tablePrefix) })
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package address
+
+import (
+	"cmp"
+	"slices"
+)
+
+// maxIngress bounds the links of one address.
+const maxIngress = 64
+
+// openVSwitch is the kind of an internal port of Open vSwitch, such as br-ex of OpenShift. The
+// hardware and the internal ports of a datapath have the same master, and no link is below an
+// internal port (net/openvswitch/vport-netdev.c).
+const openVSwitch = "openvswitch"
+
+// Ingress returns the link with an index and all links below it: packets are seen at each of them,
+// and first at the lowest. For an internal port of Open vSwitch these are all other ports of the
+// host's datapaths.
+func Ingress(links []Link, index uint32) (found []Link) {
+	for next := []uint32{index}; len(next) > 0 && len(found) < maxIngress; next = next[1:] {
+		i := slices.IndexFunc(links, func(l Link) bool { return l.Index == next[0] })
+		if i < 0 || slices.ContainsFunc(found, func(l Link) bool { return l.Index == next[0] }) {
+			continue
+		}
+		found = append(found, links[i])
+		for _, l := range links {
+			if l.isBelow(links[i], links) {
+				next = append(next, l.Index)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Link) int { return cmp.Compare(a.Index, b.Index) })
+	return found
+}
+
+// isBelow reports whether packets that arrive at l can reach upper.
+func (l Link) isBelow(upper Link, links []Link) bool {
+	switch {
+	case l.Master == upper.Index:
+		return true
+	case upper.Kind == openVSwitch:
+		return l.Kind != openVSwitch && slices.ContainsFunc(links, func(m Link) bool { return m.Index == l.Master && m.Kind == openVSwitch })
+	default: // IFLA_LINK of a veth is its other end
+		return upper.Lower == l.Index && upper.Kind != "veth"
+	}
+}
