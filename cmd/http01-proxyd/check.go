@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
@@ -24,6 +27,7 @@ func checkCommand() *cobra.Command {
 	var text cli.TextFlags
 	var format string
 	var list, quiet bool
+	var coordinated time.Duration
 	c := &cobra.Command{
 		Use: "check", Short: "find out why challenges fail",
 		Long: `Examine this host and, from it, the network, and report why challenges fail and
@@ -64,16 +68,14 @@ cannot hold the API's virtual IP, such as a worker.`,
 				&o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig); err != nil {
 				return err
 			}
+			if coordinated > 0 {
+				o.Coordination = coordinate(c.InOrStdin(), c.OutOrStdout(), beginTimeout, coordinated)
+			}
 			return runCheck(c.Context(), o, out, c.ErrOrStderr())
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration of the service")
-	flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` with the state of the service")
-	flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
-	flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with those of keepalived or kube-vip")
-	flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
-		"`DIR` of keepalived's static pod when the VIPs are user-managed")
+	addVIPSources(flags, &o.HostPaths)
 	flags.StringVar(&o.ProxyEnvFile, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy of the cluster")
 	flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
 	flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
@@ -85,17 +87,29 @@ cannot hold the API's virtual IP, such as a worker.`,
 	flags.BoolVarP(&list, "list", "l", false, "list the checks with one sentence each, and run none")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print findings only; the exit code is the same")
 	flags.DurationVar(&o.Timeout, "timeout", diagnose.DefaultTimeout, "end the run after this `DURATION`, and report the rest as not completed")
+	flags.DurationVar(&coordinated, "coordinated", 0, "wait for lines of oc http01 check on standard input, at most this `DURATION` for each")
+	_ = flags.MarkHidden("coordinated")                      // fails for unknown flags only
 	_ = c.RegisterFlagCompletionFunc("only", completeChecks) // fails for unknown flags only
 	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
 	text.Add(c)
-	cli.Advanced(flags, "config", "state-dir", "status-socket", "manifests", "disabled-manifests", "proxy-env", "resolv-conf", "hosts", "chrony-conf", "kubeconfig")
+	cli.Advanced(flags, "proxy-env", "resolv-conf", "hosts", "chrony-conf", "kubeconfig")
 	return c
 }
 
+// addVIPSources adds the flags for the files that have the VIPs of this host.
+func addVIPSources(flags *pflag.FlagSet, paths *config.HostPaths) {
+	flags.StringVar(&paths.ConfigPath, "config", defaultConfig, "`FILE` with the configuration of the service")
+	flags.StringVar(&paths.StateDir, "state-dir", defaultState, "`DIR` with the state of the service")
+	flags.StringVar(&paths.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
+	flags.StringVar(&paths.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with those of keepalived or kube-vip")
+	flags.StringVar(&paths.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
+		"`DIR` of keepalived's static pod when the VIPs are user-managed")
+	cli.Advanced(flags, "config", "state-dir", "status-socket", "manifests", "disabled-manifests")
+}
+
 func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut io.Writer) error {
-	width, _ := cli.TerminalSize(errOut)
-	line := progressLine{w: errOut, width: width, on: cli.IsTerminal(errOut)}
-	found, err := diagnose.Run(ctx, o, line.show)
+	line := newProgressLine(errOut)
+	found, err := diagnose.Run(ctx, o, line.showCheck)
 	line.clear()
 	if err != nil {
 		return fmt.Errorf("cannot run: %w", err)
@@ -178,14 +192,23 @@ type progressLine struct {
 	on    bool
 }
 
-// show must not be called concurrently.
-func (l progressLine) show(p diagnose.Progress) {
-	if !l.on {
-		return
-	}
+func newProgressLine(w io.Writer) progressLine {
+	width, _ := cli.TerminalSize(w)
+	return progressLine{w: w, width: width, on: cli.IsTerminal(w)}
+}
+
+// showCheck must not be called concurrently.
+func (l progressLine) showCheck(p diagnose.Progress) {
 	text := fmt.Sprintf("checking: %d of %d", p.Done, p.Total)
 	if len(p.Pending) > 0 {
 		text += ", waiting for " + strings.Join(p.Pending, ", ")
+	}
+	l.show(text)
+}
+
+func (l progressLine) show(text string) {
+	if !l.on {
+		return
 	}
 	// A line as wide as the terminal would wrap.
 	if room := l.width - 1; l.width > 0 && len(text) > room {

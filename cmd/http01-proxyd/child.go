@@ -23,7 +23,7 @@ func childCommand(name, purpose string, run func(context.Context, *wire.Child) e
 		Use: name, Short: purpose, Hidden: true,
 		Long: fmt.Sprintf(`Internal: %s. The controller ("http01-proxyd run") starts this process, passes
 the sockets that it requires, and replaces it when it ends. The process has no
-capability and opens no file. "http01-proxyd check" also starts a prober.`, purpose),
+capability and opens no file. "http01-proxyd check" and "trace" also start a prober.`, purpose),
 		RunE: func(c *cobra.Command, _ []string) error {
 			// The parent process decides when the child ends. A service manager and
 			// a terminal also send signals to the child, which are ignored.

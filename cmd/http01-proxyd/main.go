@@ -22,7 +22,7 @@ func rootCommand() *cobra.Command {
 		Long: `http01-proxyd forwards ACME HTTP-01 challenges for the API VIP to the ingress
 routers. It answers all other requests to port 80 of that VIP with 400.`,
 	},
-		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{statusCommand(), checkCommand(), explainCommand()}},
+		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{statusCommand(), checkCommand(), traceCommand(), explainCommand()}},
 		cli.Group{Title: "Service", Commands: []*cobra.Command{runCommand(), cleanupCommand(), proxyCommand(), proberCommand(), exporterCommand(), installCommand()}},
 	)
 }

@@ -102,7 +102,7 @@ func TestProgressLine(t *testing.T) {
 	} {
 		var b strings.Builder
 		tt.line.w = &b
-		tt.line.show(p)
+		tt.line.showCheck(p)
 		tt.line.clear()
 		if b.String() != tt.want {
 			t.Errorf("%s: %q, want %q", name, b.String(), tt.want)

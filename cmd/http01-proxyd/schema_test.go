@@ -4,6 +4,8 @@ package main
 
 import (
 	"flag"
+	"io"
+	"net/netip"
 	"os"
 	"reflect"
 	"strings"
@@ -65,6 +67,20 @@ func TestSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	schematest.Check[result.Document](t, *update, "check", "Check", []string{"pkg/diagnose/result", "pkg/findings"}, nothing, rejected, unknown, []byte(whole.String()))
+
+	packet := report.TracedPacket{}
+	fill(reflect.ValueOf(&packet).Elem(), false)
+	packet.End = report.TraceDropped
+	var traced, none strings.Builder
+	writeDocument := func(w io.Writer, packets ...report.TracedPacket) {
+		r := report.Trace{Header: report.NewHeader("Trace"), VIPs: []netip.Addr{}, Devices: []report.TracedDevice{}, Packets: append([]report.TracedPacket{}, packets...)}
+		if err := cli.WriteDocument(w, cli.JSON, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeDocument(&traced, packet)
+	writeDocument(&none)
+	schematest.Check[report.Trace](t, *update, "trace", "Trace", nil, []byte(traced.String()), []byte(none.String()))
 
 	documents := make([][]byte, 0, 4)
 	full, empty := report.Report{}, report.Report{}

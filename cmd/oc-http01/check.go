@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,9 @@ combine the results. The command changes nothing on the nodes. Equal findings of
 nodes are one. Each finding has its ID in brackets: "http01-proxyd explain ID" on a node
 describes it.
 
+The nodes send test requests to the API VIPs while the nodes that hold these follow the
+packets. This begins when the check runs on all nodes, or their --timeout has passed.
+
 The exit code is 3 if there is a problem. It is 4 if no problem was found, but a node
 did not report or could not check everything that is necessary.`,
 		Example: `  oc http01 check
@@ -38,11 +42,20 @@ did not report or could not check everything that is necessary.`,
 					command = append(command, "--"+name+"="+flag.Value.String())
 				}
 			}
-			outputs, err := f.runOnEach(c.Context(), c.ErrOrStderr(), command...)
+			selected, err := f.list(c.Context(), c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
+			begin, starting := time.Now(), time.Duration(0)
+			outputs := f.oc.RunCoordinated(c.Context(), selected, f.timeout, func(d time.Duration) {
+				starting = d
+				showProgress(c.ErrOrStderr(), "the checks have started after %v", d.Round(100*time.Millisecond))
+			}, command...)
+			if c.Context().Err() != nil {
+				return errors.New("interrupted")
+			}
 			result := clusterCheck(outputs, time.Now())
+			result.StartMs, result.DurationMs = float64(starting.Milliseconds()), float64((time.Since(begin) - starting).Milliseconds())
 			if format == cli.Text {
 				err = terminal.WriteClusterCheck(c.OutOrStdout(), result, f.text.View(c.OutOrStdout(), format))
 			} else {

@@ -19,11 +19,11 @@ func rootCommand() *cobra.Command {
 how the service works there. oc runs the program as "oc http01" if it is in PATH.
 Completion works for "oc-http01": oc does not complete the commands of plugins.
 
-status, check and condition run oc, which needs the permission to debug nodes. All other
+status, check, trace and condition run oc, which needs the permission to debug nodes. All other
 commands read and write files, and do not connect to a cluster.`,
 	},
 		cli.Group{Title: "Installation", Commands: []*cobra.Command{renderCommand(), policyCommand(), preflightCommand()}},
-		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{statusCommand(), checkCommand(), conditionCommand()}},
+		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{statusCommand(), checkCommand(), traceCommand(), conditionCommand()}},
 	)
 }
 

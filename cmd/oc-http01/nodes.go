@@ -69,8 +69,8 @@ func (f *nodeFlags) selection() (nodes.Selection, error) {
 	return nodes.Selection{Names: names}, nil
 }
 
-// runOnEach runs a command on the selected nodes.
-func (f *nodeFlags) runOnEach(ctx context.Context, errOut io.Writer, command ...string) ([]nodes.Output, error) {
+// list returns the selected nodes.
+func (f *nodeFlags) list(ctx context.Context, errOut io.Writer) ([]nodes.Node, error) {
 	selection, err := f.selection()
 	if err != nil {
 		return nil, err
@@ -79,8 +79,22 @@ func (f *nodeFlags) runOnEach(ctx context.Context, errOut io.Writer, command ...
 	if err != nil {
 		return nil, err
 	}
+	showProgress(errOut, "querying %d nodes, at most %v for each", len(selected), f.timeout)
+	return selected, nil
+}
+
+// showProgress writes a line to a terminal.
+func showProgress(errOut io.Writer, format string, values ...any) {
 	if cli.IsTerminal(errOut) {
-		fmt.Fprintf(errOut, "querying %d nodes, at most %v for each\n", len(selected), f.timeout)
+		fmt.Fprintf(errOut, format+"\n", values...)
+	}
+}
+
+// runOnEach runs a command on the selected nodes.
+func (f *nodeFlags) runOnEach(ctx context.Context, errOut io.Writer, command ...string) ([]nodes.Output, error) {
+	selected, err := f.list(ctx, errOut)
+	if err != nil {
+		return nil, err
 	}
 	outputs := f.oc.RunOnEach(ctx, selected, f.timeout, command...)
 	if ctx.Err() != nil {

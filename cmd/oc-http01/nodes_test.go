@@ -27,7 +27,10 @@ func installOC(t *testing.T, outputs map[string]string) {
 	const script = `#!/bin/sh
 case "$1 $2 $3" in
 "get nodes "*) exec cat "${0%/*}/nodes" ;;
-"debug --quiet node/"*) echo "$*" >> "${0%/*}/calls"; exec cat "${0%/*}/${3#node/}" ;;
+"debug --quiet node/"*)
+	echo "$*" >> "${0%/*}/calls"
+	case "$*" in *" trace -o "*) exec cat "${0%/*}/${3#node/}-trace" ;; esac
+	exec cat "${0%/*}/${3#node/}" ;;
 esac
 exit 1
 `
@@ -199,8 +202,86 @@ func TestCheckFlags(t *testing.T) {
 	}
 	dir, _, _ := strings.Cut(os.Getenv("PATH"), ":")
 	calls := must1(os.ReadFile(filepath.Join(dir, "calls")))(t)
-	if want := " http01-proxyd check -o json --name=api.test --token=x --only=dns,clock\n"; !strings.HasSuffix(string(calls), want) {
+	if want := " http01-proxyd check -o json --name=api.test --token=x --only=dns,clock --coordinated=2m0s\n"; !strings.HasSuffix(string(calls), want) {
 		t.Errorf("oc was called with %q, want the end %q", calls, want)
+	}
+}
+
+const (
+	tracedDrop = `{"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Trace", "host": "other", "vips": ["192.0.2.5"], "durationMs": 1000, "packets": [
+{"client": "203.0.113.9:40000", "vip": "192.0.2.5:80", "flags": "SYN\u001b", "end": "dropped", "message": "dropped by the policy", "fix": "nft insert rule inet filter input tcp dport 8888 accept",
+"steps": [{"device": "eth0", "family": "inet", "table": "filter", "chain": "input", "hook": "input", "verdict": "drop", "port": 8888}]}]}`
+	tracedNothing = `{"kind": "Trace", "vips": ["192.0.2.5"], "packets": [], "message": "nothing arrived from outside"}`
+)
+
+// TestTrace: the trace of the nodes that hold a VIP, and the exit codes.
+func TestTrace(t *testing.T) {
+	serving, standby := statusOf("Serving", "Held"), statusOf("Standby", "Standby")
+	passed := strings.Replace(tracedDrop, `"end": "dropped"`, `"end": "delivered", "translatedTo": 8888, "redirected": true`, 1)
+	for name, tt := range map[string]struct {
+		status, traces map[string]string
+		code           int
+		want           []string
+	}{
+		"dropped": {
+			map[string]string{"master0": serving, "master1": standby, "master2": ""},
+			map[string]string{"master0": tracedDrop},
+			cli.Unhealthy,
+			[]string{
+				"Trace:          port 80 of 192.0.2.5 on master0, 1.0 s\n", "SYN  to 192.0.2.5:80\n", "Input:          inet filter input  drop\n",
+				"End:            ✗ dropped by the policy\n", "Fix:            nft insert rule inet filter input tcp dport 8888 accept\n",
+			},
+		},
+		"passed": {map[string]string{"master0": serving}, map[string]string{"master0": passed}, cli.OK, []string{"✓ no packet was dropped, lost or not redirected (1 traced)"}},
+		"nothing": {
+			map[string]string{"master0": serving},
+			map[string]string{"master0": tracedNothing},
+			cli.Unknown,
+			[]string{"Result:         ! nothing arrived from outside\n"},
+		},
+		"two holders, one of an earlier version": {
+			map[string]string{"master0": serving, "master1": serving},
+			map[string]string{"master0": passed, "master1": `{"kind": "Error", "message": "unknown command"}`},
+			cli.Unknown,
+			[]string{"on master0,", "\n\nTrace:          ✗ none on master1: unknown command\nFix:            Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd trace.\n"},
+		},
+		"garbage": {
+			map[string]string{"master0": serving},
+			map[string]string{"master0": `{"kind": "Trace", "packets": 1}`},
+			cli.Unknown,
+			[]string{"✗ none on master0: not a trace: json: "},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			installOC(t, tt.status)
+			dir, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+			for node, text := range tt.traces {
+				must(t, os.WriteFile(filepath.Join(dir, node+"-trace"), []byte(text), 0o600))
+			}
+			got := runLine(t, "", "trace", "--count", "2", "--from", "203.0.113.9")
+			if got.code != tt.code || got.err != "" || !inOrder(got.out, strings.Join(tt.want, "*")) || strings.Contains(got.out, "\x1b") {
+				t.Errorf("exit code %d, want %d: %s\n%s\nwant %q", got.code, tt.code, got.err, got.out, tt.want)
+			}
+			calls := string(must1(os.ReadFile(filepath.Join(dir, "calls")))(t))
+			if n := strings.Count(calls, " http01-proxyd trace -o json --duration=30s --count=2 --from=203.0.113.9\n"); n != len(tt.traces) {
+				t.Errorf("%d calls of trace:\n%s", n, calls)
+			}
+			var c report.ClusterTrace
+			document := runLine(t, "", "trace", "-o", "json")
+			must(t, json.Unmarshal([]byte(document.out), &c))
+			if document.code != tt.code || c.Kind != "ClusterTrace" || len(c.Nodes) != len(tt.traces) {
+				t.Errorf("exit code %d, want %d: %+v", document.code, tt.code, c)
+			}
+		})
+	}
+	installOC(t, map[string]string{"master0": standby})
+	if got := runLine(t, "", "trace"); got.code != cli.Failure || !strings.Contains(got.err, "no node reports that it holds an API VIP: run oc http01 status") {
+		t.Errorf("%+v", got)
+	}
+	for _, flags := range [][]string{{"--count", "0"}, {"--duration", "11m"}, {"--from", "fe80::1%eth0"}} {
+		if got := runLine(t, "", append([]string{"trace"}, flags...)...); got.code != cli.Usage {
+			t.Errorf("%q: %+v", flags, got)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/schematest"
@@ -13,6 +14,13 @@ import (
 )
 
 var update = flag.Bool("update", false, "write the schemas")
+
+// tracedAll is a trace with all fields.
+const tracedAll = `{"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Trace", "host": "m", "time": "2026-01-02T03:04:05Z", "durationMs": 1, "vips": ["192.0.2.5"],
+"devices": [{"name": "eth0", "index": 2, "kind": "vip"}], "lost": 1, "message": "m", "packets": [{"time": "2026-01-02T03:04:05.123456Z", "client": "203.0.113.9:40000",
+"vip": "192.0.2.5:80", "reply": false, "local": false, "flags": "SYN", "end": "lost", "translatedTo": 8888, "redirected": true, "message": "m", "fix": "f",
+"counters": [{"name": "c", "grown": 1, "meaning": "m"}], "steps": [{"device": "eth0", "family": "inet", "table": "t", "chain": "c", "hook": "input", "priority": 0,
+"own": false, "ruleChain": "r", "handle": 1, "rule": "drop", "verdict": "drop", "port": 80}]}]}`
 
 // TestSchemas holds the schemas of the cluster's documents to the types and to real
 // output.
@@ -29,6 +37,10 @@ func TestSchemas(t *testing.T) {
 	schematest.Check[report.ClusterCheck](t, *update, "cluster-check", "ClusterCheck", nil,
 		output(map[string]string{"master0": checkedProblem, "master1": checkedOK}, "check"),
 		output(map[string]string{"master0": ""}, "check"))
+	installOC(t, map[string]string{"master0": serving, "master1": serving})
+	traces, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+	must(t, os.WriteFile(filepath.Join(traces, "master0-trace"), []byte(tracedAll), 0o600))
+	schematest.Check[report.ClusterTrace](t, *update, "cluster-trace", "ClusterTrace", nil, []byte(runLine(t, "", "trace", "-o", "json").out))
 	dir := t.TempDir()
 	schematest.Check[report.ClusterCondition](t, *update, "cluster-condition", "ClusterCondition", nil,
 		output(map[string]string{"master0": serving}, "condition"), output(map[string]string{"master0": ""}, "condition"))

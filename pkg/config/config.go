@@ -41,6 +41,9 @@ const (
 
 	minSelfTestInterval = 10 * time.Second
 	maxSelfTestInterval = 24 * time.Hour
+
+	minTestInterval = time.Second
+	maxTestInterval = time.Hour
 )
 
 // Config is one accepted configuration. It is immutable, including the elements of its
@@ -74,6 +77,8 @@ type VIPs struct {
 	Management       Management
 	KeepalivedConfig string       // absolute path of keepalived.conf
 	API, Ingress     []netip.Addr // explicit VIPs; if there are any, they are not read from keepalived.conf or kube-vip
+
+	TestInterval time.Duration // between two tests of the API VIPs that other hosts hold, on average; 0: off
 }
 
 // Explicit reports whether the configuration contains the VIPs.
@@ -111,7 +116,7 @@ func Default() Config {
 	return Config{
 		Mode:         ModeDefault,
 		InternalPort: DefaultInternalPort,
-		VIPs:         VIPs{KeepalivedConfig: "/etc/keepalived/keepalived.conf"},
+		VIPs:         VIPs{KeepalivedConfig: "/etc/keepalived/keepalived.conf", TestInterval: 15 * time.Second},
 		Upstream: Upstream{
 			Scheme: SchemeHTTP, Port: 80, HTTPSPort: 443, FollowRedirects: true, ProxyProtocol: ProxyProtocolOff,
 			TrustedCA: "/etc/http01-proxyd/ca-bundle.crt", ConnectTimeout: 2 * time.Second, Timeout: 8 * time.Second,

@@ -58,6 +58,7 @@ func (p *parser) parseTopLevel(doc *yaml.Node) {
 				key{"keepalivedConfig", p.path(&c.VIPs.KeepalivedConfig, "vips.keepalivedConfig")},
 				key{"api", p.addresses(&p.api, "vips.api")},
 				key{"ingress", p.addresses(&p.ingress, "vips.ingress")},
+				key{"testInterval", p.intervalOrNone(&c.VIPs.TestInterval, "vips.testInterval", minTestInterval, maxTestInterval)},
 			)
 			p.vipListsInvalid = len(p.problems) > before
 		}},

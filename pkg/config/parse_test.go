@@ -41,6 +41,7 @@ vips:
   keepalivedConfig: /tmp/../etc/k.conf
   api: [192.0.2.5, "2001:db8::5"]
   ingress: [2001:DB8:0::6, 192.0.2.6]
+  testInterval: 5s
 upstream:
   {scheme: https, port: 8080, httpsPort: 8443, followRedirects: false, proxyProtocol: v2, trustedCA: /run/ca.crt,
    verifyNames: ["*.Apps.cluster.example.com.", router.example], connectTimeout: 500ms, timeout: 4s}
@@ -58,6 +59,7 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 				KeepalivedConfig: "/etc/k.conf",
 				API:              []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")},
 				Ingress:          []netip.Addr{netip.MustParseAddr("2001:db8::6"), netip.MustParseAddr("192.0.2.6")},
+				TestInterval:     5 * time.Second,
 			},
 			Upstream: config.Upstream{
 				Scheme: config.SchemeHTTPS, Port: 8080, HTTPSPort: 8443, ExplicitPorts: config.ExplicitPorts{HTTP: true, HTTPS: true}, ProxyProtocol: config.ProxyProtocolV2, TrustedCA: "/run/ca.crt",
@@ -89,6 +91,7 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 			c.Hosts, c.EgressProxy.Upstream = []string{"a.example"}, config.EgressAuto
 		})},
 		"self-test off":       {"selfTest: {interval: 0s}", with(func(c *config.Config) { c.SelfTest.Interval = 0 })},
+		"VIP tests off":       {"vips: {testInterval: 0s}", with(func(c *config.Config) { c.VIPs.TestInterval = 0 })},
 		"metrics off":         {`metrics: {listenAddress: ""}`, config.Default()},
 		"no limit per source": {"limits: {perSource: 0}", with(func(c *config.Config) { c.Limits.PerSource = 0 })},
 		"one address for both": {"vips: {api: [192.0.2.5], ingress: [192.0.2.5]}", with(func(c *config.Config) {
@@ -116,9 +119,10 @@ func TestParseRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"unknown key":                     {"modes: x", `c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`},
 		"self-test too often":             {"selfTest: {interval: 9s}", `c.yaml:1:22: selfTest.interval is "9s": specify a time span with its unit from 10s to 24h, such as 1h, or 0s to disable it`},
+		"VIP tests too often":             {"vips: {testInterval: 999ms}", `c.yaml:1:22: vips.testInterval is "999ms": specify a time span with its unit from 1s to 1h, such as 1h, or 0s to disable it`},
 		"MicroShift relative":             {"microshift: {directory: etc}", `c.yaml:1:25: microshift.directory is "etc": specify an absolute path, or "" for no path`},
 		"MicroShift managed nowhere":      {`microshift: {directory: "", manageAdvertiseAddress: true}`, `c.yaml:1:53: microshift.manageAdvertiseAddress is true, and microshift.directory is empty: set it to false, or specify microshift.directory`},
-		"unknown nested key":              {"vips:\n  apis: []", `c.yaml:2:3: unknown key "apis" in vips: use one of management, keepalivedConfig, api, ingress`},
+		"unknown nested key":              {"vips:\n  apis: []", `c.yaml:2:3: unknown key "apis" in vips: use one of management, keepalivedConfig, api, ingress, testInterval`},
 		"key in other case":               {"Mode: DefaultDeployment", `c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`},
 		"duplicate key":                   {"hosts: []\nhosts: []", `c.yaml:2:1: key "hosts" of the configuration is listed twice, first on line 1: keep one of the two`},
 		"not a mapping":                   {"- a", `c.yaml:1:1: the configuration is a list, not a mapping: write keys and values, such as mode: …`},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	random "math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/viptest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
@@ -86,6 +88,8 @@ type components struct {
 	upstreams  *upstreamCheck
 	liveness   *livenessCheck
 	selfTester *selfTester
+	vipTester  *viptest.Tester
+	instance   uint64 // random: the ID of this service in responses to test requests
 	egress     *egressWatcher
 	cas        *caWatcher
 
@@ -99,7 +103,7 @@ type components struct {
 // newComponents constructs the service. After an error, the cleanup of what it returns
 // closes what was opened.
 func newComponents(ctx context.Context, o Options) (*components, error) {
-	c := &components{changes: changelog.New(o.Log), writer: newStateWriter(o.Log)}
+	c := &components{changes: changelog.New(o.Log), writer: newStateWriter(o.Log), instance: random.Uint64()} //nolint:gosec // distinguishes services; nothing is decided by it that a client could forge
 	c.tracker = tracker.New(o.Version, time.Now(), recordTransition(c.changes))
 	store := systemd.NewDescriptorStore()
 	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
@@ -123,9 +127,10 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, proxy: c.supervisor, redirects: c.liveness.redirects,
 		pages: &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile, interval: o.timing.SelfTestInterval,
 	})
+	c.vipTester = viptest.New(c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP)
 	c.proxy = &proxyClient{
 		supervisor: c.supervisor, start: c.cas.settings.put,
-		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure, c.selfTester.configure},
+		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure, c.selfTester.configure, c.vipTester.Configure},
 	}
 	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
 	c.newLoop(o, store != nil, listeners)
@@ -179,7 +184,7 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
 	c.supervisor = newProxySupervisor(proxyDependencies{
 		log: o.Log, output: output, stats: c.stats, tracker: c.tracker, causes: causes, targets: targets, listeners: listeners,
-		heartbeat: heartbeat, silenceLimit: o.timing.ProxySilenceLimit,
+		heartbeat: heartbeat, silenceLimit: o.timing.ProxySilenceLimit, instance: c.instance,
 	})
 	c.upstreams = newUpstreamCheck(c.supervisor.probeUpstreams, causes, targets)
 	c.liveness = newLivenessCheck(c.tracker, c.stats, c.supervisor, o.timing)
@@ -222,6 +227,7 @@ func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.observe(o.VIPs)
 	c.expiry.observe(o.VIPs)
 	c.selfTester.observe(o.VIPs)
+	c.vipTester.Observe(o.VIPs)
 	c.egress.observations.put(o)
 }
 
@@ -248,6 +254,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("upstream check", c.upstreams.run)
 	t.start("liveness check", c.liveness.run)
 	t.start("self-test", c.selfTester.run)
+	t.start("VIP tests", c.vipTester.Run)
 	t.start("statistics", c.stats.run)
 	t.start("exporter supervisor", c.exporter.run)
 	t.start("expiry watcher", c.expiry.run)
@@ -273,6 +280,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 func (c *components) report() report.Report {
 	c.supervisor.flush()
 	r := c.tracker.Report(c.table.report())
+	r.Instance = fmt.Sprintf("%016x", c.instance)
 	for i, one := range r.Certificates {
 		r.Certificates[i] = one.WithAttemptsLeft(time.Now())
 	}

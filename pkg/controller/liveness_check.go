@@ -19,6 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -251,9 +252,10 @@ func (c *livenessCheck) requestReplacement(vip netip.Addr, f requestFailure) boo
 	return true
 }
 
-// The request, and the start of the expected response.
+// The request, and the start of the expected response. The proxy process does not count a test
+// request that comes from the VIP itself.
 const (
-	livenessRequest    = "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n"
+	livenessRequest    = "GET " + report.TestPath + " HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n"
 	expectedStatusLine = "HTTP/1.1 400 "
 )
 
@@ -308,10 +310,7 @@ func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	// Before the request: a socket that is closed with unread bytes disappears immediately.
 	reached, err = socketowner.HasConnection(netip.AddrPortFrom(vip, port), from)
-	if reached = reached || err != nil; reached {
-		c.stats.expectOwnRequest(time.Now())
-	}
-	return exchange(conn, vip), reached
+	return exchange(conn, vip), reached || err != nil
 }
 
 // connect connects to a VIP of this host from that VIP, as the kernel does for a host's

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
+	probing "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -291,6 +294,45 @@ func (s *proxySupervisor) recordProbed(results []protocol.Reachability) {
 	}
 }
 
+// testVIPs has the process that answers clients send a test request to each VIP. Without
+// results, or with those of other VIPs, it returns nil. It does not wait for the supervisor. One
+// goroutine calls it.
+func (s *proxySupervisor) testVIPs(ctx context.Context, vips []netip.Addr) []protocol.VIPTested {
+	p := s.serving.Load()
+	if p == nil {
+		return nil
+	}
+	select {
+	case <-p.tested.values: // late ones
+	default:
+	}
+	if p.Send(protocol.Command{TestVIPs: &protocol.TestVIPs{VIPs: vips}}, -1) != nil { // which only queues it
+		return nil
+	}
+	select {
+	case results := <-p.tested.values:
+		if slices.EqualFunc(results, vips, func(r protocol.VIPTested, vip netip.Addr) bool { return r.VIP == vip }) {
+			return results
+		}
+	case <-p.Done():
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// confirmVIP reports whether the service answers at port 80 of a VIP, by a prober process: the
+// proxy process alone cannot end a finding.
+func confirmVIP(ctx context.Context, vip netip.Addr) bool {
+	ctx, cancel := context.WithTimeout(ctx, selfTestMargin)
+	defer cancel()
+	pages := &keptProber{}
+	defer pages.close()
+	page, err := pages.fetch(ctx, probing.FetchRequest{
+		Addr: netip.AddrPortFrom(vip, 80), Host: hostOf(vip), Path: report.TestPath, UserAgent: report.TestUserAgent, ConnectTimeout: selfTestConnectTimeout,
+	})
+	return err == nil && page.Status == 400 && string(page.Body) == report.OnlyChallenges
+}
+
 // flush returns when the process has sent what has happened so far. It sends statistics
 // at intervals otherwise. It does not wait for the supervisor.
 func (s *proxySupervisor) flush() {
@@ -445,6 +487,7 @@ func (s *proxySupervisor) configureCommand(withEgress bool) *protocol.Configure 
 		PerSource:      c.Limits.PerSource,
 		HeadTimeout:    c.Limits.HeadTimeout,
 		HeadBytes:      c.Limits.HeadBytes,
+		Instance:       s.instance,
 		Upstream:       ingress.FromConfig(c.Upstream, s.current.ingress),
 	}
 	if withEgress {

@@ -17,6 +17,8 @@ import (
 type proxyProcess struct {
 	*child.Process
 
+	tested *mailbox[[]protocol.VIPTested] // the last results
+
 	mu        sync.Mutex // not held during I/O
 	lastEvent time.Time
 	flushes   []chan struct{} // that the process has not answered, the oldest first
@@ -27,7 +29,7 @@ func startProxy(output *child.Output) (*proxyProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &proxyProcess{Process: process}, nil
+	return &proxyProcess{Process: process, tested: newMailbox[[]protocol.VIPTested]()}, nil
 }
 
 // flush requests the pending statistics. The result is closed when the process has handled

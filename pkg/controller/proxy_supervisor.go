@@ -106,6 +106,7 @@ type proxyDependencies struct {
 	listeners    *listenerSet
 	heartbeat    func()        // to systemd's watchdog
 	silenceLimit time.Duration // after which a process is replaced
+	instance     uint64        // ID of this service in the responses to test requests
 }
 
 func newProxySupervisor(d proxyDependencies) *proxySupervisor {
@@ -255,7 +256,7 @@ func (s *proxySupervisor) attach(p *proxyProcess) {
 }
 
 // readEvents passes the events of a process on until they end or detached is closed. It
-// records statistics itself: status does not wait for the supervisor, whose system calls
+// records statistics and results itself: status does not wait for the supervisor, whose system calls
 // for processes and for the descriptor store can take seconds.
 func (s *proxySupervisor) readEvents(p *proxyProcess, events chan<- proxyEvent, detached <-chan struct{}) {
 	for {
@@ -269,6 +270,9 @@ func (s *proxySupervisor) readEvents(p *proxyProcess, events chan<- proxyEvent, 
 				continue
 			case event.Flushed != nil:
 				p.recordFlushed()
+				continue
+			case event.VIPsTested != nil:
+				p.tested.put(event.VIPsTested.Results)
 				continue
 			case event.Heartbeat != nil:
 				continue

@@ -26,10 +26,6 @@ const (
 	logWindow = time.Minute
 	// challengeCheckInterval is how often the ends of challenges are looked for.
 	challengeCheckInterval = 5 * time.Second
-	// ownRequestTimeout is how long a proxy process, or the next one that finds it in the
-	// backlog, takes to report a request of this service. One that was lost with its
-	// process is not expected any more.
-	ownRequestTimeout = 20 * time.Second
 )
 
 // statsRecorder passes what the proxy process reports to the tracker and to the journal:
@@ -48,9 +44,8 @@ type statsRecorder struct {
 	acceptErrors    uint64 // in this window
 	lastAcceptErrno uint16
 
-	pendingOwnRequests []time.Time // when those were sent that no process has reported
-	endedConnections   uint64      // of others
-	limitedConnections uint64      // of these, reset to make room for others
+	endedConnections   uint64 // of others
+	limitedConnections uint64 // of these, reset to make room for others
 }
 
 func newStatsRecorder(log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger, onAttempt func(expiry.Attempt)) *statsRecorder {
@@ -103,11 +98,16 @@ func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 		all += n.Sums[i].Count
 	}
 	r.tracker.CountForwarded(n.Sums)
+	r.tracker.CountRejected(n.Rejected)
+	r.tracker.CountTestRequests(n.TestRequests, time.Now())
 	r.mu.Lock()
-	rejected := r.withoutOwnRequests(n.Rejected, time.Now())
+	defer r.mu.Unlock()
 	r.endedConnections += all
 	r.challenges.AddSuppressed(all - min(all, uint64(len(n.Challenges))))
-	for _, s := range rejected {
+	for _, s := range n.TestRequests {
+		r.endedConnections += s.Count
+	}
+	for _, s := range n.Rejected {
 		r.rejected[s.Rejection] += s.Count
 		r.endedConnections += s.Count
 		if s.Rejection == report.SourceLimit || s.Rejection == report.Evicted {
@@ -118,40 +118,6 @@ func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 		r.acceptErrors += n.AcceptFailures
 		r.lastAcceptErrno = n.LastAcceptErrno
 	}
-	r.mu.Unlock()
-	r.tracker.CountRejected(rejected)
-}
-
-// expectOwnRequest records that this service is about to send a request: the proxy process
-// counts it as one for another path, and no report must contain it.
-func (r *statsRecorder) expectOwnRequest(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dropLostOwnRequests(now) // a process that was taken over reports nothing
-	r.pendingOwnRequests = append(r.pendingOwnRequests, now)
-}
-
-// dropLostOwnRequests drops the requests that no process reports any more. It requires mu.
-func (r *statsRecorder) dropLostOwnRequests(now time.Time) {
-	r.pendingOwnRequests = slices.DeleteFunc(r.pendingOwnRequests, func(sent time.Time) bool { return now.Sub(sent) > ownRequestTimeout })
-}
-
-// withoutOwnRequests subtracts the requests of this service, but no more than the process
-// has reported. It requires mu.
-func (r *statsRecorder) withoutOwnRequests(rejected []report.RejectionCount, now time.Time) []report.RejectionCount {
-	r.dropLostOwnRequests(now)
-	others := make([]report.RejectionCount, 0, len(rejected))
-	for _, s := range rejected {
-		if s.Rejection == report.NotChallenge && s.ClientKind == report.OtherClient {
-			own := min(s.Count, uint64(len(r.pendingOwnRequests)))
-			r.pendingOwnRequests = slices.Delete(r.pendingOwnRequests, 0, int(own)) //nolint:gosec // not above the length
-			s.Count -= own
-		}
-		if s.Count > 0 {
-			others = append(others, s)
-		}
-	}
-	return others
 }
 
 // connectionCounts returns how many connections of others have ended, and how many of them

@@ -139,49 +139,26 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 	}
 }
 
-// Requests of this service are subtracted from the reported ones: not from other rejections,
-// not below zero, and not after a timeout.
-func TestOwnRequestsAreNotCounted(t *testing.T) {
+// TestTestRequestsAreNotRejected: they have counts of their own, and count as load.
+func TestTestRequestsAreNotRejected(t *testing.T) {
 	t.Parallel()
-	r, _ := newStatsRecorderTest()
-	count := func(kind report.ClientKind, reason report.Rejection, n uint64) uint64 {
-		r.record(&protocol.Stats{Rejected: []report.RejectionCount{{Rejection: reason, ClientKind: kind, Count: n}}})
-		return r.tracker.Report(report.Table{}).Challenges.Rejected[reason]
+	r, out := newStatsRecorderTest()
+	r.record(&protocol.Stats{
+		TestRequests: []report.TestSource{{Address: netip.MustParseAddr("192.0.2.11"), Count: 3}, {Count: 2}},
+		Rejected:     []report.RejectionCount{{Rejection: report.Evicted, ClientKind: report.OtherClient, Count: 1}},
+	})
+	got := r.tracker.Report(report.Table{})
+	if q := got.TestRequests; q.Total != 5 || q.Others != 2 || len(q.Sources) != 1 || q.Sources[0].Count != 3 || time.Since(q.Sources[0].Last) > time.Minute {
+		t.Errorf("%+v", q)
 	}
-	r.expectOwnRequest(time.Now().Add(-2 * ownRequestTimeout))
-	r.expectOwnRequest(time.Now())
-	r.expectOwnRequest(time.Now())
-	for i, step := range []struct {
-		kind     report.ClientKind
-		why      report.Rejection
-		n, total uint64
-	}{
-		{report.OtherClient, report.Evicted, 1, 1},
-		{report.StepCA, report.NotChallenge, 1, 1},
-		{report.OtherClient, report.NotChallenge, 1, 1},
-		{report.OtherClient, report.NotChallenge, 3, 3},
-		{report.OtherClient, report.NotChallenge, 1, 4},
-	} {
-		if got := count(step.kind, step.why, step.n); got != step.total {
-			t.Errorf("step %d: %d counted, want %d", i, got, step.total)
-		}
+	if len(got.Challenges.Rejected) != 1 || got.Challenges.Total != 0 || len(got.Traffic.Requests) != 1 {
+		t.Errorf("%+v, %+v", got.Challenges, got.Traffic)
 	}
-	if ended, limited := r.connectionCounts(); ended != 5 || limited != 1 {
-		t.Errorf("%d connections of others have ended, %d of them were reset to make room", ended, limited)
+	if ended, limited := r.connectionCounts(); ended != 6 || limited != 1 {
+		t.Errorf("%d connections have ended, %d of them were reset to make room", ended, limited)
 	}
-}
-
-// TestUnreportedOwnRequestsAreBounded: a process that was taken over can answer the requests
-// of this service and report none of them.
-func TestUnreportedOwnRequestsAreBounded(t *testing.T) {
-	t.Parallel()
-	r, _ := newStatsRecorderTest()
-	now := time.Now()
-	for range 1000 {
-		now = now.Add(livenessInterval)
-		r.expectOwnRequest(now)
-	}
-	if n, most := len(r.pendingOwnRequests), int(ownRequestTimeout/livenessInterval)+1; n > most {
-		t.Errorf("%d requests are expected, want at most %d", n, most)
+	r.logWindowCounts()
+	if text := out.String(); !strings.Contains(text, "1 requests rejected in the last minute: 1 evicted") {
+		t.Error(text)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // DefaultTimeout bounds the whole run.
-const DefaultTimeout = 14 * time.Second
+const DefaultTimeout = 24 * time.Second
 
 // Progress is the progress of a run.
 type Progress struct {
@@ -34,6 +34,13 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (result.Report
 }
 
 func run(ctx context.Context, opts Options, progress func(Progress)) (result.Report, error) {
+	if opts.Coordination != nil {
+		h, err := inspectHost(ctx, opts)
+		if err != nil {
+			return result.Report{}, err
+		}
+		opts.Coordination.awaitStart(ctx, h.VIPs.Held) // can take minutes: the host is inspected again
+	}
 	bounded, cancel := context.WithTimeout(ctx, cmp.Or(opts.Timeout, DefaultTimeout))
 	defer cancel()
 	h, err := inspectHost(bounded, opts)

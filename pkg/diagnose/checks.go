@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -21,10 +20,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/simulator"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
@@ -78,9 +75,7 @@ func (o Options) withoutOthers(r result.Result) result.Result {
 		return r
 	}
 	selected := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool { return !slices.Contains(o.Only, string(f.ID)) })
-	next := result.PassUnless(selected, "found something else").WithNotChecked(r.NotChecked)
-	next.Name, next.DurationMs = r.Name, r.DurationMs
-	return next
+	return result.PassUnless(selected, "found something else").Replacing(r)
 }
 
 // unmetNeed is the reason for which a check cannot run on this host; empty if there is
@@ -132,7 +127,7 @@ func allChecks() []check {
 		{"vip-holder", "Each VIP is on exactly one reachable host, or on several if BGP announces it.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result {
 			return network.CheckHolders(o.VIPs, awaitAll(ctx, o.vipHolders))
 		}},
-		{"ruleset", "No nftables rule of this host keeps challenges from the service.", needsConfig, 2 * localTimeout, checkRuleset},
+		{"ruleset", "No rule of this host keeps packets to the API VIPs from the service, or its replies from clients.", needsConfig, packetsTimeout, checkPackets},
 		{"ingress", "The ingress routers respond at the ingress VIPs.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.observeIngress(ctx).Check() }},
 		{"route", "The routers forward challenges to the solver of cert-manager.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result {
 			recent := o.recentChallenges()
@@ -174,30 +169,6 @@ func (o *observations) reported() report.Report {
 
 func (o *observations) recentChallenges() ingress.Challenges { return o.reported().Challenges.Recent }
 
-func checkRuleset(ctx context.Context, o *observations) result.Result {
-	s := ruleset.Service{InternalPort: o.config.InternalPort, MetricsPort: o.config.Metrics.ListenAddress.Port()}
-	for _, vip := range slices.Concat(o.VIPs.Held, o.VIPs.Standby) {
-		s.VIPs = append(s.VIPs, ruleset.Address{Addr: vip, Link: o.inputLink(vip)})
-	}
-	for _, addr := range o.metricsAddresses() {
-		s.Metrics = append(s.Metrics, ruleset.Address{Addr: addr, Link: o.inputLink(addr)})
-	}
-	return ruleset.Check(ctx, s, o.privileged)
-}
-
-// metricsAddresses are the addresses at which Prometheus reads the metrics: the configured
-// one, or those of this host in the networks of the VIPs.
-func (o *observations) metricsAddresses() []netip.Addr {
-	configured := o.config.Metrics.ListenAddress
-	switch {
-	case !configured.IsValid():
-		return nil
-	case !configured.Addr().IsUnspecified():
-		return []netip.Addr{configured.Addr().Unmap()}
-	}
-	return o.ownAddresses()
-}
-
 // ownAddresses are this host's addresses in the networks of the API VIPs, without VIPs.
 func (o *observations) ownAddresses() (all []netip.Addr) {
 	for _, vip := range o.VIPs.API {
@@ -206,16 +177,6 @@ func (o *observations) ownAddresses() (all []netip.Addr) {
 		}
 	}
 	return all
-}
-
-// inputLink is the link by which external packets for a VIP arrive: the one with the
-// VIP, or the one towards it.
-func (o *observations) inputLink(vip netip.Addr) simulator.Link {
-	w, err := o.PathTo(vip)
-	if err != nil || w.Link.Flags&net.FlagLoopback != 0 {
-		return simulator.Link{} // rules with this link are not simulated
-	}
-	return simulator.Link{Index: w.Link.Index, Name: w.Link.Name}
 }
 
 // observeIngress waits for the responses of the ingress VIPs.
@@ -261,7 +222,7 @@ func checkDNS(ctx context.Context, o *observations) result.Result {
 func (o *observations) fetchOther(ctx context.Context, addr netip.Addr) *dns.Other {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+time.Second)
 	defer cancel()
-	page, err := o.fetchRoot(ctx, addr)
+	page, err := o.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(addr, httpPort), Path: "/"})
 	if err != nil {
 		return nil
 	}

@@ -42,6 +42,8 @@ type Options struct {
 
 	Only    []string      // names of checks, or IDs of their findings; empty: all
 	Timeout time.Duration // of the whole run; 0: [DefaultTimeout]
+
+	Coordination *Coordination // with the checks of other hosts; nil: none
 }
 
 // Validate rejects a name or token that must not become part of a request.

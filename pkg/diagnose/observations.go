@@ -49,7 +49,7 @@ type observations struct {
 	prober         *prober.Client
 	apiNames       *future[[]string]
 	vipHolders     map[netip.Addr]*future[network.Holders] // of each VIP
-	vipRoots       pages                                   // of each API VIP, to a request that is not a challenge
+	vipRoots       pages                                   // of each API VIP, to a test request
 	ingressPages   pages                                   // of each ingress VIP, to a challenge
 	challengePages pages                                   // of each API VIP, to the challenge of --token; empty without one
 	challengeLog   *future[selfcheck.Log]                  // about the challenge of --token
@@ -81,7 +81,7 @@ func newObservations(ctx context.Context, h host, client *prober.Client) *observ
 		return h.egress().FindRoute(ctx, h.VIPs.Ingress, t, resolver)
 	})
 	for _, vip := range h.VIPs.Served() {
-		o.vipRoots.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchRoot(ctx, vip) })
+		o.vipRoots.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchVIP(ctx, vip) })
 		if h.Token != "" {
 			o.challengePages.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchChallenge(ctx, vip) })
 		}
@@ -289,9 +289,10 @@ func deadlineNear(ctx context.Context) bool {
 	return bounded && time.Until(deadline) < timerSlack
 }
 
-// fetchRoot sends a request that is not a challenge to port 80 of an address.
-func (o *observations) fetchRoot(ctx context.Context, addr netip.Addr) (protocol.FetchResult, error) {
-	return o.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(addr, httpPort), Path: "/"})
+// fetchVIP sends a test request to port 80 of a VIP, which the service does not count as a
+// rejected one.
+func (o *observations) fetchVIP(ctx context.Context, vip netip.Addr) (protocol.FetchResult, error) {
+	return o.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, httpPort), Path: report.TestPath})
 }
 
 // fetchChallenge requests the challenge of --token at an address.

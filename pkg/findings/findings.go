@@ -4,6 +4,7 @@ package findings
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,10 @@ type Finding struct {
 	Level       Level  `json:"level"`
 	Message     string `json:"message"`
 	Remediation string `json:"remediation"`
+	// Commands fix the fault, or limit it, when they are run on this host as they are.
+	Commands []string `json:"commands,omitempty"`
+	// Sources are the hosts whose packets showed the fault; empty for any other kind of fault.
+	Sources []netip.Addr `json:"sources,omitempty"`
 	// CausedBy is the entry's list, unless the check determines another one.
 	CausedBy []ID `json:"-"`
 }

@@ -128,84 +128,56 @@ func vipsEntries() []Entry {
 	}
 }
 
-// Findings about rules that keep packets from the service.
+// Findings about packets to port 80 of the API VIPs, as the kernel's trace shows them.
 const (
-	EarlierNAT              ID = "earlier-nat"
-	EarlierNATForSome       ID = "earlier-nat-for-some"
-	VIPPortUntracked        ID = "vip-port-untracked"
-	VIPPortUntrackedForSome ID = "vip-port-untracked-for-some"
-	VIPPortDropped          ID = "vip-port-dropped"
-	InputDrops              ID = "input-drops"
-	InputDropsForSome       ID = "input-drops-for-some"
-	MetricsPortDropped      ID = "metrics-port-dropped"
-	LocalTrafficBlocked     ID = "local-traffic-blocked"
+	PacketDropped       ID = "packet-dropped"
+	PacketNotRedirected ID = "packet-not-redirected"
+	PacketLost          ID = "packet-lost"
+	ReplyDropped        ID = "reply-dropped"
+	LocalTrafficBlocked ID = "local-traffic-blocked"
 )
 
 // {chain} is family, table and name of a chain, {rule} a rule of it or its policy,
-// {vip} the API VIPs or the addresses of the metrics, {port} the service's.
+// {vip} the API VIPs, {port} the port that the packets have in that chain, {sources} the
+// hosts that sent them.
 func rulesetEntries() []Entry {
 	const (
-		check   = "ruleset"
-		exclude = "Exclude port 80 of {vip} from that rule, or run its chain at a priority above -110. An API VIP must not be in spec.externalIPs of a Service."
-		tracked = "Exclude tcp dport 80 of {vip} from that rule, at the source of the ruleset."
-		source  = "Change it at the source of the ruleset (a MachineConfig, /etc/sysconfig/nftables.conf). " +
+		check  = "ruleset"
+		source = "Change the ruleset at its source (a MachineConfig, /etc/sysconfig/nftables.conf, firewalld), because a change by hand ends with the next load or reboot. " +
 			"With oc commatrix, regenerate the rules with --host-open-ports after the installation, or with the custom entry ingress,TCP,{port},,http01-proxyd,,,master,false."
-		open = "Accept port {port} before that rule: tcp dport {port} accept, or ct status dnat accept for all redirected connections. " + source
+		until = " Until then this command opens the port."
 	)
 	return []Entry{
 		{
-			ID: EarlierNAT, Check: check, Level: Problem,
-			Symptom:     "The state is `Serving`, but challenges get the response of another program, or none. The counters of the table's chain `prerouting` stay at 0.",
-			Message:     "Connections to port 80 of {vip} are redirected before they reach the service's table, by chain {chain}: {rule}",
-			Remediation: exclude,
+			ID: PacketDropped, Check: check, Level: Problem,
+			Symptom:     "The state is `Serving`, but challenges time out or are refused, for all clients or for some clients.",
+			Message:     "Packets from {sources} to {vip} are dropped at port {port} in chain {chain}: {rule}",
+			Remediation: source + until,
 		},
 		{
-			ID: EarlierNATForSome, Check: check, Level: Warning,
-			Symptom:     "The state is `Serving`, but some clients get the response of another program, or none.",
-			Message:     "Connections of some clients to port 80 of {vip} are redirected before they reach the service's table, by chain {chain}: {rule}",
-			Remediation: exclude,
+			ID: PacketNotRedirected, Check: check, Level: Problem, CausedBy: []ID{VIPLinkDown, VIPDADFailed, VIPDuplicate},
+			Symptom:     "The state is `Serving`, but challenges are refused or get the response of another program. The counters of the table's chain `prerouting` stay at 0.",
+			Message:     "Packets from {sources} to port 80 of {vip} are not redirected to the service, because of chain {chain}: {rule}",
+			Remediation: "Exclude port 80 of {vip} from that rule, or run a nat chain at a priority above -110. An API VIP must not be in spec.externalIPs of a Service." + until,
 		},
 		{
-			ID: VIPPortUntracked, Check: check, Level: Problem,
-			Symptom:     "The state is `Serving`, but challenges are refused. The counters of the table's chain `prerouting` stay at 0.",
-			Message:     "Connections to port 80 of {vip} bypass connection tracking, which redirection needs, because of chain {chain}: {rule}",
-			Remediation: tracked,
+			ID: PacketLost, Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			Symptom:     "The state is `Serving`, but connections to the VIP time out, and no rule of nftables drops them.",
+			Message:     "Packets from {sources} to {vip} are lost on this host: {how}",
+			Remediation: "Fix what the counter of the kernel names: the route back to the client (ip route get), rp_filter, or legacy iptables rules (iptables-legacy -S).",
 		},
 		{
-			ID: VIPPortUntrackedForSome, Check: check, Level: Warning,
-			Symptom:     "The state is `Serving`, but challenges are refused for some clients.",
-			Message:     "Connections of some clients to port 80 of {vip} bypass connection tracking, which redirection needs, because of chain {chain}: {rule}",
-			Remediation: tracked,
-		},
-		{
-			ID: VIPPortDropped, Check: check, Level: Problem,
-			Symptom:     "The state is `Serving`, but challenges time out or are refused. The counters of the table's chain `prerouting` stay at 0.",
-			Message:     "Connections to port 80 of {vip} are dropped before they reach the service's table, in chain {chain}: {rule}",
-			Remediation: "Accept tcp dport 80 for {vip} at the source of the ruleset.",
-		},
-		{
-			ID: InputDrops, Check: check, Level: Problem,
-			Symptom:     "The state is `Serving` and the counters of the table's chain `prerouting` grow, but challenges time out or are refused.",
-			Message:     "Connections to {vip} are redirected to port {port} and then dropped in chain {chain}: {rule}",
-			Remediation: open,
-		},
-		{
-			ID: InputDropsForSome, Check: check, Level: Warning,
-			Symptom:     "The state is `Serving`, but challenges time out for some clients.",
-			Message:     "Connections of some clients to {vip} are redirected to port {port} and then dropped in chain {chain}: {rule}",
-			Remediation: open,
-		},
-		{
-			ID: MetricsPortDropped, Check: check, Level: Warning,
-			Symptom:     "Prometheus reports the target http01-proxyd of this host as down (`TargetDown`). Challenges are answered.",
-			Message:     "Connections to the metrics at port {port} of {vip} are dropped in chain {chain}: {rule}",
-			Remediation: "Accept tcp dport {port} before that rule. " + source,
+			ID: ReplyDropped, Check: check, Level: Problem,
+			Symptom:     "The state is `Serving` and the counters of the table's chain `prerouting` grow, but clients time out.",
+			Message:     "The service's replies from {vip} to {sources} are dropped at port {port} in chain {chain}: {rule}",
+			Remediation: source + until,
 		},
 		{
 			ID: LocalTrafficBlocked, Check: check, Level: Warning,
-			Symptom:     "Self checks of pods in the host's network fail on the host that holds the VIP, while the CA gets the key. The message of the state ends with a note that requests of this host itself do not reach the service.",
+			Symptom: "Self checks of pods in the host's network fail on the host that holds the VIP, while the CA gets the key. " +
+				"The message of the state ends with a note that requests of this host itself do not reach the service.",
 			Message:     "Connections of this host itself to port 80 of {vip} do not reach the service, because of chain {chain}: {rule}",
-			Remediation: "Accept packets that leave by lo, and tcp dport {port}, at the source of the ruleset.",
+			Remediation: "Accept packets that leave by lo at the source of the ruleset." + until,
 		},
 	}
 }
@@ -400,7 +372,7 @@ func serviceEntries() []Entry {
 // on port 80 of the API VIPs that it holds. Any observation there follows from them.
 func LocalServingFaults() []ID {
 	return []ID{
-		NftablesUnsupported, NftablesPermissionDenied, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, EarlierNAT, VIPPortUntracked, VIPPortDropped,
-		InputDrops, LocalTrafficBlocked, Disabled, ServiceNotRunning, ServiceUnresponsive, ServiceNotReady, SandboxDenies, SELinuxLabel, SELinuxDenies,
+		NftablesUnsupported, NftablesPermissionDenied, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, PacketDropped, PacketNotRedirected, PacketLost,
+		ReplyDropped, LocalTrafficBlocked, Disabled, ServiceNotRunning, ServiceUnresponsive, ServiceNotReady, SandboxDenies, SELinuxLabel, SELinuxDenies,
 	}
 }

@@ -79,6 +79,10 @@ const (
 	NameNotAllowed       ID = "name-not-in-hosts"
 	SelfCheckMissing     ID = "self-check-missing"
 	SelfTestFailed       ID = "self-test-failed"
+	// The service on a host that does not hold the VIP finds these with its test requests.
+	VIPUnreachableFromHere ID = "vip-unreachable-from-here"
+	VIPTestNotSent         ID = "vip-test-not-sent"
+	VIPTwoHosts            ID = "vip-two-hosts"
 )
 
 // networkPolicyExample permits cert-manager's controller what the operator's default
@@ -150,7 +154,7 @@ func vipPortEntries() []Entry {
 		},
 		{
 			ID: SelfCheckMissing, Check: check, Level: Problem, CausedBy: slices.Concat(packetLossCauses(), []ID{
-				NoProxyLacksAPI, EarlierNATForSome, VIPPortUntrackedForSome, InputDropsForSome, AddressFamilyBroken,
+				NoProxyLacksAPI, AddressFamilyBroken,
 				DNSNoServer, DNSNoRecord, DNSServerFails, DNSOtherAddress, DNSOtherAddressUnreachable,
 			}),
 			Symptom: "A challenge stays pending and `check` without `--token` finds nothing. The journal has no request of cert-manager for the challenge. " +
@@ -167,6 +171,27 @@ func vipPortEntries() []Entry {
 			Message: "The last self-test of {endpoint}, at {time}, failed with the finding {cause}: {error}",
 			Remediation: "If check prints no other fault, it was temporary: the service repeats a failed self-test within minutes, and http01-proxyd status shows the result. " +
 				"Otherwise http01-proxyd explain {cause} prints the remediation.",
+		},
+		{
+			ID: VIPUnreachableFromHere, Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			Symptom: "A host that does not hold the VIP has requested its port 80 three times in a row without an answer of http01-proxyd. The state of the holder can be `Serving`: it tests the VIP from itself only.",
+			Message: "Port 80 of the API VIP {vip} cannot be reached from this host: {how}",
+			Remediation: "Run oc http01 check, or http01-proxyd check on this host and http01-proxyd trace on the host that holds the VIP. " +
+				"Typical causes are a firewall on that host, port 8888 included, a second host with the VIP, a wrong route, and a holder without the service.",
+		},
+		{
+			ID: VIPTestNotSent, Check: check, Level: Warning, CausedBy: packetLossCauses(),
+			Symptom: "A host that does not hold the VIP cannot test its port 80. Challenges are not affected while another host holds the VIP.",
+			Message: "The rules or routes of this host do not let its test requests to port 80 of the API VIP {vip} out",
+			Remediation: "Check the output, postrouting and egress chains of this host (nft list ruleset) and its route to the VIP (ip route get {vip}). " +
+				"If that is intended, set vips.testInterval: 0s on this host.",
+		},
+		{
+			ID: VIPTwoHosts, Check: check, Level: Problem, CausedBy: []ID{VIPDuplicate, VIPTwoMACs},
+			Symptom: "Some connections to the VIP succeed and others fail. Two hosts are `Serving`, and a third one gets responses of both.",
+			Message: "Two hosts answer at port 80 of the API VIP {vip} at the same time",
+			Remediation: "Run oc http01 status, which shows the hosts that hold the VIP. Find the one without a running keepalived. Delete the address there (ip address delete {vip} dev …) or start keepalived. " +
+				"If keepalived runs on both, VRRP packets are lost between them: check the switch and the hosts' firewalls.",
 		},
 	}
 }

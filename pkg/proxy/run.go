@@ -21,6 +21,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/viptest"
 )
 
 // aliveInterval is the shortest time between two heartbeats to the controller. The longest
@@ -176,6 +177,11 @@ func (p *process) runCommand(r received) error {
 	case c.Flush != nil:
 		p.stats.flush(p.sendStats)
 		p.send(protocol.Event{Flushed: &protocol.Flushed{}})
+	case c.TestVIPs != nil:
+		p.group.Go(func() error {
+			p.send(protocol.Event{VIPsTested: &protocol.VIPsTested{Results: viptest.Test(p.ctx, c.TestVIPs.VIPs)}})
+			return nil
+		})
 	case c.ProbeIngress != nil:
 		p.group.Go(func() error {
 			p.send(protocol.Event{IngressProbed: &protocol.IngressProbed{Results: p.upstream.Probe(p.ctx)}})

@@ -5,6 +5,9 @@ package proxy
 import (
 	"context"
 	"errors"
+	"maps"
+	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -30,11 +33,12 @@ type statsCollector struct {
 	challengeCount uint64                                     // challenges since the last flush
 	sums           map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor TotalDuration
 	rejections     map[report.RejectionCount]uint64           // keys have no Count
+	testRequests   map[netip.Addr]report.TestSource           // the zero address stands for further sources
 	sending        sync.Mutex                                 // held during both take and send, which keeps the reports in order
 }
 
 func newStatsCollector() *statsCollector {
-	return &statsCollector{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]durationSum), rejections: make(map[report.RejectionCount]uint64)}
+	return &statsCollector{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]durationSum), rejections: make(map[report.RejectionCount]uint64), testRequests: make(map[netip.Addr]report.TestSource)}
 }
 
 type durationSum struct {
@@ -108,6 +112,29 @@ func (c *statsCollector) RecordRejection(reason report.Rejection, kind report.Cl
 	c.update(func() { c.rejections[report.RejectionCount{Rejection: reason, ClientKind: kind}]++ })
 }
 
+// RecordTestRequest implements server.Recorder. A request of this host itself has the VIP as
+// its source, and is not counted.
+func (c *statsCollector) RecordTestRequest(source, vip netip.Addr) {
+	if source == vip {
+		return
+	}
+	source = source.WithZone("")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.testRequests[source]; !known && len(c.testRequests) >= report.MaxTestSources {
+		source = netip.Addr{}
+	}
+	n := c.testRequests[source].Count + 1
+	c.testRequests[source] = report.TestSource{Address: source, Count: n, Last: time.Now()}
+	// Nobody waits for them, and a report costs more than the request. A flood is load.
+	if n%testRequestsAtOnce == 0 {
+		c.notify()
+	}
+}
+
+// testRequestsAtOnce is how many test requests of a source are reported without another reason.
+const testRequestsAtOnce = 64
+
 // RecordAcceptFailure implements server.Recorder.
 func (c *statsCollector) RecordAcceptFailure(err error) {
 	var number syscall.Errno
@@ -137,9 +164,11 @@ func (c *statsCollector) flush(send func(*protocol.Stats)) {
 		s.Rejected = append(s.Rejected, sum)
 	}
 	clear(c.rejections)
+	s.TestRequests = slices.Collect(maps.Values(c.testRequests))
+	clear(c.testRequests)
 	c.pending = protocol.Stats{}
 	c.mu.Unlock()
-	if len(s.Sums) == 0 && s.Rejected == nil && s.AcceptFailures == 0 && s.SelfTest == nil {
+	if len(s.Sums) == 0 && s.Rejected == nil && s.TestRequests == nil && s.AcceptFailures == 0 && s.SelfTest == nil {
 		return
 	}
 	send(&s)

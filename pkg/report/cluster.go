@@ -33,6 +33,11 @@ type ClusterVIP struct {
 	Management string `json:"management,omitempty"`
 	// Since is when the VIP came to its last holder, or left it.
 	Since time.Time `json:"since,omitzero"`
+	// ReachableFrom are the nodes whose last test of port 80 of the VIP was answered, and
+	// UnreachableFrom those with a finding about it. Tested is the time of the last test.
+	ReachableFrom   []string  `json:"reachableFrom"`
+	UnreachableFrom []string  `json:"unreachableFrom"`
+	Tested          time.Time `json:"tested,omitzero"`
 }
 
 // Healthy reports whether the number of holders is right.
@@ -58,6 +63,10 @@ type ClusterProblem struct {
 	Message     string   `json:"message"`
 	Remediation string   `json:"remediation"`
 	Nodes       []string `json:"nodes"`
+	// Commands fix the fault, or limit it, when they are run on a workstation as they are.
+	Commands []string `json:"commands,omitempty"`
+	// Sources are the hosts whose packets showed the fault.
+	Sources []netip.Addr `json:"sources,omitempty"`
 }
 
 // The levels of a problem.
@@ -75,6 +84,26 @@ type ClusterCheck struct {
 	Summary  string           `json:"summary"` // one sentence
 	Nodes    []NodeCheck      `json:"nodes"`
 	Findings []ClusterProblem `json:"findings"` // equal findings of several nodes are one
+	// StartMs is the time until the checks ran on all nodes, DurationMs that of the checks, in
+	// milliseconds. StartMs is 0 if the checks were not coordinated.
+	StartMs    float64 `json:"startMs"`
+	DurationMs float64 `json:"durationMs"`
+}
+
+// ClusterTrace is what `http01-proxyd trace` observed on the nodes that hold an API VIP.
+type ClusterTrace struct {
+	Header
+
+	Time  time.Time   `json:"time"` // of the end: UTC, in whole seconds
+	Nodes []NodeTrace `json:"nodes"`
+}
+
+// NodeTrace is the trace of one node.
+type NodeTrace struct {
+	Name        string `json:"name"`
+	Problem     string `json:"problem,omitempty"`     // why there is no trace
+	Remediation string `json:"remediation,omitempty"` // a sentence about the problem
+	Trace       *Trace `json:"trace,omitempty"`
 }
 
 // ClusterOutcome is the result of a check on all nodes.

@@ -15,6 +15,11 @@ import (
 // holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago".
 func (r Report) StatusLine(now time.Time) string {
 	parts := []string{r.Condition().Message}
+	for _, t := range r.VIPTests {
+		if t.Error != "" {
+			parts = append(parts, t.Error)
+		}
+	}
 	if r.Condition().Reason == Serving {
 		for _, u := range r.Upstreams {
 			parts = append(parts, "upstream "+u.Address.String())

@@ -4,12 +4,24 @@ package report
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
 // VIPTestResult is how a test request of this host to port 80 of an API VIP ended, which
 // another host holds. The set of values is fixed.
 type VIPTestResult string
+
+// OnlyChallenges is the body of the response to a request that is no challenge. Its bytes are
+// part of the interface of the service.
+const OnlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
+
+// TestPath is the path of test requests. The response is that for any other path outside
+// of challenges, with one field more.
+const TestPath = "/http01-proxyd/vip-test"
+
+// TestUserAgent is the User-Agent of test requests between hosts.
+const TestUserAgent = "http01-proxyd-test"
 
 // The results of a test request.
 const (
@@ -25,6 +37,22 @@ const (
 // VIPTestResults returns all results, in display order.
 func VIPTestResults() []VIPTestResult {
 	return []VIPTestResult{VIPAnswered, VIPRefused, VIPReset, VIPTimedOut, VIPOtherAnswer, VIPTwoHosts, VIPNotSent}
+}
+
+// Known reports whether r is one of the results.
+func (r VIPTestResult) Known() bool { return slices.Contains(VIPTestResults(), r) }
+
+// Describe describes a result in a few words, as the continuation of a sentence.
+func (r VIPTestResult) Describe() string {
+	return map[VIPTestResult]string{
+		VIPAnswered:    "http01-proxyd answers",
+		VIPRefused:     "the connection is refused",
+		VIPReset:       "the connection is closed before the response is complete",
+		VIPTimedOut:    "there is no answer in time, or no host has the address",
+		VIPOtherAnswer: "another program answers",
+		VIPTwoHosts:    "two hosts answer",
+		VIPNotSent:     "the rules or routes of this host do not let the request out",
+	}[r]
 }
 
 // VIPTest is the result of the latest test requests to an API VIP that this host does not
@@ -45,13 +73,17 @@ type VIPTest struct {
 	Error    string `json:"error,omitempty"` // its message
 }
 
-// TestRequests counts the test requests that this host received. Anybody can send them:
-// they affect nothing but these numbers.
+// TestRequests counts the test requests that this host received from others. Anybody can
+// send them: they affect nothing but these numbers.
 type TestRequests struct {
 	Total   uint64       `json:"total"`   // since the start of the service
 	Sources []TestSource `json:"sources"` // at most MaxTestSources, by address
 	Others  uint64       `json:"others"`  // from further sources
 }
+
+// RecentTest is how long a test request shows that its host tests the VIPs: several intervals of
+// the default configuration.
+const RecentTest = time.Minute
 
 // MaxTestSources bounds the sources of test requests that are counted apart.
 const MaxTestSources = 16

@@ -89,7 +89,7 @@ func (s *sections) addClusterProblems(all []report.ClusterProblem) {
 	list := make([]listedProblem, 0, len(all))
 	for _, p := range all {
 		list = append(list, listedProblem{
-			Finding: findings.Finding{ID: findings.ID(p.ID), Level: findings.Level(p.Level), Message: p.Message, Remediation: p.Remediation},
+			Finding: findings.Finding{ID: findings.ID(p.ID), Level: findings.Level(p.Level), Message: p.Message, Remediation: p.Remediation, Commands: p.Commands},
 			nodes:   strings.Join(p.Nodes, ", "),
 		})
 	}

@@ -179,6 +179,9 @@ func problemList(all []listedProblem) element {
 		if f.Remediation != "" {
 			el("p", class("fix"), el("b", text("Fix: ")), text(f.Remediation)).addTo(&item)
 		}
+		for _, command := range f.Commands {
+			el("pre", text(command)).addTo(&item)
+		}
 		item.addTo(&list)
 	}
 	return list

@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -27,6 +29,11 @@ func (p *page) writeClusterVIPs(s report.ClusterStatus) {
 	if len(s.VIPs) == 0 {
 		return
 	}
+	columns := []column{{title: "API VIP"}, {title: "HELD BY", minWidth: 12}, {title: "FOR"}}
+	tested := slices.ContainsFunc(s.VIPs, func(v report.ClusterVIP) bool { return !v.Tested.IsZero() })
+	if tested {
+		columns = append(columns, column{title: "PORT 80", minWidth: 20})
+	}
 	rows := make([][]span, 0, len(s.VIPs))
 	for _, v := range s.VIPs {
 		holder := span{strings.Join(v.Holders, ", "), plain}
@@ -34,8 +41,24 @@ func (p *page) writeClusterVIPs(s report.ClusterStatus) {
 			holder = span{cmp.Or(holder.text, "no node"), red}
 		}
 		rows = append(rows, []span{{text: v.Address.String()}, holder, {text: ageSince(v.Since, s.Time)}})
+		if tested {
+			rows[len(rows)-1] = append(rows[len(rows)-1], describeReachability(v, s.Time))
+		}
 	}
-	p.writeTable([]column{{title: "API VIP"}, {title: "HELD BY", minWidth: 12}, {title: "FOR"}}, rows)
+	p.writeTable(columns, rows)
+}
+
+// describeReachability names the nodes that reach port 80 of a VIP from outside its holder, or
+// those that do not.
+func describeReachability(v report.ClusterVIP, now time.Time) span {
+	switch {
+	case len(v.UnreachableFrom) > 0:
+		return span{"not reachable from " + strings.Join(v.UnreachableFrom, ", "), red}
+	case len(v.ReachableFrom) > 0:
+		return span{fmt.Sprintf("reachable from %s (%s ago)", strings.Join(v.ReachableFrom, ", "), report.Age(now.Sub(v.Tested))), plain}
+	default:
+		return span{"not tested by another node", faint}
+	}
 }
 
 func (p *page) writeNodes(s report.ClusterStatus, wide bool) {
@@ -97,6 +120,9 @@ func (p *page) writeProblems(problems []report.ClusterProblem) {
 			p.writeRow("Nodes", span{}, strings.Join(problem.Nodes, ", "))
 		}
 		p.writeRow("Fix", span{}, problem.Remediation)
+		for _, command := range problem.Commands {
+			p.text.WriteString("  " + printable.Line(command) + "\n") // in one line, so that it can be copied
+		}
 	}
 }
 

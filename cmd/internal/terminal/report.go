@@ -56,7 +56,8 @@ func conditionMark(c report.Condition) span {
 // writeParts writes the rows below the state.
 func (p *page) writeParts(r report.Report, now time.Time) {
 	for _, v := range r.VIPs {
-		p.writeRow("API VIP", span{}, fmt.Sprintf("%v %s", v.Address, v.State))
+		mark, text := describeVIP(r, v, now)
+		p.writeRow("API VIP", mark, text)
 	}
 	p.writeRow("Table", span{}, describeTable(r.Table))
 	for _, u := range r.Upstreams {

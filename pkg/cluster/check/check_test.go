@@ -4,6 +4,7 @@ package check_test
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -153,5 +154,32 @@ func TestParse(t *testing.T) {
 		if _, err := check.Parse("m0", []byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%.100s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// TestPackets: the holder's finding names the nodes whose packets it dropped, has its command
+// in the form for a workstation, and explains that these nodes do not reach the VIP.
+func TestPackets(t *testing.T) {
+	t.Parallel()
+	const (
+		dropped = `{"name": "ruleset", "outcome": "problem", "findings": [{"id": "packet-dropped", "level": "problem", "message": "dropped", "remediation": "Open it.", ` +
+			`"commands": ["nft insert rule inet filter input tcp dport 8888 accept"], "sources": ["192.0.2.11", "2001:db8::11"]}]}`
+		from        = `{"name": "ruleset", "outcome": "ok", "addresses": [%q]}`
+		unreachable = `{"name": "self-check", "outcome": "problem", "findings": [{"id": "proxy-unreachable", "level": "problem", "message": "no response", "remediation": "Check it."}]}`
+	)
+	got := check.Combine([]check.Node{
+		parse(t, "m0", "problem", dropped), parse(t, "m1", "problem", fmt.Sprintf(from, "192.0.2.11"), unreachable),
+		parse(t, "m2", "problem", fmt.Sprintf(from, "192.0.2.12"), unreachable),
+	}, now()).Findings
+	want := []report.ClusterProblem{
+		{
+			ID: "packet-dropped", Level: "problem", Check: "ruleset", Message: "dropped (192.0.2.11 is m1)", Remediation: "Open it.", Nodes: []string{"m0"},
+			Commands: []string{"oc debug node/m0 -- chroot /host nft insert rule inet filter input tcp dport 8888 accept"},
+			Sources:  []netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8::11")},
+		},
+		{ID: "proxy-unreachable", Level: "problem", Check: "self-check", Message: "no response", Remediation: "Check it.", Nodes: []string{"m2"}},
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

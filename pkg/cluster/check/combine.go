@@ -5,6 +5,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,10 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 			})
 		}
 		for _, f := range n.Findings {
+			if isUnreachable(f.ID) && explained(nodes, n) {
+				continue
+			}
+			f.Message += namedSources(nodes, f.Sources)
 			same := slices.IndexFunc(all, func(other report.ClusterProblem) bool {
 				return other.ID == f.ID && other.Level == f.Level && other.Message == f.Message && other.Remediation == f.Remediation
 			})
@@ -54,6 +59,35 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 	}
 	slices.SortStableFunc(all, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
 	return all
+}
+
+// isUnreachable reports whether a finding is that a node does not reach an API VIP.
+func isUnreachable(id string) bool {
+	return slices.Contains([]findings.ID{findings.ProxyUnreachable, "vip-unreachable-from-here"}, findings.ID(id))
+}
+
+// explained reports whether another node has observed what became of the packets of n.
+func explained(nodes []Node, n Node) bool {
+	return slices.ContainsFunc(nodes, func(other Node) bool {
+		return slices.ContainsFunc(other.Findings, func(f report.ClusterProblem) bool {
+			return slices.ContainsFunc(f.Sources, func(source netip.Addr) bool { return slices.Contains(n.Addresses, source) })
+		})
+	})
+}
+
+// namedSources names the nodes that have the source addresses of a finding.
+func namedSources(nodes []Node, sources []netip.Addr) string {
+	var named []string
+	for _, source := range sources {
+		i := slices.IndexFunc(nodes, func(n Node) bool { return slices.Contains(n.Addresses, source) })
+		if i >= 0 {
+			named = append(named, fmt.Sprintf("%v is %s", source, nodes[i].Name))
+		}
+	}
+	if len(named) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(named, ", ") + ")"
 }
 
 // outcome is the worst of all nodes. A node that has not reported leaves the check

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 
@@ -19,6 +20,7 @@ const (
 	maxNotChecked = 100
 	maxText       = 4 << 10
 	maxName       = 64
+	maxPerFinding = 16 // commands, and sources
 )
 
 // idForm is the grammar of the names of findings and checks.
@@ -32,6 +34,7 @@ type Node struct {
 	Findings []report.ClusterProblem // without their nodes
 	// NotChecked are the checks that could not run, or not completely, with the reason.
 	NotChecked []string
+	Addresses  []netip.Addr // from which the node tests API VIPs
 	// Problem is why the node has not reported, and Remediation a sentence about it.
 	Problem, Remediation string
 }
@@ -66,6 +69,7 @@ func Parse(name string, text []byte) (Node, error) {
 			NotChecked string                  `json:"notChecked"`
 			Incomplete *bool                   `json:"incomplete"` // nil in earlier versions
 			Findings   []report.ClusterProblem `json:"findings"`
+			Addresses  []netip.Addr            `json:"addresses"` // missing in earlier versions
 		} `json:"checks"`
 	}
 	const remediation = `give the output of "http01-proxyd check -o json"`
@@ -94,6 +98,7 @@ func Parse(name string, text []byte) (Node, error) {
 		case c.Outcome == skipped && (c.Incomplete == nil || *c.Incomplete): // otherwise there is nothing to check
 			n.NotChecked = append(n.NotChecked, c.Name+": "+clean(c.Text))
 		}
+		n.Addresses = append(n.Addresses, first(c.Addresses)...)
 		for _, f := range c.Findings {
 			if !idForm.MatchString(f.ID) || len(f.ID) > maxName {
 				return Node{}, fmt.Errorf("not a result of check: a finding with the ID %.100q", f.ID)
@@ -103,6 +108,7 @@ func Parse(name string, text []byte) (Node, error) {
 			}
 			n.Findings = append(n.Findings, report.ClusterProblem{
 				ID: f.ID, Level: f.Level, Check: c.Name, Message: clean(f.Message), Remediation: clean(f.Remediation),
+				Commands: commandsOn(name, f.Commands), Sources: first(f.Sources),
 			})
 		}
 	}
@@ -111,6 +117,17 @@ func Parse(name string, text []byte) (Node, error) {
 	}
 	return n, nil
 }
+
+// commandsOn returns the form of a node's commands for a workstation.
+func commandsOn(node string, commands []string) (all []string) {
+	for _, command := range first(commands) {
+		all = append(all, fmt.Sprintf("oc debug node/%s -- chroot /host %s", node, clean(command)))
+	}
+	return all
+}
+
+// first returns the first elements of a list of a node.
+func first[T any](list []T) []T { return list[:min(len(list), maxPerFinding)] }
 
 func clean(text string) string { return printable.Truncate(text, maxText) }
 

@@ -20,7 +20,8 @@ type HostReport struct {
 	Version   string
 	Condition report.Condition // the zero value: the host has not answered
 	VIPs      []report.VIP
-	Problem   string // the reason why there is no report
+	VIPTests  []report.VIPTest // of VIPs that other hosts hold; their texts are not used
+	Problem   string           // the reason why there is no report
 	// Remediation is a sentence about Problem; empty: the general one.
 	Remediation string
 	Observed    time.Time // time of the query, by this machine's clock; zero if unknown
@@ -50,6 +51,7 @@ func Parse(name string, text []byte) (HostReport, error) {
 		Version    string             `json:"version"`
 		Conditions []report.Condition `json:"conditions"`
 		VIPs       []report.VIP       `json:"vips"`
+		VIPTests   []report.VIPTest   `json:"vipTests"` // missing in earlier versions
 	}
 	if len(text) == 0 {
 		return HostReport{}, errors.New("the report is empty: the service has not answered")
@@ -65,12 +67,12 @@ func Parse(name string, text []byte) (HostReport, error) {
 		return HostReport{}, fmt.Errorf(
 			"not a report of the service, but of the kind %.100q: give the output of \"http01-proxyd status -o json\"",
 			parsed.Kind)
-	case len(parsed.VIPs) > maxVIPs:
+	case len(parsed.VIPs) > maxVIPs || len(parsed.VIPTests) > maxVIPs:
 		return HostReport{}, fmt.Errorf("not a report of the service: %d VIPs", len(parsed.VIPs))
 	}
 	h := HostReport{
 		Name: name, Version: printable.Truncate(parsed.Version, maxVersion),
-		Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, Reported: parsed.Time,
+		Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, VIPTests: parsed.VIPTests, Reported: parsed.Time,
 	}
 	h.Condition.Message = printable.Truncate(h.Condition.Message, report.MaxMessage)
 	for i, v := range h.VIPs {

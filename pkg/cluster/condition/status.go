@@ -48,10 +48,12 @@ func clusterVIP(hosts []HostReport, vip netip.Addr) report.ClusterVIP {
 	if isBGP(hosts, vip) {
 		management = report.ManagementBGP
 	}
-	return report.ClusterVIP{
+	v := report.ClusterVIP{
 		Management: management, Address: vip, Family: printable.Family(vip), Holders: names(holders),
 		Since: latest(since, func(h HostReport) time.Time { return h.vipSince(vip) }),
 	}
+	addTests(&v, hosts)
+	return v
 }
 
 func (h HostReport) nodeStatus(now time.Time) report.NodeStatus {
@@ -81,6 +83,7 @@ func clusterProblems(hosts []HostReport, now time.Time) (all []problem) {
 		case len(holders) == 0:
 			all = append(all, notHeld(vip, hosts))
 		}
+		all = append(all, testProblems(hosts, vip)...)
 	}
 	for _, h := range hosts {
 		switch {

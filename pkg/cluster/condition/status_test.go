@@ -111,7 +111,7 @@ func TestClusterStatus(t *testing.T) {
 			if got.Condition.Status != tt.status {
 				t.Errorf("condition %+v", got.Condition)
 			}
-			if diff := cmp.Diff(tt.vips, got.VIPs, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			if diff := cmp.Diff(tt.vips, got.VIPs, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("VIPs (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.problems, got.Problems, cmpopts.EquateEmpty()); diff != "" {

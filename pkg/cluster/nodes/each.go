@@ -43,15 +43,24 @@ func (o OC) RunOnEach(ctx context.Context, nodes []Node, timeout time.Duration, 
 }
 
 func (o OC) runOn(ctx context.Context, n Node, timeout time.Duration, command []string) Output {
-	out := Output{Node: n.Name, Received: time.Now()}
 	if n.Absent != "" {
-		out.Problem, out.Remediation = n.Absent, fmt.Sprintf("Check the node: oc describe node %s.", n.Name)
-		return out
+		return absent(n)
 	}
 	args := append([]string{"--quiet", "node/" + n.Name, "--", "chroot", "/host"}, command...)
-	c := o.run(ctx, timeout, maxDocument, "debug", args...)
-	out.Received = time.Now()
-	if ctx.Err() != nil {
+	return o.run(ctx, timeout, maxDocument, "debug", args...).output(ctx, n, command)
+}
+
+func absent(n Node) Output {
+	return Output{
+		Node: n.Name, Received: time.Now(),
+		Problem: n.Absent, Remediation: fmt.Sprintf("Check the node: oc describe node %s.", n.Name),
+	}
+}
+
+// output returns what a command printed on a node.
+func (c call) output(ctx context.Context, n Node, command []string) Output {
+	out := Output{Node: n.Name, Received: time.Now()}
+	if ctx.Err() != nil && c.timeout == 0 {
 		out.Problem, out.Remediation = "interrupted", "Run the command again."
 		return out
 	}
@@ -62,9 +71,9 @@ func (o OC) runOn(ctx context.Context, n Node, timeout time.Duration, command []
 }
 
 // findDocument returns the JSON document in an output. The logs of a pod have standard
-// output and standard error in one stream, so there may be other lines around it. The
-// exit code of oc is not used: by its release and the timing, it is that of the command
-// or 1 or 0.
+// output and standard error in one stream, so there may be other lines around it, and the
+// events of a coordinated check precede it. The exit code of oc is not used: by its release
+// and the timing, it is that of the command or 1 or 0.
 func findDocument(text []byte) []byte {
 	const maxAttempts = 100 // a host may print many beginnings
 	for attempts := 0; len(text) > 0 && attempts < maxAttempts; {
@@ -72,7 +81,9 @@ func findDocument(text []byte) []byte {
 			attempts++
 			var document json.RawMessage
 			if json.NewDecoder(bytes.NewReader(text)).Decode(&document) == nil {
-				return document
+				if _, is := parseEvent(document); !is {
+					return document
+				}
 			}
 		}
 		_, text, _ = bytes.Cut(text, []byte("\n"))

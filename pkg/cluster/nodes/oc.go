@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -38,15 +39,28 @@ type call struct {
 
 // run runs a verb of oc. Flags and arguments follow those of the connection.
 func (o OC) run(ctx context.Context, timeout time.Duration, limit int, verb string, args ...string) call {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return o.runUntil(bounded, timeout, nil, io.Discard, limit, verb, args...)
+}
+
+// runUntil runs a verb of oc until ctx ends. If the cause is DeadlineExceeded, the timeout was
+// the reason. A copy of standard output is written to copied.
+func (o OC) runUntil(
+	ctx context.Context, timeout time.Duration, stdin *os.File, copied io.Writer, limit int, verb string, args ...string,
+) call {
 	program, err := exec.LookPath("oc")
 	if err != nil {
 		return call{err: fmt.Errorf("cannot find oc: %w: install the OpenShift CLI, and add its folder to PATH", err)}
 	}
-	bounded, cancel := context.WithTimeout(ctx, timeout)
+	bounded, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, messages := limitedBuffer{limit: limit, exceeded: cancel}, limitedBuffer{limit: maxMessages}
 	cmd := exec.CommandContext(bounded, program, append(o.connection(verb), args...)...)
-	cmd.Stdout, cmd.Stderr = &out, &messages
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, copied), &messages
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
 	cmd.WaitDelay = stopTimeout
 	cmd.Cancel = func() error {
 		if runtime.GOOS == "windows" { // which has no interrupts
@@ -56,7 +70,7 @@ func (o OC) run(ctx context.Context, timeout time.Duration, limit int, verb stri
 	}
 	err = cmd.Run()
 	c := call{out: out.kept.Bytes(), messages: messages.kept.Bytes(), err: err, tooLong: out.full}
-	if errors.Is(bounded.Err(), context.DeadlineExceeded) && ctx.Err() == nil && !c.tooLong {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) && !c.tooLong {
 		c.timeout = timeout
 	}
 	return c

@@ -33,6 +33,16 @@ func (t *Tracker) CountRejected(counts []report.RejectionCount) {
 	}
 }
 
+// CountTestRequests counts test requests of others. The zero address stands for sources that
+// have no count of their own.
+func (t *Tracker) CountTestRequests(counts []report.TestSource, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range counts {
+		t.testRequests.add(c, now)
+	}
+}
+
 // CountVIPTransitions counts API VIPs that this host has gained or lost.
 func (t *Tracker) CountVIPTransitions(n int) {
 	t.mu.Lock()
@@ -101,4 +111,51 @@ func (c *trafficCounts) snapshot() report.Traffic {
 		return cmp.Or(cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.ClientKind, b.ClientKind))
 	})
 	return t
+}
+
+// sourceLifetime is how long a source without requests keeps its count of its own if there
+// is no room for another one.
+const sourceLifetime = 10 * time.Minute
+
+// testRequests counts test requests. The zero value is ready.
+type testRequests report.TestRequests
+
+func (r *testRequests) add(c report.TestSource, now time.Time) {
+	r.Total += c.Count
+	i := slices.IndexFunc(r.Sources, func(s report.TestSource) bool { return s.Address == c.Address })
+	if i < 0 && c.Address.IsValid() && r.makeRoom(now) {
+		i = len(r.Sources)
+		r.Sources = append(r.Sources, report.TestSource{Address: c.Address})
+	}
+	if i < 0 {
+		r.Others += c.Count
+		return
+	}
+	r.Sources[i].Count += c.Count
+	if c.Last.IsZero() || c.Last.Before(r.Sources[i].Last) || c.Last.After(now) { // the clock was set, or the process is hostile
+		c.Last = now
+	}
+	r.Sources[i].Last = c.Last.UTC().Truncate(time.Second)
+}
+
+// makeRoom reports whether another source can have a count of its own. Anybody can send test
+// requests: a source that is active is never displaced.
+func (r *testRequests) makeRoom(now time.Time) bool {
+	if len(r.Sources) < report.MaxTestSources {
+		return true
+	}
+	oldest := slices.MinFunc(r.Sources, func(a, b report.TestSource) int { return a.Last.Compare(b.Last) })
+	if now.Sub(oldest.Last) < sourceLifetime {
+		return false
+	}
+	r.Others += oldest.Count
+	r.Sources = slices.DeleteFunc(r.Sources, func(s report.TestSource) bool { return s == oldest })
+	return true
+}
+
+// snapshot returns a copy, sorted by address.
+func (r *testRequests) snapshot() report.TestRequests {
+	sorted := report.TestRequests(*r)
+	sorted.Sources = slices.SortedFunc(slices.Values(r.Sources), func(a, b report.TestSource) int { return a.Address.Compare(b.Address) })
+	return sorted
 }

@@ -57,6 +57,8 @@ type Tracker struct {
 	metrics        report.Metrics
 	certificates   []report.Certificate
 	selfTests      []report.SelfTest
+	vipTests       []report.VIPTest
+	testRequests   testRequests
 	forwarded      uint64
 	rejected       map[report.Rejection]uint64
 	traffic        trafficCounts
@@ -287,6 +289,16 @@ func (t *Tracker) SetSelfTests(all []report.SelfTest) {
 	t.selfTests = slices.Clone(all)
 }
 
+// SetVIPTests sets the results of the tests of VIPs that this host does not hold.
+func (t *Tracker) SetVIPTests(all []report.VIPTest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.EqualFunc(t.vipTests, all, func(a, b report.VIPTest) bool { return a.Error == b.Error }) {
+		t.signalChange() // the status line contains the failures
+	}
+	t.vipTests = slices.Clone(all)
+}
+
 // SetTrust sets the CAs for TLS to the ingress.
 func (t *Tracker) SetTrust(trust report.Trust, now time.Time) {
 	t.mu.Lock()
@@ -391,6 +403,8 @@ func (t *Tracker) Report(table report.Table) report.Report {
 		Events:       events,
 		Certificates: slices.Clone(t.certificates),
 		SelfTests:    slices.Clone(t.selfTests),
+		VIPTests:     slices.Clone(t.vipTests),
+		TestRequests: t.testRequests.snapshot(),
 		Metrics:      t.metrics,
 		Trust:        t.currentTrust(),
 		EgressProxy:  t.currentEgress(),

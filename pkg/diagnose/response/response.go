@@ -14,19 +14,16 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // MaxKeyLength is the number of bytes that Let's Encrypt reads (boulder, va/http.go).
 const MaxKeyLength = 127
 
-// proxyBody is the body of http01-proxyd's response to a request that is not a challenge
-// (reqhead.OnlyChallenges).
-const proxyBody = "Only /.well-known/acme-challenge/* is allowed"
-
 // IsFromProxy reports whether a response is that of http01-proxyd to a request that is
 // not a challenge.
 func IsFromProxy(f protocol.FetchResult) bool {
-	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == proxyBody
+	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == report.OnlyChallenges
 }
 
 // IsForwarded reports whether http01-proxyd forwarded a response. It adds itself to Via,

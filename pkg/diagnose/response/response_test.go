@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 )
 
 func TestKeyFault(t *testing.T) {
@@ -37,13 +36,5 @@ func TestKeyFault(t *testing.T) {
 		if id != tt.want || what != tt.what {
 			t.Errorf("%s: got %s %q, want %s %q", name, id, what, tt.want, tt.what)
 		}
-	}
-}
-
-// TestProxyBody: check recognises the proxy by its own response.
-func TestProxyBody(t *testing.T) {
-	t.Parallel()
-	if proxyBody != reqhead.OnlyChallenges {
-		t.Errorf("%q, but the proxy returns %q", proxyBody, reqhead.OnlyChallenges)
 	}
 }

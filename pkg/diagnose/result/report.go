@@ -102,8 +102,7 @@ func (r Result) withoutCausedBy(causes map[findings.ID]string) Result {
 	if len(remaining) == 0 {
 		next = Nothing("explained by the check %q", why)
 	}
-	next.Name, next.DurationMs = r.Name, r.DurationMs
-	return next.WithNotChecked(r.NotChecked)
+	return next.Replacing(r)
 }
 
 // Conditions are what the results do not contain about a run.

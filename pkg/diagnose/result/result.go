@@ -31,6 +31,10 @@ type Result struct {
 	Incomplete bool               `json:"incomplete"`           // the check could not run, or not completely
 	Findings   []findings.Finding `json:"findings"`             // faults; empty: none
 	DurationMs float64            `json:"durationMs"`           // duration of the check
+	// Addresses are those of this host from which it tests API VIPs; only of the check of
+	// packets, as is Arrived: the other hosts whose packets arrived at the VIPs of this one.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	Arrived   []netip.Addr `json:"arrived,omitempty"`
 }
 
 // Pass is a result without findings.
@@ -83,6 +87,12 @@ func PassUnless(matches []findings.Finding, format string, args ...any) Result {
 func (r Result) WithNotChecked(unseen string) Result {
 	r.NotChecked, r.Incomplete = unseen, r.Incomplete || unseen != ""
 	return r
+}
+
+// Replacing is the result with other findings of the check that r is the result of.
+func (r Result) Replacing(old Result) Result {
+	r.Name, r.DurationMs, r.Addresses, r.Arrived = old.Name, old.DurationMs, old.Addresses, old.Arrived
+	return r.WithNotChecked(old.NotChecked)
 }
 
 // JoinAddresses lists addresses in a sentence.

@@ -52,6 +52,9 @@ func (p *printer) check(c Result) {
 	for _, f := range c.Findings {
 		p.row(levelOutcome(f.Level), c.Name, fmt.Sprintf("[%s] %s", f.ID, f.Message))
 		p.indented("fix: " + f.Remediation)
+		for _, command := range f.Commands { // in one line, so that it can be copied
+			fmt.Fprintf(&p.text, "%s%s\n", strings.Repeat(" ", p.column+gutter), printable.Line(command))
+		}
 		if p.Wide {
 			p.indented("see: " + docurl.Troubleshooting + "#" + string(f.ID))
 		}

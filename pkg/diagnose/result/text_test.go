@@ -17,8 +17,8 @@ func sampleReport() Report {
 	return NewReport(Conditions{Host: "master-0", Privileged: true}, []Result{
 		{Name: "config", Outcome: OK, Text: "/etc/http01-proxyd/config.yaml"},
 		{Name: "ruleset", Outcome: Problem, Findings: []findings.Finding{
-			{ID: findings.InputDrops, Level: findings.Problem, Message: "chain input of table inet admin drops packets to port 8888", Remediation: "open the port: tcp dport 8888 accept"},
-			{ID: findings.InputDropsForSome, Level: findings.Warning, Message: "a name with an \x1b[31mescape\nand a newline", Remediation: "none"},
+			{ID: "packet-lost", Level: findings.Problem, Message: "chain input of table inet admin drops packets to port 8888", Remediation: "open the port: tcp dport 8888 accept"},
+			{ID: "packet-lost-for-some", Level: findings.Warning, Message: "a name with an \x1b[31mescape\nand a newline", Remediation: "none"},
 		}},
 		{Name: "mtu", Outcome: Warning, NotChecked: "2001:db8::6: no way there", Findings: []findings.Finding{
 			{ID: findings.PathMTUBlackHole, Level: findings.Warning, Message: "too small", Remediation: "widen it"},
@@ -35,9 +35,9 @@ func TestWriteText(t *testing.T) {
 	}{
 		"a file": {TextOptions{}, `
 ✓ config   /etc/http01-proxyd/config.yaml
-✗ ruleset  [input-drops] chain input of table inet admin drops packets to port 8888
+✗ ruleset  [packet-lost] chain input of table inet admin drops packets to port 8888
            fix: open the port: tcp dport 8888 accept
-! ruleset  [input-drops-for-some] a name with an [31mescape and a newline
+! ruleset  [packet-lost-for-some] a name with an [31mescape and a newline
            fix: none
 ! mtu      [path-mtu-black-hole] too small
            fix: widen it
@@ -48,11 +48,11 @@ func TestWriteText(t *testing.T) {
 `},
 		"a narrow terminal": {TextOptions{Width: 50}, `
 ✓ config   /etc/http01-proxyd/config.yaml
-✗ ruleset  [input-drops] chain input of table inet
+✗ ruleset  [packet-lost] chain input of table inet
            admin drops packets to port 8888
            fix: open the port: tcp dport 8888
            accept
-! ruleset  [input-drops-for-some] a name with an
+! ruleset  [packet-lost-for-some] a name with an
            [31mescape and a newline
            fix: none
 ! mtu      [path-mtu-black-hole] too small
@@ -65,12 +65,12 @@ skipped).
 `},
 		"a terminal too narrow for columns": {TextOptions{Width: 20}, `
 ✓ config   /etc/http01-proxyd/config.yaml
-✗ ruleset  [input-drops] chain input of
+✗ ruleset  [packet-lost] chain input of
            table inet admin drops packets
            to port 8888
            fix: open the port: tcp dport
            8888 accept
-! ruleset  [input-drops-for-some] a name
+! ruleset  [packet-lost-for-some] a name
            with an [31mescape and a
            newline
            fix: none
@@ -86,21 +86,21 @@ master-0 (3 checks, 1
 skipped).
 `},
 		"findings only": {TextOptions{Quiet: true}, `
-✗ ruleset  [input-drops] chain input of table inet admin drops packets to port 8888
+✗ ruleset  [packet-lost] chain input of table inet admin drops packets to port 8888
            fix: open the port: tcp dport 8888 accept
-! ruleset  [input-drops-for-some] a name with an [31mescape and a newline
+! ruleset  [packet-lost-for-some] a name with an [31mescape and a newline
            fix: none
 ! mtu      [path-mtu-black-hole] too small
            fix: widen it
 `},
 		"wide": {TextOptions{Wide: true}, `
 ✓ config   /etc/http01-proxyd/config.yaml (0.0 ms)
-✗ ruleset  [input-drops] chain input of table inet admin drops packets to port 8888
+✗ ruleset  [packet-lost] chain input of table inet admin drops packets to port 8888
            fix: open the port: tcp dport 8888 accept
-           see: ` + docurl.Troubleshooting + `#input-drops
-! ruleset  [input-drops-for-some] a name with an [31mescape and a newline
+           see: ` + docurl.Troubleshooting + `#packet-lost
+! ruleset  [packet-lost-for-some] a name with an [31mescape and a newline
            fix: none
-           see: ` + docurl.Troubleshooting + `#input-drops-for-some
+           see: ` + docurl.Troubleshooting + `#packet-lost-for-some
 ! mtu      [path-mtu-black-hole] too small
            fix: widen it
            see: ` + docurl.Troubleshooting + `#path-mtu-black-hole

@@ -25,6 +25,7 @@ func families(r report.Report) []*family {
 	all = append(all, eventFamilies(r.Events)...)
 	all = append(all, certificateFamilies(r.Certificates)...)
 	all = append(all, selfTestFamilies(r.SelfTests)...)
+	all = append(all, vipTestFamilies(r)...)
 	all = append(all, trustFamilies(r.Trust)...)
 	return append(all, egressFamilies(r.EgressProxy)...)
 }
@@ -166,6 +167,25 @@ func selfTestFamilies(all []report.SelfTest) []*family {
 		completed.set(unixSeconds(t.Checked), t.VIP.String())
 	}
 	return []*family{failed, completed}
+}
+
+// vipTestFamilies describes the tests of API VIPs that other hosts hold, and the test requests
+// that this host received. A VIP has no series before the first result, and none while this
+// host's own rules do not let the requests out.
+func vipTestFamilies(r report.Report) []*family {
+	reachable := gauge(prefix+"vip_reachable", "1 while this host reaches port 80 of an API VIP that another host holds, 0 after three failed tests in a row.", "vip")
+	for _, t := range r.VIPTests {
+		if t.Result != report.VIPNotSent {
+			reachable.set(boolean(t.Cause == ""), t.VIP.String())
+		}
+	}
+	requests := counter(prefix+"test_requests_total",
+		"Test requests of other hosts to API VIPs of this one, by source; further sources than 16 are counted as other. Anybody can send them.", "source")
+	requests.set(float64(r.TestRequests.Others), "other")
+	for _, s := range r.TestRequests.Sources {
+		requests.set(float64(s.Count), s.Address.String())
+	}
+	return []*family{reachable, requests}
 }
 
 // trustFamilies describes the CAs that verify TLS with the ingress. There are no series

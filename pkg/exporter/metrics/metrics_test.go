@@ -73,6 +73,12 @@ func sample() report.Report {
 			{VIP: netip.MustParseAddr("192.0.2.5"), Checked: from, Cause: "ingress-refused", Error: "no"},
 			{VIP: netip.MustParseAddr("2001:db8::5"), Checked: from.Add(time.Minute), OK: true},
 		},
+		VIPTests: []report.VIPTest{
+			{VIP: netip.MustParseAddr("192.0.2.5"), Result: report.VIPAnswered},
+			{VIP: netip.MustParseAddr("192.0.2.7"), Result: report.VIPTimedOut, Failures: 3, Cause: "vip-unreachable-from-here"},
+			{VIP: netip.MustParseAddr("192.0.2.9"), Result: report.VIPNotSent, Failures: 3, Cause: "vip-test-not-sent"},
+		},
+		TestRequests: report.TestRequests{Total: 12, Sources: []report.TestSource{{Address: netip.MustParseAddr("192.0.2.11"), Count: 9}}, Others: 3},
 		EgressProxy: report.EgressProxy{
 			Upstream: "auto", Pending: true, Routes: []report.EgressRoute{{Ingress: "198.51.100.6:80"}},
 			Endpoints: []report.EgressEndpoint{{URL: "https://a.example/x", OK: true}, {URL: "https://b.example/", Error: "no"}},

@@ -50,7 +50,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "rejected", ID: "3b041641178844f2a60df25453fe2e85",
 			Subject:     "Requests were rejected",
-			Explanation: "Requests that are not challenges get a response of the proxy and never reach the\ningress. There were @COUNT@ of them in the last minute. This is the purpose of the\nservice.",
+			Explanation: "Requests that are not challenges get a response of the proxy and never reach the\ningress. There were @COUNT@ of them in the last minute. This is the purpose of the\nservice. Test requests of other hosts and of `check` are counted apart.",
 		},
 		{
 			Event: "source-limit", ID: "00a154d85ed84bccb5c719c2add9ca88",
@@ -146,6 +146,16 @@ func catalogEntries() []CatalogEntry {
 			Event: "self-test", ID: "932403aac20640e7a477d4f15d499018",
 			Subject:     "The self-test cannot run",
 			Explanation: "ERROR contains the reason. The service retries within minutes. Challenges are\nanswered meanwhile.",
+		},
+		{
+			Event: "vip-test-failed", ID: "6eba3517950343809b08cf6d7edcc08f",
+			Subject:     "The test of the VIP @VIP@ from this host fails",
+			Explanation: "Another host holds the VIP. This host requested its port 80, as a client outside of\nthe holder, and got no answer of http01-proxyd three times in a row, or answers of\ntwo hosts. Clients outside the cluster can be affected in the same way. The\nremediation of @CAUSE@ is in\n" + docurl.Troubleshooting + ".\nSet vips.testInterval: 0s to turn these tests off.",
+		},
+		{
+			Event: "vip-test-recovered", ID: "614ff538f8254bfebad093623fb4cb94",
+			Subject:     "The test of the VIP @VIP@ from this host succeeds again",
+			Explanation: "A request of this host to port 80 of the VIP got the answer of http01-proxyd.",
 		},
 		{
 			Event: "certificate-name", ID: "3f0a6c2e9d5b4b0f8a717c04e2b96d15",

@@ -28,11 +28,17 @@ type block struct {
 // splitBlocks returns the blocks of a text. Text between blocks is ignored. A text that
 // ends inside a block is rejected: the file may be incomplete.
 func splitBlocks(text []byte) ([]block, error) {
+	if err := checkLineBreaks(text); err != nil {
+		return nil, err
+	}
 	var s blockSplitter
 	for number := 1; len(text) > 0; number++ {
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
-		size := len(text) - len(rest)
-		s.addLine(number, line, text[:size], ended)
+		full := text[:len(text)-len(rest)]
+		if bytes.HasPrefix(line, []byte(byteOrderMark)) { // of a file that was appended
+			line, full = line[len(byteOrderMark):], full[len(byteOrderMark):]
+		}
+		s.addLine(number, line, full, ended)
 		text = rest
 	}
 	if s.open != nil || s.truncatedMark > 0 {
@@ -45,6 +51,42 @@ func splitBlocks(text []byte) ([]block, error) {
 		}
 	}
 	return s.blocks, nil
+}
+
+// checkLineBreaks rejects a text whose marks are not lines: programs that write a certificate
+// into one line of another format replace its line breaks.
+func checkLineBreaks(text []byte) error {
+	for at, rest := 0, text; ; {
+		i := bytes.Index(rest, []byte(beginMark))
+		if i < 0 {
+			return nil
+		}
+		before := rest[:i]
+		at += i + len(beginMark)
+		rest = text[at:]
+		_, after, is := bytes.Cut(rest[:min(len(rest), maxMark)], []byte(markTail))
+		message, remediation := "", ""
+		switch {
+		case bytes.HasSuffix(before, []byte(markTail)):
+			message, remediation = "an END line and the next BEGIN line are one line", `begin each certificate in a line of its own: sed -i 's/-----END CERTIFICATE-----/&\n/' FILE`
+		case !is:
+		case bytes.HasPrefix(after, []byte(`\n`)), bytes.HasPrefix(after, []byte(`\r\n`)):
+			message, remediation = `the line breaks are the two characters \n`, `replace them by line breaks: printf '%b' "$(cat FILE)" > NEW`
+		case bytes.HasPrefix(after, []byte("\r")) && !bytes.HasPrefix(after, []byte("\r\n")):
+			message, remediation = "the line ends are CR alone", `replace them by line breaks: tr '\r' '\n' < FILE > NEW`
+		case isSpaced(after):
+			message, remediation = "the line breaks are spaces", `replace them by line breaks: sed -E 's/ ?(-----(BEGIN|END) CERTIFICATE-----) ?/\n\1\n/g' FILE | sed '/-----/!s/ /\n/g' > NEW`
+		}
+		if message != "" {
+			return &Rejection{Line: 1 + bytes.Count(text[:at], []byte("\n")), Message: message, Remediation: remediation}
+		}
+	}
+}
+
+// isSpaced reports whether spaces and further text follow in the same line.
+func isSpaced(after []byte) bool {
+	trimmed := bytes.TrimLeft(after, " ")
+	return len(trimmed) < len(after) && len(trimmed) > 0 && !strings.ContainsRune("\t\r\n", rune(trimmed[0]))
 }
 
 type blockSplitter struct {

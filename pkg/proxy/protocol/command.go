@@ -19,6 +19,7 @@ type Command struct {
 	Drain         *Drain            `json:"drain,omitempty"`
 	ProbeIngress  *ProbeIngress     `json:"probeIngress,omitempty"`
 	SelfTest      *SelfTest         `json:"selfTest,omitempty"`
+	TestVIPs      *TestVIPs         `json:"testVIPs,omitempty"`
 	Flush         *Flush            `json:"flush,omitempty"`
 }
 
@@ -30,6 +31,7 @@ type Configure struct {
 	PerSource      int           `json:"perSource"`      // of these, from one IPv4 address or IPv6 /64; 0: no bound
 	HeadTimeout    time.Duration `json:"headTimeout"`    // from accept until the request head is complete
 	HeadBytes      int           `json:"headBytes"`      // of a request head
+	Instance       uint64        `json:"instance"`       // of the service: the ID in responses to test requests
 
 	Upstream ingress.Upstream `json:"upstream"`
 	// Egress is the egress decision for these upstream settings; nil: unchanged. Both
@@ -65,6 +67,11 @@ type SelfTest struct {
 	ID    uint64     `json:"id"`
 	VIP   netip.Addr `json:"vip"`
 	Token string     `json:"token"` // random: no client can guess it
+}
+
+// TestVIPs has the process send a test request to port 80 of each VIP. [VIPsTested] answers.
+type TestVIPs struct {
+	VIPs []netip.Addr `json:"vips"` // at most MaxTestedVIPs
 }
 
 // Flush requests the pending [Stats], if any, followed by [Flushed].

@@ -32,6 +32,7 @@ type Event struct {
 	IngressProbed *IngressProbed `json:"ingressProbed,omitempty"`
 	Stats         *Stats         `json:"stats,omitempty"`
 	Flushed       *Flushed       `json:"flushed,omitempty"`
+	VIPsTested    *VIPsTested    `json:"vipsTested,omitempty"`
 }
 
 // Validate rejects an event that no proxy of this program sends: its values reach the
@@ -44,6 +45,8 @@ func (e *Event) Validate() (err error) {
 		err = e.IngressProbed.validate()
 	case e.Stats != nil:
 		err = e.Stats.Validate()
+	case e.VIPsTested != nil:
+		err = e.VIPsTested.validate()
 	default:
 	}
 	if err != nil {
@@ -79,6 +82,21 @@ type Reachability struct {
 	Failure *cause.Failure `json:"failure,omitempty"` // nil: the address accepted the connection
 }
 
+// MaxTestedVIPs bounds the VIPs of one [TestVIPs].
+const MaxTestedVIPs = 64
+
+// VIPsTested answers [TestVIPs], in the order of its VIPs.
+type VIPsTested struct {
+	Results []VIPTested `json:"results"`
+}
+
+// VIPTested is how the test request to one VIP ended.
+type VIPTested struct {
+	VIP      netip.Addr           `json:"vip"`
+	Result   report.VIPTestResult `json:"result"`             // of one request: never VIPTwoHosts
+	Instance uint64               `json:"instance,omitempty"` // that answered; 0: none, or an older release
+}
+
 // Challenge is a finished challenge request, without what the controller adds: its time
 // and its sentences.
 type Challenge struct {
@@ -96,6 +114,7 @@ type Stats struct {
 	AcceptFailures  uint64                  `json:"acceptFailures,omitempty"`  // of accept(2)
 	LastAcceptErrno uint16                  `json:"lastAcceptErrno,omitempty"` // error number of the last failure
 	SelfTest        *SelfTested             `json:"selfTest,omitempty"`        // the last one that was announced; none of the others includes it
+	TestRequests    []report.TestSource     `json:"testRequests,omitempty"`    // the zero address counts further sources
 }
 
 // SelfTested is how the request of a [SelfTest] ended.
@@ -123,12 +142,19 @@ func (s *Stats) Validate() error {
 		return fmt.Errorf("%d kinds of rejections", len(s.Rejected))
 	case len(s.Sums) > MaxRequestSums:
 		return fmt.Errorf("%d sums", len(s.Sums))
+	case len(s.TestRequests) > report.MaxTestSources+1:
+		return fmt.Errorf("%d sources of test requests", len(s.TestRequests))
 	case s.AcceptFailures > maxCount, s.LastAcceptErrno > maxErrno:
 		return fmt.Errorf("%d accept failures, error number %d", s.AcceptFailures, s.LastAcceptErrno)
 	}
 	for _, r := range s.Rejected {
-		if !r.Rejection.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Rejection.HeadParsed() || r.Count > maxCount {
+		if !r.Rejection.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Rejection.HeadParsed() || r.Count == 0 || r.Count > maxCount {
 			return fmt.Errorf("invalid count of rejections: %d", r.Count)
+		}
+	}
+	for _, r := range s.TestRequests {
+		if r.Count == 0 || r.Count > maxCount || r.Address.Zone() != "" {
+			return errors.New("invalid count of test requests")
 		}
 	}
 	for i := range s.Sums {
@@ -172,6 +198,18 @@ func (p *IngressProbed) validate() error {
 	for _, f := range p.Results {
 		if err := errors.Join(cause.ValidateAddr(f.Addr.Addr()), f.Failure.Validate()); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func (t *VIPsTested) validate() error {
+	if len(t.Results) > MaxTestedVIPs {
+		return fmt.Errorf("%d tested VIPs", len(t.Results))
+	}
+	for _, r := range t.Results {
+		if r.VIP.Zone() != "" || !r.Result.Known() || r.Result == report.VIPTwoHosts || r.Instance != 0 && r.Result != report.VIPAnswered {
+			return errors.New("invalid result of a test request")
 		}
 	}
 	return nil

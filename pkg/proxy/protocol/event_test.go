@@ -116,6 +116,12 @@ func TestInvalidStats(t *testing.T) {
 		"a client unread":      {rejectionStats(report.Evicted, report.CertManager), false},
 		"a kind of rejection":  {rejectionStats("evicted2", report.OtherClient), false},
 		"an errno":             {Stats{LastAcceptErrno: maxErrno + 1}, false},
+		"an empty rejection":   {Stats{Rejected: []report.RejectionCount{{Rejection: report.Evicted, ClientKind: report.OtherClient}}}, false},
+		"a test request":       {Stats{TestRequests: []report.TestSource{{Address: netip.MustParseAddr("2001:db8::1"), Count: 1}, {Count: maxCount}}}, true},
+		"a test's zone":        {Stats{TestRequests: []report.TestSource{{Address: netip.MustParseAddr("fe80::1%x"), Count: 1}}}, false},
+		"no test requests":     {Stats{TestRequests: []report.TestSource{{}}}, false},
+		"many test requests":   {Stats{TestRequests: []report.TestSource{{Count: maxCount + 1}}}, false},
+		"too many sources":     {Stats{TestRequests: slices.Repeat([]report.TestSource{{Count: 1}}, report.MaxTestSources+2)}, false},
 		"a self-test":          {Stats{SelfTest: &SelfTested{ID: 1, Status: 503, Failure: &cause.Failure{Cause: "route-missing"}}}, true},
 		"a self-test's cause":  {Stats{SelfTest: &SelfTested{Failure: &cause.Failure{Cause: "run this now"}}}, false},
 		"a self-test's zone":   {Stats{SelfTest: &SelfTested{Upstream: netip.MustParseAddrPort("[fe80::1%x]:80")}}, false},
@@ -130,6 +136,33 @@ func TestInvalidStats(t *testing.T) {
 	}
 }
 
+// TestInvalidVIPResults: results that no proxy of this program reports are rejected.
+func TestInvalidVIPResults(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.5")
+	for name, tt := range map[string]struct {
+		results []VIPTested
+		ok      bool
+	}{
+		"answered":            {[]VIPTested{{vip, report.VIPAnswered, 1}}, true},
+		"an older release":    {[]VIPTested{{vip, report.VIPAnswered, 0}}, true},
+		"not sent":            {[]VIPTested{{vip, report.VIPNotSent, 0}}, true},
+		"none":                {nil, true},
+		"two hosts":           {[]VIPTested{{vip, report.VIPTwoHosts, 0}}, false},
+		"a failure's ID":      {[]VIPTested{{vip, report.VIPRefused, 1}}, false},
+		"no result":           {[]VIPTested{{vip, "", 0}}, false},
+		"a text":              {[]VIPTested{{vip, "run this now", 0}}, false},
+		"a zone":              {[]VIPTested{{netip.MustParseAddr("fe80::1%x"), report.VIPRefused, 0}}, false},
+		"the most VIPs":       {slices.Repeat([]VIPTested{{vip, report.VIPRefused, 0}}, MaxTestedVIPs), true},
+		"more than that many": {slices.Repeat([]VIPTested{{vip, report.VIPRefused, 0}}, MaxTestedVIPs+1), false},
+	} {
+		e := Event{VIPsTested: &VIPsTested{Results: tt.results}}
+		if err := e.Validate(); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func rejectionStats(rejection report.Rejection, kind report.ClientKind) Stats {
 	return Stats{Rejected: []report.RejectionCount{{Rejection: rejection, ClientKind: kind, Count: 1}}}
 }
@@ -141,6 +174,7 @@ func FuzzEvent(f *testing.F) {
 		`{"heartbeat":{}}`, `{"stopped":{"port":8888}}`, `{"drained":{"cut":1}}`, `{"flushed":{}}`,
 		`{"ingressProbed":{"results":[{"addr":"192.0.2.6:80","failure":{"cause":"ingress-refused"}}]}}`,
 		`{"stats":{"acceptFailures":1,"lastAcceptErrno":24}}`, `{"stats":{"selfTest":{"id":1,"status":502,"upstream":"192.0.2.6:80","failure":{"cause":"ingress-refused"}}}}`,
+		`{"vipsTested":{"results":[{"vip":"192.0.2.5","result":"answered","instance":18446744073709551615}]}}`, `{"stats":{"testRequests":[{"address":"192.0.2.11","count":1},{"address":"","count":2}]}}`,
 		`{}`, `{"heartbeat":{},"flushed":{}}`, `{"heartbeat":null}`, `{"flushed":{}}{"flushed":{}}`, `{"drained":{"cut":-1}}`,
 		string(must(json.Marshal(Event{Stats: &Stats{Challenges: []Challenge{{
 			Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", ClientKind: report.CertManager, Outcome: report.Answered, Status: 200},
@@ -175,9 +209,14 @@ func must(text []byte, err error) []byte {
 
 // textsOf returns what may be printed of an event, and the number of its payloads.
 func textsOf(e *Event) (texts []string, payloads int) {
-	for _, set := range []bool{e.Heartbeat != nil, e.Stopped != nil, e.Drained != nil, e.IngressProbed != nil, e.Stats != nil, e.Flushed != nil} {
+	for _, set := range []bool{e.Heartbeat != nil, e.Stopped != nil, e.Drained != nil, e.IngressProbed != nil, e.Stats != nil, e.Flushed != nil, e.VIPsTested != nil} {
 		if set {
 			payloads++
+		}
+	}
+	if e.VIPsTested != nil {
+		for _, r := range e.VIPsTested.Results {
+			texts = append(texts, r.VIP.String(), string(r.Result))
 		}
 	}
 	if e.IngressProbed != nil {
@@ -200,6 +239,9 @@ func textsOf(e *Event) (texts []string, payloads int) {
 			if tested.Failure != nil {
 				texts = append(texts, tested.Failure.Summary(cause.Context{}))
 			}
+		}
+		for _, r := range e.Stats.TestRequests {
+			texts = append(texts, r.Address.String())
 		}
 		for _, s := range e.Stats.Sums {
 			texts = append(texts, string(s.ClientKind), string(s.Outcome), s.Cause)

@@ -7,9 +7,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// OnlyChallenges is the response to every request that is not a challenge. Its bytes
-// are part of the interface of the service.
-const OnlyChallenges = "Only /.well-known/acme-challenge/* is allowed"
+// OnlyChallenges is the response to every request that is not a challenge.
+const OnlyChallenges = report.OnlyChallenges
+
+// InstanceField is the field with the ID of the service in the response to a test request.
+const InstanceField = "Http01-Proxyd-Instance"
 
 // Fault is the reason why a head is not forwarded. The set is fixed; [None] means
 // no fault.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // MaxFields bounds the number of fields of a head.
@@ -200,6 +201,11 @@ func (r *Request) Method() []byte { return r.buf[r.method.from:r.method.to] }
 
 // IsHead reports whether the method is HEAD, whose response has no body.
 func (r *Request) IsHead() bool { return string(r.Method()) == "HEAD" }
+
+// IsTest reports whether the request is a test request of another host or of this one.
+func (r *Request) IsTest() bool {
+	return string(r.Target()) == report.TestPath && string(r.Method()) == "GET"
+}
 
 // Target returns the request target as the client sent it.
 func (r *Request) Target() []byte { return r.buf[r.target.from:r.target.to] }

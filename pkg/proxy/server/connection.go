@@ -5,6 +5,7 @@ package server
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -306,7 +307,12 @@ func (c *connection) refuse(fault reqhead.Fault) {
 		kind = clientKindOf(c.head.UserAgent())
 	}
 	response := fault.Response()
-	c.worker.server.recorder.RecordRejection(response.Rejection, kind)
+	if fault == reqhead.NotChallenge && c.head.IsTest() {
+		response.Field = fmt.Sprintf("\r\n%s: %016x", reqhead.InstanceField, c.settings.Instance)
+		c.worker.server.recorder.RecordTestRequest(c.client.Addr(), loop.LocalAddr(c.fd).Addr())
+	} else {
+		c.worker.server.recorder.RecordRejection(response.Rejection, kind)
+	}
 	if c.isInFlight() {
 		c.worker.server.table.finishReading(c, false)
 	}

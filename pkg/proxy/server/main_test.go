@@ -47,6 +47,7 @@ type recorder struct {
 	clientKinds []report.ClientKind // of the rejections
 	accept      []error             // failures of accept
 	selfTests   []protocol.SelfTested
+	tests       [][2]netip.Addr // sources and VIPs of test requests
 	changed     chan struct{}
 }
 
@@ -73,6 +74,13 @@ func (r *recorder) RecordRejection(why report.Rejection, asker report.ClientKind
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rejections, r.clientKinds = append(r.rejections, why), append(r.clientKinds, asker)
+	r.notify()
+}
+
+func (r *recorder) RecordTestRequest(source, vip netip.Addr) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tests = append(r.tests, [2]netip.Addr{source, vip})
 	r.notify()
 }
 

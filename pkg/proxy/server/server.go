@@ -48,6 +48,8 @@ type Recorder interface {
 	// RecordRejection records every other connection. The kind of client is
 	// [report.OtherClient] unless the request could be parsed.
 	RecordRejection(reason report.Rejection, kind report.ClientKind)
+	// RecordTestRequest records a test request of a host to a VIP.
+	RecordTestRequest(source, vip netip.Addr)
 	// RecordAcceptFailure records an error of accept(2), such as a lack of descriptors.
 	// New connections are queued in the kernel's backlog then.
 	RecordAcceptFailure(err error)

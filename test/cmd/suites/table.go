@@ -75,7 +75,7 @@ func table() map[string]suite {
 				"TestConfiguration", "TestTrustedCA", "TestServiceDown",
 			},
 			seconds: map[string]int{
-				"TestVIP": 90, "TestIngress": 44, "TestClusterEnvironment": 35,
+				"TestVIPTests": 150, "TestVIP": 90, "TestIngress": 44, "TestClusterEnvironment": 35,
 				"TestNothingAnswers": 23, "TestHealthyOpenShift": 21, "TestRuleset": 20, "TestConntrack": 15,
 				"TestEgressReadiness": 14, "TestDNS": 14, "TestCarrierLost": 13, "TestRecentChallenges": 13,
 				"TestProxyReachability": 12, "TestTrustedCA": 10, "TestEgressProxyUnreachable": 9,
@@ -161,12 +161,14 @@ func fuzzers() []fuzzer {
 		{"pkg/proxy/protocol", "FuzzEvent", "50000x"},
 		{"pkg/exporter/protocol", "FuzzEvent", "50000x"},
 		{"pkg/prober/protocol", "FuzzResponse", "50000x"},
+		{"pkg/prober/network", "FuzzParseTrace", "100000x"},
 		{"pkg/proxy/reqhead", "FuzzHead", "125000x"},
 		{"pkg/proxy/server", "FuzzConnections", "200x"}, // each one starts a server and waits for its timers
 		{"pkg/proxy/upstream", "FuzzResponse", "75000x"},
 		{"pkg/proxy/upstream", "FuzzConnectResponse", "75000x"},
 		{"pkg/proxy/upstream", "FuzzRedirect", "20000x"},
 		{"pkg/proxy/upstream", "FuzzAbsoluteForm", "100000x"},
+		{"pkg/proxy/viptest", "FuzzParseResponse", "100000x"},
 		{"pkg/host/keepalived", "FuzzParse", "75000x"},
 		{"pkg/ingress", "FuzzUpstream", "75000x"},
 		{"pkg/ingress/trust", "FuzzFilter", "100000x"},

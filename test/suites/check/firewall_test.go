@@ -87,38 +87,19 @@ func (c *cluster) loadNodeFirewall(n *lab.Node, form, when string) {
 	})
 }
 
-// withMetrics is a configuration with metrics at their usual port.
-func withMetrics(n *lab.Node) string {
-	return n.DefaultConfig() + "metrics: {listenAddress: \":9645\"}\n"
-}
-
-// awaitMetrics waits until the holder's service serves metrics at an address.
-func (c *cluster) awaitMetrics(at string) {
-	c.t.Helper()
-	_, err := c.Services[0].Await(c.t.Context(), "metrics at "+at, func(s lab.Status) error {
-		if !s.Metrics.Served || s.Metrics.Address != at {
-			return fmt.Errorf("%+v", s.Metrics)
-		}
-		return nil
-	})
-	must(c.t, err)
-}
-
 // TestNodeFirewall loads the rules of oc commatrix into the node that holds the VIPs.
 func TestNodeFirewall(t *testing.T) {
-	c := healthy(t, withMetrics)
+	c := healthy(t, nil)
 	n := c.ControlPlane[0]
 	const chain, rule = "chain inet openshift_filter OPENSHIFT", `jump { limit rate 1/minute log prefix "firewall "; drop; } (handle `
 	for _, form := range []string{nftForm, machineConfigForm} {
 		t.Run(form, func(t *testing.T) {
 			c := c.forSubtest(t)
 			c.loadNodeFirewall(n.Node, form, "before")
-			r := c.expectFindings(n.Node, []string{"input-drops", "metrics-port-dropped"})
-			c.expectText(r, "input-drops", chain, rule, "redirected to port 8888", c.API.V4.String(), c.API.V6.String(),
+			r := c.expectFindings(n.Node, []string{"packet-dropped"})
+			c.expectText(r, "packet-dropped", chain, rule, "at port 8888", c.API.V4.String(), c.API.V6.String(),
 				"ingress,TCP,8888,,http01-proxyd,,,master,false", "--host-open-ports after the installation")
-			c.expectText(r, "metrics-port-dropped", chain, rule, "port 9645", n.Addresses.V4.String(), n.Addresses.V6.String(),
-				"ingress,TCP,9645,,http01-proxyd,,,master,false")
-			if lost := len(r.Texts("input-drops")); lost != 1 {
+			if lost := len(r.Texts("packet-dropped")); lost != 1 {
 				t.Errorf("%d findings for one rule", lost)
 			}
 			c.loadNodeFirewall(n.Node, form, "after")
@@ -129,25 +110,15 @@ func TestNodeFirewall(t *testing.T) {
 	t.Run("another internal port", func(t *testing.T) {
 		c := c.forSubtest(t)
 		c.loadNodeFirewall(n.Node, machineConfigForm, "after")
-		c.configure(withMetrics(n.Node)+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n", "Serving")
-		r := c.expectFindings(n.Node, []string{"input-drops"})
-		c.expectText(r, "input-drops", rule, "redirected to port 9888", "ingress,TCP,9888,,http01-proxyd,,,master,false")
-	})
-	t.Run("metrics at one address", func(t *testing.T) {
-		c := c.forSubtest(t)
-		at := fmt.Sprintf("[%s]:9645", n.Addresses.V6)
-		c.configure(n.DefaultConfig()+fmt.Sprintf("metrics: {listenAddress: %q}\n", at), "Serving")
-		c.awaitMetrics(at)
-		c.loadFaultRules(n.Node, "chain input { type filter hook input priority 0; tcp dport 9645 reject with tcp reset; }")
-		r := c.expectFindings(n.Node, []string{"metrics-port-dropped"})
-		c.expectText(r, "metrics-port-dropped", fmt.Sprintf("at port 9645 of %s are dropped in chain inet fault input: tcp dport 9645 reject with tcp reset (handle ", n.Addresses.V6))
-	})
-	t.Run("metrics for some clients", func(t *testing.T) {
-		c := c.forSubtest(t)
-		c.configure(withMetrics(n.Node), "Serving")
-		c.awaitMetrics("[::]:9645")
-		c.loadFaultRules(n.Node, "chain input { type filter hook input priority 0; iif lo accept; ip saddr 10.128.0.0/14 tcp dport 9645 accept; "+
-			"ip daddr "+c.API.V4.String()+" tcp dport 9645 drop; ip saddr != 10.0.0.0/8 tcp dport 9645 drop; }")
-		c.expectFindings(n.Node, []string{})
+		c.configure(n.DefaultConfig()+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n", "Serving")
+		_, err := c.Services[0].Await(t.Context(), "the redirect to the other port", func(s lab.Status) error {
+			if s.Table.Port != 9888 {
+				return fmt.Errorf("port %d", s.Table.Port)
+			}
+			return nil
+		})
+		must(t, err)
+		r := c.expectFindings(n.Node, []string{"packet-dropped"})
+		c.expectText(r, "packet-dropped", rule, "at port 9888", "ingress,TCP,9888,,http01-proxyd,,,master,false")
 	})
 }

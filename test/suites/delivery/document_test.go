@@ -31,7 +31,6 @@ const (
 	tutorialDocument   = "docs/tutorial.md"
 	beforeTheSwitch    = "docs/before-the-switch.md"
 	expiredRunbook     = "docs/runbooks/certificate-expired.md"
-	conditionReference = "docs/reference/cluster-condition.md"
 	installMark        = "sh"
 	packagingMark      = "sh packaging"
 	byHandMark         = "console" // not run by a test: each command has a prompt
@@ -41,7 +40,7 @@ const (
 
 // testedDocuments returns the mark of the blocks that a test must run, by document.
 func testedDocuments() (map[string]string, error) {
-	marks := map[string]string{lifeGuide: installMark, tutorialDocument: installMark, beforeTheSwitch: installMark, expiredRunbook: installMark, conditionReference: installMark, readmeDocument: readmeMark}
+	marks := map[string]string{lifeGuide: installMark, tutorialDocument: installMark, beforeTheSwitch: installMark, expiredRunbook: installMark, readmeDocument: readmeMark}
 	guides, err := filepath.Glob(filepath.Join(host.Repository(), installFolder, "*.md"))
 	if err != nil || len(guides) == 0 {
 		return nil, fmt.Errorf("%s has %d documents: %w", installFolder, len(guides), err)

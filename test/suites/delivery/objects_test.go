@@ -14,24 +14,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 )
 
-// hostReport is the status report of a control-plane host.
-const hostReport = `{"version": "1.0", "conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": %q,
-"message": "m", "lastTransitionTime": "2026-11-21T12:13:41Z"}], "vips": [{"address": "192.0.2.5", "family": "IPv4", "state": %q}]}`
-
 // objectsCommand replaces oc. It prints the objects as a cluster with the patched CRD does.
-// In test/suites/apis the API server itself makes them. The tests have hosts for two of the
-// three control-plane nodes that the document queries; test/support/lab combines the reports
-// of three.
+// In test/suites/apis the API server itself makes them.
 func objectsCommand(_ context.Context, _ string, args ...string) (string, error) {
 	switch line := strings.Join(args, " "); line {
 	case "get infrastructure cluster -o yaml":
 		return testdata("infrastructure.yaml")
 	case "get apiserver/cluster infrastructure/cluster -o yaml":
 		return testdata("cluster.yaml")
-	case "debug -q node/master0 -- chroot /host http01-proxyd status -o json":
-		return fmt.Sprintf(hostReport, "Serving", "Held"), nil
-	case "debug -q node/master1 -- chroot /host http01-proxyd status -o json", "debug -q node/master2 -- chroot /host http01-proxyd status -o json":
-		return fmt.Sprintf(hostReport, "Standby", "Standby"), nil
 	default:
 		return "", fmt.Errorf("no document has the command oc %s", line)
 	}
@@ -42,8 +32,7 @@ func testdata(name string) (string, error) {
 	return string(text), err
 }
 
-// TestClusterObjects renders from the cluster's objects and combines the reports of the
-// control-plane nodes with the documented commands.
+// TestClusterObjects renders from the cluster's objects with the documented commands.
 func TestClusterObjects(t *testing.T) {
 	s := newShell(t, map[string]oc.Handler{"oc": objectsCommand})
 	output := s.section(openDocument(t, machineConfigGuide, installMark), "From the cluster's own objects", "IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
@@ -57,10 +46,5 @@ func TestClusterObjects(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "rendered", "98-master-http01-proxyd-config.yaml")); err != nil {
 		t.Error(err)
-	}
-	folded := s.section(openDocument(t, conditionReference, installMark), "Combine the reports")
-	folded += s.section(openDocument(t, conditionReference, installMark), "Keep the condition")
-	if !strings.Contains(folded, `"status": "True"`) || !strings.Contains(folded, `"192.0.2.5 is held and served by master0; 3 hosts have reported"`) {
-		t.Errorf("output:\n%s", folded)
 	}
 }

@@ -238,7 +238,7 @@ func networkFaults() []faultCase {
 			f.addTable(t, f.holder(), "fault", "	chain prerouting {\n		type filter hook prerouting priority raw;\n		"+rule+"\n	}")
 		}}
 	}
-	secondary := filter("some clients are refused", "vip-port-untracked-for-some", "ip saddr "+remotes4+" tcp dport 80 reject with tcp reset")
+	secondary := filter("some clients are refused", "packet-dropped", "ip saddr "+remotes4+" tcp dport 80 reject with tcp reset")
 	reject := secondary.inject
 	secondary.inject = func(t *testing.T, f *fixture, c challenge) {
 		t.Helper()
@@ -247,7 +247,7 @@ func networkFaults() []faultCase {
 		f.separateNetworks(t)
 	}
 	// boulder's limit of a connection attempt is 10 s.
-	drop := filter("packets are dropped", "vip-port-dropped", "tcp dport 80 drop")
+	drop := filter("packets are dropped", "packet-dropped", "tcp dport 80 drop")
 	drop.limit = caTimeout
 	return []faultCase{
 		drop,

@@ -42,10 +42,11 @@ type CheckResult struct {
 
 // CheckFinding is one fault.
 type CheckFinding struct {
-	ID          string `json:"id"`
-	Level       string `json:"level"`
-	Message     string `json:"message"`
-	Remediation string `json:"remediation"`
+	ID          string   `json:"id"`
+	Level       string   `json:"level"`
+	Message     string   `json:"message"`
+	Remediation string   `json:"remediation"`
+	Commands    []string `json:"commands"`
 }
 
 // IDs returns the IDs of all findings in the order of the checks.
@@ -69,6 +70,18 @@ func (r CheckReport) Texts(id string) (texts []string) {
 		}
 	}
 	return texts
+}
+
+// Commands returns the commands of the findings with an ID.
+func (r CheckReport) Commands(id string) (commands []string) {
+	for _, c := range r.Checks {
+		for _, f := range c.Findings {
+			if f.ID == id {
+				commands = append(commands, f.Commands...)
+			}
+		}
+	}
+	return commands
 }
 
 // Check returns the result of a check by name, or the zero value.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,9 +61,16 @@ func (n *Node) StatusSocket() string { return n.serviceFile("status.sock") }
 // ProxyEnv returns the file in place of /etc/mco/proxy.env. By default it does not exist.
 func (n *Node) ProxyEnv() string { return n.serviceFile("proxy.env") }
 
-// DefaultConfig returns a configuration with all defaults and the node's keepalived.conf.
-func (n *Node) DefaultConfig() string {
-	return fmt.Sprintf("vips:\n  keepalivedConfig: %s\n", n.KeepalivedConfig())
+// TestInterval is the interval of the tests between hosts in a lab, the shortest possible one.
+const TestInterval = time.Second
+
+// DefaultConfig returns a configuration with all defaults, the node's keepalived.conf, and frequent
+// tests between hosts: check waits for them.
+func (n *Node) DefaultConfig() string { return n.TestConfig(TestInterval) }
+
+// TestConfig is DefaultConfig with another interval of the tests between hosts; 0: none.
+func (n *Node) TestConfig(interval time.Duration) string {
+	return fmt.Sprintf("vips:\n  keepalivedConfig: %s\n  testInterval: %v\n", n.KeepalivedConfig(), interval)
 }
 
 // WriteConfig replaces the service's configuration file by rename, as an editor or the

@@ -5,6 +5,7 @@ package lab
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -20,8 +21,13 @@ type Status struct {
 	Config     Config      `json:"config"`
 	Egress     EgressProxy `json:"egressProxy"`
 	SelfTests  []SelfTest  `json:"selfTests"`
-	Events     Events      `json:"events"`
-	Metrics    Metrics     `json:"metrics"`
+	VIPTests   []VIPTest   `json:"vipTests"`
+	Instance   string      `json:"instance"`
+
+	TestRequests TestRequests `json:"testRequests"`
+
+	Events  Events  `json:"events"`
+	Metrics Metrics `json:"metrics"`
 }
 
 // Metrics is the state of the exporter.
@@ -35,6 +41,27 @@ type SelfTest struct {
 	VIP   string `json:"vip"`
 	OK    bool   `json:"ok"`
 	Cause string `json:"cause"`
+}
+
+// VIPTest is the result of the last test request to an API VIP of another host.
+type VIPTest struct {
+	VIP      string `json:"vip"`
+	Result   string `json:"result"`
+	Instance string `json:"instance"`
+	Cause    string `json:"cause"`
+}
+
+// TestRequests are the test requests of other hosts.
+type TestRequests struct {
+	Total   int          `json:"total"`
+	Sources []TestSource `json:"sources"`
+	Others  int          `json:"others"`
+}
+
+// TestSource is a host that sent test requests.
+type TestSource struct {
+	Address netip.Addr `json:"address"`
+	Count   int        `json:"count"`
 }
 
 // Events are what has happened since the start.

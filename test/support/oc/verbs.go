@@ -304,11 +304,13 @@ func (c *Cluster) getNodes(selector string, names []string) (string, error) {
 // ControlPlaneLabel is the label of the nodes.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// debug runs a command on a node: oc debug node/NAME -- chroot /host COMMAND.
+// debug runs a command on a node: oc debug node/NAME -- chroot /host COMMAND. The command has
+// no standard input, also with --tty=false: a coordinated check runs alone then.
 func (c *Cluster) debug(ctx context.Context, _ string, args []string) (string, error) {
 	flags := flag.NewFlagSet("debug", flag.ContinueOnError)
 	_ = flags.Bool("quiet", false, "")
 	_ = flags.Bool("q", false, "")
+	_ = flags.Bool("tty", false, "")
 	end := slices.Index(args, "--")
 	if end < 0 {
 		return "", errors.New("give node/NAME -- chroot /host COMMAND")

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// The bounds of a trace.
+const (
+	defaultTrace     = 30 * time.Second
+	minTrace         = time.Second
+	maxTrace         = 10 * time.Minute
+	maxTracedPackets = 1000 // without replies
+)
+
+// TraceFlags select the packets of a trace.
+type TraceFlags struct {
+	Duration time.Duration
+	Count    int
+	From     netip.Addr // invalid: all clients
+}
+
+// Add adds the flags to a command.
+func (f *TraceFlags) Add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.DurationVar(&f.Duration, "duration", defaultTrace, "end after this `DURATION`, 1s to 10m")
+	flags.IntVar(&f.Count, "count", maxTracedPackets, fmt.Sprintf("end after this `NUMBER` of packets, without replies, 1 to %d", maxTracedPackets))
+	flags.TextVar(&f.From, "from", netip.Addr{}, "trace packets of the client with this `ADDRESS` only, and the replies (default: all clients)")
+	for _, name := range []string{"duration", "count", "from"} {
+		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails for unknown flags only
+	}
+}
+
+// Validate rejects values out of bounds.
+func (f *TraceFlags) Validate() error {
+	switch f.From = f.From.Unmap(); {
+	case f.Duration < minTrace || f.Duration > maxTrace:
+		return UsageError(fmt.Sprintf("--duration %v: give 1s to 10m", f.Duration))
+	case f.Count < 1 || f.Count > maxTracedPackets:
+		return UsageError(fmt.Sprintf("--count %d: give 1 to %d", f.Count, maxTracedPackets))
+	case f.From.Zone() != "":
+		return UsageError(fmt.Sprintf("--from %v: remove the zone %%%s", f.From, f.From.Zone()))
+	}
+	return nil
+}
+
+// Arguments are the flags of a command line.
+func (f *TraceFlags) Arguments() []string {
+	all := []string{"--duration=" + f.Duration.String(), "--count=" + strconv.Itoa(f.Count)}
+	if f.From.IsValid() {
+		all = append(all, "--from="+f.From.String())
+	}
+	return all
+}
+
+// TraceExitCode is the exit code for packets of one or several hosts.
+func TraceExitCode(packets []report.TracedPacket) error {
+	if len(packets) == 0 {
+		return ExitCode(Unknown)
+	}
+	for _, p := range packets {
+		if p.Failed() {
+			return ExitCode(Unhealthy)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// WriteTrace writes a trace as text: a block for each packet, the result, and the commands
+// that let dropped packets pass.
+func WriteTrace(w io.Writer, t report.Trace, wide bool, view View) error {
+	p := &page{view: view}
+	p.writeTrace(t, wide)
+	return p.writeTo(w)
+}
+
+// WriteClusterTrace writes the traces of several nodes as text.
+func WriteClusterTrace(w io.Writer, c report.ClusterTrace, wide bool, view View) error {
+	p := &page{view: view}
+	for i, n := range c.Nodes {
+		if i > 0 {
+			p.writeLine()
+		}
+		if n.Trace == nil {
+			p.writeRow("Trace", markError(), fmt.Sprintf("none on %s: %s", n.Name, n.Problem))
+			p.writeRow("Fix", span{}, n.Remediation)
+			continue
+		}
+		p.writeTrace(*n.Trace, wide)
+	}
+	return p.writeTo(w)
+}
+
+func (p *page) writeTrace(t report.Trace, wide bool) {
+	vips := make([]string, len(t.VIPs))
+	for i, vip := range t.VIPs {
+		vips[i] = vip.String()
+	}
+	p.writeRow("Trace", span{}, fmt.Sprintf("port 80 of %s on %s, %.1f s", strings.Join(vips, " and "), t.Host, t.DurationMs/1000))
+	var devices []string
+	for _, d := range t.Devices {
+		devices = append(devices, fmt.Sprintf("%s (%s)", d.Name, d.Kind))
+	}
+	p.writeRow("Devices", span{}, cmp.Or(strings.Join(devices, ", "), "none"))
+	for _, one := range t.Packets {
+		p.writePacket(one, wide)
+	}
+	p.writeLine()
+	p.writeTraceResult(t)
+}
+
+func (p *page) writeTraceResult(t report.Trace) {
+	failed := 0
+	var fixes []string
+	for _, one := range t.Packets {
+		if one.Failed() {
+			failed++
+		}
+		if one.Fix != "" && !slices.Contains(fixes, one.Fix) {
+			fixes = append(fixes, one.Fix)
+		}
+	}
+	message := t.Message
+	switch {
+	case failed > 0:
+		p.writeRow("Result", markError(), fmt.Sprintf("dropped, lost or not redirected here: %d of %d packets", failed, len(t.Packets)))
+	case len(t.Packets) > 0:
+		p.writeRow("Result", markOK(), fmt.Sprintf("no packet was dropped, lost or not redirected (%d traced)", len(t.Packets)))
+	default:
+		p.writeRow("Result", markWarning(), message)
+		message = ""
+	}
+	if message != "" {
+		p.writeRow("Note", markWarning(), message)
+	}
+	if t.Lost > 0 {
+		p.writeRow("Note", markWarning(), fmt.Sprintf("the kernel dropped %d events, because there were too many", t.Lost))
+	}
+	for _, fix := range fixes { // whole lines, to copy
+		p.text.WriteString(pad("Fix:", labelWidth) + printable.Line(fix) + "\n")
+	}
+}
+
+func (p *page) writePacket(one report.TracedPacket, wide bool) {
+	when := one.Time.UTC().Format("15:04:05.000000")
+	from := "unknown link"
+	switch {
+	case one.Local:
+		from = "this host"
+	case len(one.Steps) > 0:
+		from = one.Steps[0].Device
+	}
+	p.writeLine()
+	if one.Reply {
+		p.writeLine(span{fmt.Sprintf("%s  %s from %v", when, one.Flags, one.VIP), bold})
+		p.writeRow("Reply to", span{}, one.Client.String())
+	} else {
+		p.writeLine(span{fmt.Sprintf("%s  %s to %v", when, one.Flags, one.VIP), bold})
+		p.writeRow("Arrival", span{}, fmt.Sprintf("%s, from %v", from, one.Client))
+	}
+	p.writeSteps(one, wide)
+	mark := markOK()
+	switch {
+	case one.Failed():
+		mark = markError()
+	case one.End == report.TraceUnknown:
+		mark = markWarning()
+	}
+	p.writeRow("End", mark, one.Message)
+}
+
+// markerTable begins the names of the tables that a trace adds.
+const markerTable = "http01-trace-"
+
+func (p *page) writeSteps(one report.TracedPacket, wide bool) {
+	shown := slices.DeleteFunc(slices.Clone(one.Steps), func(s report.TraceStep) bool {
+		return !wide && s.Verdict != "drop" && (s.Own || strings.HasPrefix(s.Table, markerTable))
+	})
+	width := 0
+	for _, s := range shown {
+		width = max(width, len(chainName(s)))
+	}
+	port := one.VIP.Port()
+	if one.Reply && len(one.Steps) > 0 {
+		port = one.Steps[0].Port
+	}
+	translate := func(to uint16) {
+		if to != 0 && to != port {
+			p.writeRow("Translation", span{}, fmt.Sprintf("port %d to port %d", port, to))
+			port = to
+		}
+	}
+	for _, s := range shown {
+		translate(s.Port)
+		text := pad(chainName(s), width+gap) + s.Verdict
+		if wide {
+			text += fmt.Sprintf("  priority %d", s.Priority)
+			if s.Handle > 0 {
+				text += fmt.Sprintf("  %s handle %d  %s", s.RuleChain, s.Handle, s.Rule)
+			}
+		}
+		p.writeRow(capitalize(s.Hook), span{}, text)
+	}
+	if !one.Reply {
+		translate(one.TranslatedTo)
+	}
+}
+
+func chainName(s report.TraceStep) string {
+	return printable.Line(s.Family + " " + s.Table + " " + s.Chain)
+}
+
+func capitalize(s string) string {
+	for i, r := range s {
+		return string(unicode.ToUpper(r)) + s[i+len(string(r)):]
+	}
+	return s
+}

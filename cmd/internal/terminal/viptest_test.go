@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestVIPRow: the row of a VIP shows on the holder who tests it, and elsewhere the result.
+func TestVIPRow(t *testing.T) {
+	t.Parallel()
+	vip, checked := netip.MustParseAddr("192.0.2.5"), start.Add(-3*time.Second)
+	source := func(address string, last time.Time) report.TestSource {
+		return report.TestSource{Address: netip.MustParseAddr(address), Count: 1, Last: last}
+	}
+	for name, tt := range map[string]struct {
+		state report.VIPState
+		tests []report.VIPTest
+		from  []report.TestSource
+		want  string
+	}{
+		"held, not tested": {report.VIPHeld, nil, nil, "API VIP:        192.0.2.5 Held\n"},
+		"held": {
+			report.VIPHeld, nil,
+			[]report.TestSource{source("192.0.2.11", checked.Add(-time.Second)), source("192.0.2.12", checked), source("192.0.2.13", checked.Add(-time.Hour)), source("2001:db8::1", checked)},
+			"API VIP:        192.0.2.5 Held, test requests from 192.0.2.11, 192.0.2.12 (3s ago)\n",
+		},
+		"answered": {report.VIPStandby, []report.VIPTest{{VIP: vip, Result: report.VIPAnswered, Checked: checked}}, nil, "API VIP:        ✓ 192.0.2.5 Standby, reachable from here (3s ago)\n"},
+		"a failure": {
+			report.VIPStandby,
+			[]report.VIPTest{{VIP: vip, Result: report.VIPRefused, Checked: checked, Failures: 1}},
+			nil,
+			"API VIP:        ! 192.0.2.5 Standby, the connection is refused (3s ago)\n",
+		},
+		"a finding": {
+			report.VIPStandby,
+			[]report.VIPTest{{VIP: vip, Result: report.VIPRefused, Checked: checked, Failures: 4, Cause: "vip-unreachable-from-here"}},
+			nil,
+			"API VIP:        ✗ 192.0.2.5 Standby, the connection is refused, 4 times in a row (3s ago) [vip-unreachable-from-here]\n",
+		},
+		"another VIP": {report.VIPStandby, []report.VIPTest{{VIP: netip.MustParseAddr("192.0.2.7"), Result: report.VIPRefused}}, nil, "API VIP:        192.0.2.5 Standby\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := report.Report{
+				Conditions: []report.Condition{{Type: report.ConditionType, Status: "True", Reason: report.Serving}},
+				VIPs:       []report.VIP{{Address: vip, State: tt.state}}, VIPTests: tt.tests, TestRequests: report.TestRequests{Sources: tt.from},
+			}
+			if shown := renderText(t, r, start, terminal.View{}); !strings.Contains(shown, tt.want) {
+				t.Errorf("no row %q:\n%s", tt.want, shown)
+			}
+		})
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+func traceCommand() *cobra.Command {
+	var f nodeFlags
+	var flags cli.TraceFlags
+	var format string
+	c := &cobra.Command{
+		Use: "trace", Short: "follow packets to port 80 of the API VIP, on the node that holds it",
+		Long: `Run "http01-proxyd trace" with oc debug on the nodes that hold an API VIP. It follows
+packets of clients to port 80 of the VIP, and the replies, by the kernel's own trace. It
+shows the rule that drops one, with a command that lets such packets pass.
+
+The command first runs "http01-proxyd status" on all control-plane nodes. The time of
+--timeout begins when --duration has passed.
+
+The exit code is 3 if a packet was dropped, lost or not redirected on a node. It is 4 if
+none arrived, or a node did not report.`,
+		Example: `  oc http01 trace
+  oc http01 trace --count 1 --from 203.0.113.9
+  oc http01 trace --nodes master0 --duration 5m -o wide`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := flags.Validate(); err != nil {
+				return err
+			}
+			outputs, err := f.runOnEach(c.Context(), c.ErrOrStderr(), "http01-proxyd", "status", "-o", "json")
+			if err != nil {
+				return err
+			}
+			holders := holdersAmong(outputs)
+			if len(holders) == 0 {
+				return errors.New("no node reports that it holds an API VIP: run oc http01 status")
+			}
+			command := append([]string{"http01-proxyd", "trace", "-o", "json"}, flags.Arguments()...)
+			for _, n := range holders {
+				showProgress(c.ErrOrStderr(), "tracing on %s for %v", n.Name, flags.Duration)
+			}
+			outputs = f.oc.RunOnEach(c.Context(), holders, flags.Duration+f.timeout, command...)
+			if c.Context().Err() != nil {
+				return errors.New("interrupted")
+			}
+			result := clusterTrace(outputs, time.Now())
+			switch format {
+			case cli.JSON, cli.YAML:
+				err = cli.WriteDocument(c.OutOrStdout(), format, result)
+			default:
+				err = terminal.WriteClusterTrace(c.OutOrStdout(), result, format == cli.Wide, f.text.View(c.OutOrStdout(), format))
+			}
+			if err != nil {
+				return err
+			}
+			return traceExitCode(result)
+		},
+	}
+	flags.Add(c)
+	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML)
+	f.add(c)
+	return c
+}
+
+// holdersAmong returns the nodes that report that they hold an API VIP.
+func holdersAmong(outputs []nodes.Output) (holders []nodes.Node) {
+	for _, o := range outputs {
+		if slices.ContainsFunc(hostReport(o).VIPs, func(v report.VIP) bool { return v.State == report.VIPHeld }) {
+			holders = append(holders, nodes.Node{Name: o.Node})
+		}
+	}
+	return holders
+}
+
+func clusterTrace(outputs []nodes.Output, now time.Time) report.ClusterTrace {
+	c := report.ClusterTrace{Header: report.NewHeader("ClusterTrace"), Time: now.UTC().Truncate(time.Second), Nodes: []report.NodeTrace{}}
+	for _, o := range outputs {
+		n := report.NodeTrace{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation}
+		if n.Problem == "" {
+			var err error
+			if n.Trace, err = parseTrace(o.Node, o.Document); err != nil {
+				n.Problem = printable.Truncate(err.Error(), 1<<10)
+				n.Remediation = fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd trace.", o.Node)
+			}
+		}
+		c.Nodes = append(c.Nodes, n)
+	}
+	return c
+}
+
+// parseTrace reads the output of `http01-proxyd trace -o json`. A node is not trusted: the
+// writers replace characters that are not printable.
+func parseTrace(node string, document []byte) (*report.Trace, error) {
+	var t report.Trace
+	err := json.Unmarshal(document, &t)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("not a trace: %w", err)
+	case t.Kind == "Error":
+		return nil, errors.New(t.Message)
+	case t.Kind != "Trace":
+		return nil, fmt.Errorf("not a trace, but of the kind %.100q", t.Kind)
+	}
+	t.Host = node
+	return &t, nil
+}
+
+func traceExitCode(c report.ClusterTrace) error {
+	var packets []report.TracedPacket
+	missing := false
+	for _, n := range c.Nodes {
+		if n.Trace == nil {
+			missing = true
+			continue
+		}
+		packets = append(packets, n.Trace.Packets...)
+	}
+	err := cli.TraceExitCode(packets)
+	if err == nil && missing {
+		return cli.ExitCode(cli.Unknown)
+	}
+	return err
+}

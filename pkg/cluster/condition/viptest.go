@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package condition
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// minOverlap is how long two services must have answered at the same time: the clocks of two
+// hosts can differ a little.
+const minOverlap = 5 * time.Second
+
+// vipTest returns the host's test of a VIP that another host holds, if there is one.
+func (h HostReport) vipTest(vip netip.Addr) (report.VIPTest, bool) {
+	for _, t := range h.VIPTests {
+		if t.VIP.Unmap().WithZone("") == vip && t.Result.Known() {
+			return t, true
+		}
+	}
+	return report.VIPTest{}, false
+}
+
+// addTests adds to a VIP which hosts reach it. A host that reports "answered" cannot hide what
+// another one reports.
+func addTests(v *report.ClusterVIP, hosts []HostReport) {
+	v.ReachableFrom, v.UnreachableFrom = []string{}, []string{}
+	for _, h := range hosts {
+		t, tested := h.vipTest(v.Address)
+		switch {
+		case !tested, t.Result == report.VIPNotSent:
+			continue
+		case t.Cause != "":
+			v.UnreachableFrom = append(v.UnreachableFrom, h.Name)
+		case t.Result == report.VIPAnswered:
+			v.ReachableFrom = append(v.ReachableFrom, h.Name)
+		}
+		if t.Checked.After(v.Tested) {
+			v.Tested = t.Checked
+		}
+	}
+}
+
+// testProblems are what the tests of VIPs between hosts have shown.
+func testProblems(hosts []HostReport, vip netip.Addr) (all []problem) {
+	unreachable := make(map[report.VIPTestResult][]HostReport)
+	for _, h := range hosts {
+		if t, tested := h.vipTest(vip); tested && t.Cause == string(findings.VIPUnreachableFromHere) {
+			unreachable[t.Result] = append(unreachable[t.Result], h)
+		}
+	}
+	for _, result := range report.VIPTestResults() {
+		if from := unreachable[result]; len(from) > 0 {
+			all = append(all, problem{
+				string(findings.VIPUnreachableFromHere), report.LevelProblem,
+				fmt.Sprintf("port 80 of %v cannot be reached from %s: %s", vip, joinNames(from), result.Describe()),
+				"Run oc http01 check, which follows the packets of all nodes and names the rule that drops them.", from,
+			})
+		}
+	}
+	if both := twoHosts(hosts, vip); len(both) > 0 && !isBGP(hosts, vip) {
+		f := findings.New(findings.VIPTwoHosts, findings.Values{"vip": vip.String()})
+		all = append(all, problem{string(f.ID), report.LevelProblem, strings.ToLower(f.Message[:1]) + f.Message[1:], f.Remediation, both})
+	}
+	return all
+}
+
+// twoHosts returns the hosts that got responses of different services at the same time. A
+// service that restarts, or a VIP that moves, ends the responses with one instance ID before
+// those with the next one begin.
+func twoHosts(hosts []HostReport, vip netip.Addr) []HostReport {
+	for i, h := range hosts {
+		a, tested := h.vipTest(vip)
+		if tested && a.Result == report.VIPTwoHosts {
+			return []HostReport{h}
+		}
+		for _, other := range hosts[:i] {
+			b, tested := other.vipTest(vip)
+			if !tested || a.Instance == "" || b.Instance == "" || a.Instance == b.Instance {
+				continue
+			}
+			begin, end := later(a.InstanceSince, b.InstanceSince), earlier(a.Checked, b.Checked)
+			if end.Sub(begin) > minOverlap {
+				return []HostReport{other, h}
+			}
+		}
+	}
+	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packets
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trace"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Observation is what a trace on this host has shown.
+type Observation struct {
+	Held []netip.Addr // API VIPs of this host
+	// Redirecting: the service has its table. Without it, other checks report why.
+	Redirecting bool
+	Packets     []report.TracedPacket
+	Missing     []netip.Addr // hosts that tested a VIP within the last minute, and not during the trace
+	Rules       string       // the rules that depend on the client's address; empty: none
+	RulesErr    error        // why these are not known
+}
+
+// Arrived lists the other hosts whose packets arrived at this one. The list is not nil.
+func (o Observation) Arrived() []netip.Addr {
+	all := []netip.Addr{}
+	for _, p := range o.Packets {
+		if source := p.Client.Addr(); !p.Reply && !p.Local && slices.Contains(o.Held, p.VIP.Addr()) && !slices.Contains(all, source) {
+			all = append(all, source)
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return all
+}
+
+// Check returns a finding for each rule, or other cause, that kept a packet from its
+// destination.
+func (o Observation) Check() result.Result {
+	var all obstacles
+	for _, p := range o.Packets {
+		if id := o.judge(p); id != "" {
+			all.add(id, p)
+		}
+	}
+	text := "the requests of this host reach the VIPs"
+	if len(o.Held) > 0 {
+		text = "the requests of this host reach the service; no packet of another host arrived meanwhile"
+		if arrived := o.Arrived(); len(arrived) > 0 {
+			text = fmt.Sprintf("the packets of %s reach the service, and the replies leave", result.JoinAddresses(arrived))
+		}
+	}
+	if o.Rules != "" {
+		text += "; " + o.Rules
+	}
+	var notChecked []string
+	if len(o.Missing) > 0 {
+		notChecked = append(notChecked, fmt.Sprintf("no packet of %s arrived, from where the VIP was tested within the last minute", result.JoinAddresses(o.Missing)))
+	}
+	if o.RulesErr != nil {
+		notChecked = append(notChecked, fmt.Sprintf("which rules depend on the client's address: %v", o.RulesErr))
+	}
+	return result.PassUnless(all.findings(), "%s", text).WithNotChecked(strings.Join(notChecked, "; "))
+}
+
+// judge returns the finding that a packet shows; empty for no fault. The end of a connection
+// shows no fault: firewalls rightly drop what arrives after it.
+func (o Observation) judge(p report.TracedPacket) findings.ID {
+	held := slices.Contains(o.Held, p.VIP.Addr())
+	dropped, lost := p.End == report.TraceDropped, p.End == report.TraceLost
+	_, decided := trace.Deciding(p)
+	switch {
+	case !p.Failed(), !dropped && !lost && !o.Redirecting, strings.Contains(p.Flags, "FIN"), strings.Contains(p.Flags, "RST"):
+		return ""
+	case !held && (dropped || lost):
+		return findings.VIPTestNotSent
+	case !held:
+		return ""
+	case p.Local:
+		return findings.LocalTrafficBlocked
+	case !p.Reply && !p.Redirected && !dropped && (!lost || decided):
+		return findings.PacketNotRedirected
+	case lost:
+		return findings.PacketLost
+	case p.Reply:
+		return findings.ReplyDropped
+	default:
+		return findings.PacketDropped
+	}
+}
+
+// obstacle is what kept the packets of some hosts from their destination.
+type obstacle struct {
+	id      findings.ID
+	sources []netip.Addr
+	vips    []netip.Addr
+	packet  report.TracedPacket // the first one
+}
+
+// hasCause reports whether the same rule or policy decided, at the same port, or none did.
+func (o obstacle) hasCause(step report.TraceStep, decided bool) bool {
+	own, known := trace.Deciding(o.packet)
+	return known == decided && trace.ChainName(own) == trace.ChainName(step) && own.Chain == step.Chain && own.Handle == step.Handle && own.Port == step.Port
+}
+
+// obstacles has each obstacle once.
+type obstacles []obstacle
+
+func (all *obstacles) add(id findings.ID, p report.TracedPacket) {
+	step, decided := trace.Deciding(p)
+	i := slices.IndexFunc(*all, func(o obstacle) bool { return o.id == id && o.hasCause(step, decided) })
+	if i < 0 {
+		i, *all = len(*all), append(*all, obstacle{id: id, packet: p})
+	}
+	at := &(*all)[i]
+	if source := p.Client.Addr(); !p.Local && !slices.Contains(at.sources, source) {
+		at.sources = append(at.sources, source)
+	}
+	if vip := p.VIP.Addr(); !slices.Contains(at.vips, vip) {
+		at.vips = append(at.vips, vip)
+	}
+}
+
+func (all obstacles) findings() (list []findings.Finding) {
+	for _, o := range all {
+		step, decided := trace.Deciding(o.packet)
+		if o.id == findings.LocalTrafficBlocked && slices.ContainsFunc(all, func(other obstacle) bool { return other.id != o.id && other.hasCause(step, decided) }) {
+			continue // the other finding names the rule
+		}
+		f := findings.New(o.id, findings.Values{
+			"sources": result.JoinAddresses(o.sources), "vip": result.JoinAddresses(o.vips), "port": strconv.Itoa(int(step.Port)),
+			"chain": trace.ChainName(step), "rule": trace.RuleText(step), "how": o.packet.Message,
+		})
+		if !decided && o.id == findings.PacketNotRedirected {
+			f.Message, _, _ = strings.Cut(f.Message, ", because of chain")
+		}
+		f.Sources = o.sources
+		if o.id == findings.VIPTestNotSent { // the service reports it without the rule
+			f.Message += ": " + o.packet.Message
+		}
+		for _, vip := range o.vips { // a rule may need one command for each address family
+			packet := o.packet
+			packet.VIP = netip.AddrPortFrom(vip, packet.VIP.Port())
+			if command := trace.Fix(packet); command != "" && !slices.Contains(f.Commands, command) {
+				f.Commands = append(f.Commands, command)
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}

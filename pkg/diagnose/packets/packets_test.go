@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packets
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestCheck: each end of a packet, and equal ones of several hosts and VIPs as one finding.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	vip, vip6, other := netip.MustParseAddrPort("192.0.2.5:80"), netip.MustParseAddrPort("[2001:db8::5]:80"), netip.MustParseAddrPort("192.0.2.7:80")
+	packet := func(client string, change func(*report.TracedPacket)) report.TracedPacket {
+		p := report.TracedPacket{Client: netip.MustParseAddrPort(client), VIP: vip, End: report.TraceDelivered, TranslatedTo: 8888, Redirected: true}
+		change(&p)
+		return p
+	}
+	input := report.TraceStep{Family: "inet", Table: "filter", Chain: "input", Hook: "input", Verdict: "drop", Port: 8888}
+	dropped := func(p *report.TracedPacket) {
+		p.End, p.Steps = report.TraceDropped, []report.TraceStep{input}
+	}
+	for name, tt := range map[string]struct {
+		packets []report.TracedPacket
+		ids     []findings.ID
+		sources int
+		text    string
+	}{
+		"nothing": {nil, nil, 0, "the requests of this host reach the service; no packet of another host arrived meanwhile"},
+		"delivered": {
+			[]report.TracedPacket{packet("192.0.2.11:1000", func(*report.TracedPacket) {}), packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.Reply, p.End = true, report.TraceSent })},
+			nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave",
+		},
+		"dropped, of two hosts and families": {
+			[]report.TracedPacket{packet("192.0.2.11:1000", dropped), packet("192.0.2.12:1000", dropped), packet("[2001:db8::11]:1000", func(p *report.TracedPacket) {
+				dropped(p)
+				p.VIP = vip6
+			})},
+			[]findings.ID{findings.PacketDropped},
+			3, "",
+		},
+		"reply": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) {
+			dropped(p)
+			p.Reply = true
+		})}, []findings.ID{findings.ReplyDropped}, 1, ""},
+		"not redirected": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.TranslatedTo, p.Redirected = 0, false })}, []findings.ID{findings.PacketNotRedirected}, 1, ""},
+		"the end of a connection, dropped": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) {
+			dropped(p)
+			p.Flags = "FIN-ACK"
+		})}, nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave"},
+		"lost": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.End = report.TraceLost })}, []findings.ID{findings.PacketLost}, 1, ""},
+		"local": {[]report.TracedPacket{packet("192.0.2.5:1000", func(p *report.TracedPacket) {
+			dropped(p)
+			p.Local = true
+		})}, []findings.ID{findings.LocalTrafficBlocked}, 0, ""},
+		"to another host": {[]report.TracedPacket{packet("192.0.2.10:1000", func(p *report.TracedPacket) {
+			dropped(p)
+			p.VIP = other
+		})}, []findings.ID{findings.VIPTestNotSent}, 1, ""},
+		"delivered by another host": {[]report.TracedPacket{packet("192.0.2.10:1000", func(p *report.TracedPacket) { p.VIP, p.TranslatedTo, p.Redirected = other, 0, false })}, nil, 0, "the requests of this host reach the service; no packet of another host arrived meanwhile"},
+		"events are missing":        {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.End, p.Redirected = report.TraceUnknown, false })}, nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := Observation{Redirecting: true, Held: []netip.Addr{vip.Addr(), vip6.Addr()}, Packets: tt.packets}.Check()
+			var ids []findings.ID
+			sources := 0
+			for _, f := range r.Findings {
+				ids, sources = append(ids, f.ID), sources+len(f.Sources)
+			}
+			if diff := cmp.Diff(tt.ids, ids); diff != "" || sources != tt.sources || r.Text != tt.text {
+				t.Errorf("%+v (-want +got):\n%s", r, diff)
+			}
+		})
+	}
+}
+
+// TestNotes: rules that nothing here can meet are a note, and hosts that did not test the
+// VIP again are not checked.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	r := Observation{Held: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Rules: "not tested from here: a rule"}.Check()
+	if r.Outcome != result.OK || r.Incomplete || r.Text != "the requests of this host reach the service; no packet of another host arrived meanwhile; not tested from here: a rule" {
+		t.Errorf("%+v", r)
+	}
+	r = Observation{Missing: []netip.Addr{netip.MustParseAddr("192.0.2.11")}, RulesErr: errors.New("no nft")}.Check()
+	if !r.Incomplete || r.NotChecked != "no packet of 192.0.2.11 arrived, from where the VIP was tested within the last minute; which rules depend on the client's address: no nft" {
+		t.Errorf("%+v", r)
+	}
+}

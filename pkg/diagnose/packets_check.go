@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/packets"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trace"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	maxTraceTime    = 20 * time.Second
+	packetsTimeout  = maxTraceTime + localTimeout
+	eventDelay      = 500 * time.Millisecond // after the response until the last event of its packets
+	intervalPercent = 120                    // of vips.testInterval: its jitter
+	testTimeout     = 5 * time.Second        // of one test of another host, which delays the next one
+)
+
+// awaitStart waits until the checks of all nodes run.
+func (c *Coordination) awaitStart(ctx context.Context, held []netip.Addr) {
+	c.Started(held)
+	select {
+	case <-c.Trace:
+	case <-ctx.Done():
+	}
+}
+
+// checkPackets traces packets while this host, and the other ones, request the VIPs.
+func checkPackets(ctx context.Context, o *observations) result.Result {
+	switch {
+	case len(o.VIPs.Held)+len(o.VIPs.Standby) == 0:
+		return result.Nothing("this service would serve no API VIP")
+	case !o.privileged:
+		return result.Skip("only a process with %s can trace packets (run it as root)", service.Capability)
+	}
+	// The service may not have applied a changed configuration yet.
+	table := o.reported().Table
+	port := cmp.Or(table.Port, o.config.InternalPort)
+	t, err := trace.Start(trace.Options{Held: o.VIPs.Held, Standby: o.VIPs.Standby, Port: port, Local: true}, o.prober)
+	if err != nil {
+		return result.Skip("%v", err)
+	}
+	found := packets.Observation{Held: o.VIPs.Held, Redirecting: table.Present}
+	if o.Coordination != nil && len(o.VIPs.Held) > 0 {
+		o.Coordination.Tracing()
+	}
+	found.Packets, found.Missing, err = o.collectPackets(ctx, t)
+	if closed := t.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return result.Skip("%v", err)
+	}
+	if len(o.VIPs.Held) > 0 {
+		found.Rules, found.RulesErr = trace.DescribeSourceRules(ctx)
+	}
+	r := found.Check()
+	r.Addresses, r.Arrived = o.ownAddresses(), found.Arrived()
+	return r
+}
+
+// collectPackets sends the requests of this host, and collects packets until those of the
+// other hosts have arrived too.
+func (o *observations) collectPackets(ctx context.Context, t *trace.Trace) (all []report.TracedPacket, missing []netip.Addr, err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxTraceTime)
+	defer cancel()
+	requested := o.requestVIPs(ctx)
+	expected := o.recentSources()
+	isMissing := func(source netip.Addr) bool {
+		return !slices.ContainsFunc(all, func(p report.TracedPacket) bool { return p.Client.Addr() == source })
+	}
+	end := time.Now()
+	switch interval := o.config.VIPs.TestInterval * intervalPercent / 100; {
+	case len(expected) > 0:
+		end = end.Add(interval + testTimeout)
+	case o.reported().Table.Present && !o.VIPs.MicroShift: // otherwise there is nothing to learn
+		end = end.Add(interval)
+	}
+	for settled := 0; ; {
+		within, cancel := context.WithTimeout(ctx, eventDelay)
+		found, err := t.Next(within)
+		cancel()
+		all = append(all, found...)
+		if err != nil {
+			return all, nil, err
+		}
+		missing = slices.DeleteFunc(slices.Clone(expected), func(source netip.Addr) bool { return !isMissing(source) })
+		if requested() && o.isTraced(end, expected, missing) {
+			settled++
+		}
+		if ctx.Err() != nil || settled > 1 { // once more, for the events of the last packets
+			return all, missing, nil
+		}
+	}
+}
+
+// requestVIPs requests all VIPs. The function that it returns reports whether all requests
+// have ended.
+func (o *observations) requestVIPs(ctx context.Context) (ended func() bool) {
+	var requests sync.WaitGroup
+	request := func(vips []netip.Addr) {
+		for _, vip := range vips {
+			requests.Go(func() { _, _ = o.fetchVIP(ctx, vip) }) // the trace shows what became of it
+		}
+	}
+	request(o.VIPs.Held)
+	requests.Go(func() {
+		if o.Coordination != nil {
+			select {
+			case <-o.Coordination.Test:
+			case <-ctx.Done():
+				return
+			}
+		}
+		request(o.VIPs.Standby)
+	})
+	done := make(chan struct{})
+	go func() {
+		requests.Wait()
+		close(done)
+	}()
+	return func() bool { return isClosed(done) }
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// recentSources are the hosts that have tested the VIPs of this host within the last minute.
+func (o *observations) recentSources() (all []netip.Addr) {
+	for _, s := range o.reported().TestRequests.Sources {
+		if time.Since(s.Last) < report.RecentTest {
+			all = append(all, s.Address)
+		}
+	}
+	return all
+}
+
+// isTraced reports whether a trace has lasted long enough: on the holder until every host
+// that tests it has done so again, or for one interval.
+func (o *observations) isTraced(end time.Time, expected, missing []netip.Addr) bool {
+	switch {
+	case o.Coordination != nil && len(o.VIPs.Held) > 0:
+		return isClosed(o.Coordination.End)
+	case len(o.VIPs.Held) == 0, len(expected) > 0 && len(missing) == 0 && o.Token == "":
+		return true
+	default:
+		return time.Now().After(end)
+	}
+}

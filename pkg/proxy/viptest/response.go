@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package viptest
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+)
+
+// maxResponse bounds a response. That of the service has some 300 bytes.
+const maxResponse = 1 << 10
+
+// instanceDigits is the length of an instance ID: hexadecimal, in lower case.
+const instanceDigits = 16
+
+// parseResponse reports whether a whole response is that of the service to a request that is
+// no challenge, and returns its instance ID; 0 means an older release.
+func parseResponse(response []byte) (instance uint64, ok bool) {
+	head, body, found := bytes.Cut(response, []byte("\r\n\r\n"))
+	status, fields, _ := bytes.Cut(head, []byte("\r\n"))
+	if !found || len(response) > maxResponse || string(status) != "HTTP/1.1 400 Bad Request" || string(body) != reqhead.OnlyChallenges {
+		return 0, false
+	}
+	seen := false
+	for line := range bytes.SplitSeq(fields, []byte("\r\n")) {
+		name, value, problem := httpfield.Split(line)
+		if problem != httpfield.NoFault {
+			return 0, false
+		}
+		if string(name) != reqhead.InstanceField {
+			continue
+		}
+		id, err := strconv.ParseUint(string(value), 16, 64)
+		if seen || err != nil || len(value) != instanceDigits || !bytes.Equal(value, bytes.ToLower(value)) {
+			return 0, false
+		}
+		instance, seen = id, true
+	}
+	return instance, true
+}

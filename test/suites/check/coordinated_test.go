@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+)
+
+// plugin runs oc-http01 with an oc that starts the commands on the nodes of the lab. Like a
+// debug pod with --tty=false, they have the standard input of oc.
+func (c *cluster) plugin(args ...string) (out string, code int) {
+	c.t.Helper()
+	tool, err := lab.BuildCommand(c.t.Context(), "oc-http01")
+	must(c.t, err)
+	var nodes []string
+	var script strings.Builder
+	for _, n := range c.ControlPlane {
+		nodes = append(nodes, fmt.Sprintf(`{"metadata": {"name": %q}}`, n.Name))
+		flags := n.CheckFlags()
+		for verb, count := range map[string]int{"check": len(flags), "trace": 10, "status": 2} {
+			given := flags[:count]
+			if verb == "status" {
+				given = []string{"--status-socket", n.StatusSocket()}
+			}
+			fmt.Fprintf(&script, "\"node/%s %s\") exec nsenter --net=/run/netns/%s %s \"$@\" %s ;;\n", n.Name, verb, n.Namespace, shared.binary, strings.Join(given, " "))
+		}
+	}
+	dir := c.t.TempDir()
+	text := fmt.Sprintf(`#!/bin/sh
+case "$1 $2" in "get nodes") echo '{"kind": "List", "items": [%s]}'; exit ;; esac
+node=$3
+[ "$4" = --tty=false ] || exec < /dev/null
+while [ "$1" != http01-proxyd ]; do shift; done
+shift
+case "$node $1" in
+%sesac
+exit 1
+`, strings.Join(nodes, ", "), script.String())
+	must(c.t, os.WriteFile(filepath.Join(dir, "oc"), []byte(text), 0o700))
+	cmd := exec.CommandContext(c.t.Context(), tool, args...)
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	result, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		c.t.Fatal(err)
+	}
+	if problems.Len() > 0 {
+		c.t.Errorf("oc http01 %q: %s", args, problems.String())
+	}
+	return string(result), cmd.ProcessState.ExitCode()
+}
+
+// clusterReport is what a test reads of the document of oc http01 check.
+type clusterReport struct {
+	StartMs, DurationMs float64
+	Findings            []struct {
+		ID, Message, Remediation string
+		Nodes, Commands          []string
+	}
+}
+
+// clusterCheck runs oc http01 check for the ruleset.
+func (c *cluster) clusterCheck() (found clusterReport, code int) {
+	c.t.Helper()
+	out, code := c.plugin("check", "-o", "json", "--only", "ruleset")
+	must(c.t, json.Unmarshal([]byte(out), &found))
+	if found.StartMs <= 0 || found.DurationMs <= 0 {
+		c.t.Errorf("the times of the start and the checks: %v, %v", found.StartMs, found.DurationMs)
+	}
+	return found, code
+}
+
+// TestCoordinated: the tests of the other nodes arrive while the holder follows packets:
+// a single run of oc http01 check names the nodes whose packets a rule of the holder drops.
+// The services send no tests here. trace shows the same rule.
+func TestCoordinated(t *testing.T) {
+	c := healthy(t, func(n *lab.Node) string { return n.TestConfig(0) })
+	if found, code := c.clusterCheck(); code != 0 || len(found.Findings) != 0 {
+		t.Fatalf("a healthy cluster: exit code %d, %+v", code, found)
+	}
+	c.loadCase(packetCase{text: "table inet admin {\nchain input { type filter hook input priority 5; iif != lo tcp dport 8888 drop; }\n}\n"})
+	found, code := c.clusterCheck()
+	if code != 3 || len(found.Findings) == 0 || found.Findings[0].ID != "packet-dropped" || !slices.Contains(found.Findings[0].Nodes, c.holder().Name) {
+		t.Errorf("exit code %d, %+v", code, found)
+	}
+	text := fmt.Sprintf("%+v", found.Findings)
+	parts := []string{"inet admin input", "nft insert rule inet admin input tcp dport 8888 accept"}
+	for _, n := range c.ControlPlane[1:] {
+		parts = append(parts, n.Name, n.Addresses.V4.String(), n.Addresses.V6.String())
+	}
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("the findings do not contain %q: %s", part, text)
+		}
+	}
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_ = c.request(c.API.V4) // times out after a while
+			}
+		}
+	}()
+	out, code := c.plugin("trace", "--count", "1", "--duration", "1m", "--from", c.Gateway.Addresses.V4.String())
+	close(done)
+	<-ended
+	for _, part := range []string{
+		"on " + c.holder().Name + ",", "SYN to " + c.API.V4.String() + ":80\n", "Translation:    port 80 to port 8888\n", "Input:          inet admin input  drop\n",
+		"End:            ✗ dropped at port 8888 in chain inet admin input: ", "Fix:            nft insert rule inet admin input tcp dport 8888 accept\n",
+	} {
+		if !strings.Contains(out, part) || code != 3 {
+			t.Errorf("exit code %d, %q is missing in:\n%s", code, part, out)
+		}
+	}
+}
