@@ -42,7 +42,7 @@ func TestSilentConnectionIsEvicted(t *testing.T) {
 }
 
 // TestEvictsBeyondTheSlots: a slot is free before the state of its connection is reported, so
-// that one connection more than there are slots can be open. A silent one is evicted all
+// that a connection more than there are slots can be open. The silent connection is evicted all
 // the same.
 func TestEvictsBeyondTheSlots(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,8 @@ func (o Observation) judge(p report.TracedPacket) findings.ID {
 	dropped, lost := p.End == report.TraceDropped, p.End == report.TraceLost
 	_, decided := trace.Deciding(p)
 	switch {
+	case lost && !decided && !o.isLost(p):
+		return "" // a slow host can miss the rest of the events
 	case !p.Failed(), !dropped && !lost && !o.Redirecting, strings.Contains(p.Flags, "FIN"), strings.Contains(p.Flags, "RST"):
 		return ""
 	case !held && (dropped || lost):
@@ -91,6 +93,23 @@ func (o Observation) judge(p report.TracedPacket) findings.ID {
 	default:
 		return findings.PacketDropped
 	}
+}
+
+// isLost reports whether more than missing events shows that a packet was lost: a counter of the
+// kernel, or a second lost packet of the host, and no packet of the connection that came
+// through.
+func (o Observation) isLost(p report.TracedPacket) bool {
+	losses := 0
+	for _, other := range o.Packets {
+		same := other.Reply == p.Reply && other.VIP == p.VIP
+		if same && other.Client == p.Client && (other.End == report.TraceDelivered || other.End == report.TraceSent) {
+			return false
+		}
+		if same && other.Client.Addr() == p.Client.Addr() && other.End == report.TraceLost {
+			losses++
+		}
+	}
+	return len(p.Counters) > 0 || losses > 1
 }
 
 // obstacle is what kept the packets of some hosts from their destination.

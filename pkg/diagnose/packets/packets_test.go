@@ -55,7 +55,24 @@ func TestCheck(t *testing.T) {
 			dropped(p)
 			p.Flags = "FIN-ACK"
 		})}, nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave"},
-		"lost": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.End = report.TraceLost })}, []findings.ID{findings.PacketLost}, 1, ""},
+		"lost, as a counter shows": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) {
+			p.End, p.Counters = report.TraceLost, []report.KernelCounter{{Name: "TcpExtIPReversePathFilter", Grown: 1}}
+		})}, []findings.ID{findings.PacketLost}, 1, ""},
+		"lost twice": {
+			[]report.TracedPacket{
+				packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.End = report.TraceLost }),
+				packet("192.0.2.11:1001", func(p *report.TracedPacket) { p.End = report.TraceLost }),
+			},
+			[]findings.ID{findings.PacketLost},
+			1, "",
+		},
+		"perhaps lost": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.End = report.TraceLost })}, nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave"},
+		"events of one are missing": {
+			[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) {
+				p.End, p.Counters = report.TraceLost, []report.KernelCounter{{Name: "TcpExtIPReversePathFilter", Grown: 1}}
+			}), packet("192.0.2.11:1000", func(*report.TracedPacket) {})},
+			nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave",
+		},
 		"local": {[]report.TracedPacket{packet("192.0.2.5:1000", func(p *report.TracedPacket) {
 			dropped(p)
 			p.Local = true
