@@ -211,7 +211,7 @@ func TestNothingAnswers(t *testing.T) {
 		"oifname br-ex meta l4proto { tcp, udp } drop; icmp type echo-request drop; icmpv6 type echo-request drop; }")
 	c.replaceHostFile("kubeconfig", "") // check must look for the name
 	for _, flags := range [][]string{nil, {"--token", token}, {"--token", token, "--name", apiName}} {
-		want := []string{"proxy-unreachable", "proxy-unreachable", "ingress-timeout", "service-unresponsive"}
+		want := []string{"proxy-unreachable", "proxy-unreachable", "ingress-timeout", "service-unresponsive", "vip-test-not-sent"}
 		if slices.Contains(flags, "--name") {
 			want = append(want, "dns-no-server") // without --name there is no name to query
 		}

@@ -188,12 +188,12 @@ func TestConfiguration(t *testing.T) {
 		{
 			"one mistake", n.DefaultConfig() + "upstream:\n  prot: 80\n", "InvalidConfig",
 			[]string{"config-invalid"},
-			[]string{"config.yaml:4:3: ", `"prot"`, " A corrected file is reloaded automatically."},
+			[]string{"config.yaml:5:3: ", `"prot"`, " A corrected file is reloaded automatically."},
 		},
 		{
 			"two mistakes", n.DefaultConfig() + "upstream:\n  port: 99999\nhosts: [a b]\n", "InvalidConfig",
 			[]string{"config-invalid", "config-invalid"},
-			[]string{"config.yaml:4:9: "},
+			[]string{"config.yaml:5:9: "},
 		},
 		{
 			"api-int in hosts", n.DefaultConfig() + "hosts: [" + apiName + ", " + internalName + "]\n", "Serving",

@@ -32,6 +32,7 @@ drwxr-xr-x root:root /usr/share/licenses/http01-proxyd
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-help.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-run.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-status.8
+-rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-trace.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-version.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd.8
 -rw-r--r-- root:root /usr/share/zsh/site-functions/_http01-proxyd`

@@ -122,7 +122,7 @@ func TestInvalidConfig(t *testing.T) {
 	bad := master.DefaultConfig() + "hots: [api.lab.test]\nlimits: {headBytes: many}\n"
 	must(t, master.WriteConfig(bad))
 	seen := awaitReason(t, s, "InvalidConfig")
-	for _, place := range []string{"config.yaml:3:1", "config.yaml:4:"} {
+	for _, place := range []string{"config.yaml:4:1", "config.yaml:5:"} {
 		if !strings.Contains(seen.Condition().Message, place) {
 			t.Errorf("no %s in the message: %s", place, seen.Condition().Message)
 		}
