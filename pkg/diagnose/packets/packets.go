@@ -126,6 +126,15 @@ func (o obstacle) hasCause(step report.TraceStep, decided bool) bool {
 	return known == decided && trace.ChainName(own) == trace.ChainName(step) && own.Chain == step.Chain && own.Handle == step.Handle && own.Port == step.Port
 }
 
+// explains reports whether a rule kept packets of the same hosts to the same VIPs from the service.
+func (o obstacle) explains(other obstacle) bool {
+	_, decided := trace.Deciding(o.packet)
+	missing := func(of, in []netip.Addr) bool {
+		return slices.ContainsFunc(of, func(a netip.Addr) bool { return !slices.Contains(in, a) })
+	}
+	return decided && o.id == other.id && !missing(other.sources, o.sources) && !missing(other.vips, o.vips)
+}
+
 // obstacles has each obstacle once.
 type obstacles []obstacle
 
@@ -149,6 +158,9 @@ func (all obstacles) findings() (list []findings.Finding) {
 		step, decided := trace.Deciding(o.packet)
 		if o.id == findings.LocalTrafficBlocked && slices.ContainsFunc(all, func(other obstacle) bool { return other.id != o.id && other.hasCause(step, decided) }) {
 			continue // the other finding names the rule
+		}
+		if !decided && o.id == findings.PacketNotRedirected && slices.ContainsFunc(all, func(other obstacle) bool { return other.explains(o) }) {
+			continue // later packets of a connection do not pass the NAT chain that decided for the first one
 		}
 		f := findings.New(o.id, findings.Values{
 			"sources": result.JoinAddresses(o.sources), "vip": result.JoinAddresses(o.vips), "port": strconv.Itoa(int(step.Port)),
