@@ -21,6 +21,9 @@ import (
 // at most a tenth of the whole.
 const responseMargin = time.Second
 
+// traceTimeout bounds the wait for a process that does not return the events that it has read.
+const traceTimeout = 5 * time.Second
+
 // Client sends requests to a prober process. It is safe for concurrent use.
 type Client struct {
 	process *child.Process
@@ -61,9 +64,12 @@ func (c *Client) Query(ctx context.Context, q protocol.Request) (protocol.Respon
 }
 
 // ReadTrace reads events of the kernel's packet trace from a netlink socket, which stays open.
-// It returns with the first events, or without any shortly before ctx ends.
-func (c *Client) ReadTrace(ctx context.Context, socket int) (*protocol.TraceResult, error) {
-	r, err := c.query(ctx, protocol.Request{Trace: &protocol.TraceRequest{}}, socket)
+// It returns soon after the first event, or without any after wait. When ctx ends earlier, the
+// events that the process has read are lost.
+func (c *Client) ReadTrace(ctx context.Context, socket int, wait time.Duration) (*protocol.TraceResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+traceTimeout)
+	defer cancel()
+	r, err := c.query(ctx, protocol.Request{Trace: &protocol.TraceRequest{Wait: wait}}, socket)
 	return r.Trace, err
 }
 

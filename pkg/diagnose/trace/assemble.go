@@ -34,7 +34,14 @@ type assembler struct {
 	chains   map[chainKey]chainInfo
 	packets  []*path
 	byNumber map[uint32]*path // the path to which the last events of a number belong
-	unknown  bool             // an event named a chain that chains lacks
+}
+
+// knows reports whether the chains of all events are known.
+func (a *assembler) knows(records []protocol.TraceRecord) bool {
+	return !slices.ContainsFunc(records, func(r protocol.TraceRecord) bool {
+		_, known := a.chains[chainKey{r.Family, r.Table, r.Chain}]
+		return !known
+	})
 }
 
 // path is a packet whose path may not be complete.
@@ -77,9 +84,6 @@ func (a *assembler) addRecord(r *protocol.TraceRecord, now time.Time) {
 	step := &p.Steps[len(p.Steps)-1]
 	key := chainKey{r.Family, r.Table, r.Chain}
 	info, known := a.chains[key]
-	if !known {
-		a.unknown = true
-	}
 	name := r.Chain
 	if !known { // it may be a name that the prober process has made up
 		name = "unknown"
@@ -117,8 +121,6 @@ func (a *assembler) beginStep(r *protocol.TraceRecord, now time.Time) {
 	}
 	if known {
 		step.Table, step.Chain, step.Hook, step.Priority = r.Table, r.Chain, info.hook, info.priority
-	} else {
-		a.unknown = true
 	}
 	p := a.find(r, now)
 	if p == nil || len(p.Steps) >= maxSteps {
@@ -148,7 +150,7 @@ func (a *assembler) find(r *protocol.TraceRecord, now time.Time) *path {
 	h := r.Header
 	keys := []packetKey{{h.Source, false, h.Sequence, h.Flags}, {h.Destination, true, h.Sequence, h.Flags}}
 	for _, p := range slices.Backward(a.packets) {
-		if slices.Contains(keys, p.key) && p.End == "" && now.Sub(p.updated) < settleTime && !p.passed(r) {
+		if slices.Contains(keys, p.key) && p.End == "" && !p.passed(r) {
 			return p
 		}
 	}
@@ -176,10 +178,11 @@ func (p *path) passed(r *protocol.TraceRecord) bool {
 	})
 }
 
-// complete removes and returns the packets of which no event has arrived lately, oldest first.
-func (a *assembler) complete(now time.Time) (all []report.TracedPacket) {
+// complete removes and returns the packets of which no event has arrived for a while, oldest
+// first. All events until read have been added.
+func (a *assembler) complete(read time.Time) (all []report.TracedPacket) {
 	a.packets = slices.DeleteFunc(a.packets, func(p *path) bool {
-		if now.Sub(p.updated) < settleTime {
+		if read.Sub(p.updated) < settleTime {
 			return false
 		}
 		p.finish()

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"testing"
-	"time"
 )
 
 // BenchmarkOtherTraffic measures connections to another port of the host without and with a
@@ -43,7 +42,7 @@ func BenchmarkOtherTraffic(b *testing.B) {
 							if err := trace.poll(b.Context()); err != nil {
 								return
 							}
-							trace.assemble.complete(time.Now())
+							trace.assemble.complete(trace.read)
 						}
 					}()
 					b.Cleanup(func() {

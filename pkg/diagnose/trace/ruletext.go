@@ -41,11 +41,10 @@ func RuleText(s report.TraceStep) string {
 	}
 }
 
-// listing has the lines of each chain as nft lists them, by family, table and chain. Nil: not
-// listed yet.
+// listing has the lines of each chain as nft lists them, by family, table and chain.
 type listing map[string][]string
 
-// rule returns a rule in nft syntax; empty if nft is not installed or does not list it.
+// rule returns a rule in nft syntax; empty if it is not listed.
 func (l listing) rule(s report.TraceStep) string { return findRule(l[ChainName(s)], s.Handle) }
 
 // listRules lists all rules. Listing one chain takes longer where its table has large sets,

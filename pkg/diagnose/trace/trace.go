@@ -36,7 +36,7 @@ type Options struct {
 
 // Reader reads events without privileges. The prober's client implements it.
 type Reader interface {
-	ReadTrace(ctx context.Context, socket int) (*protocol.TraceResult, error)
+	ReadTrace(ctx context.Context, socket int, wait time.Duration) (*protocol.TraceResult, error)
 }
 
 // Trace is a running trace. It belongs to one goroutine.
@@ -47,8 +47,11 @@ type Trace struct {
 	socket   int
 	devices  []report.TracedDevice
 	assemble assembler
-	listing  listing  // of nft; nil: not requested since the ruleset has changed
-	counters counters // before the packets that are not complete yet
+	chains   time.Time // when they were listed again
+	listing  listing   // of nft
+	listed   time.Time // when it was
+	read     time.Time // all events until then have been read
+	counters counters  // before the packets that are not complete yet
 	lost     uint64
 }
 
@@ -63,15 +66,15 @@ func Start(o Options, reader Reader) (*Trace, error) {
 	if t.devices, err = ingressDevices(o.Held); err != nil {
 		return nil, explain(err)
 	}
-	if t.tables, err = addTables(o, t.devices, o.dial); err != nil {
+	if t.socket, err = openTraceSocket(); err != nil {
 		return nil, explain(err)
 	}
-	t.assemble = assembler{vips: slices.Concat(o.Held, o.Standby), port: o.Port, byNumber: make(map[uint32]*path)}
-	if t.assemble.chains, err = t.tables.listChains(); err == nil {
-		t.socket, err = openTraceSocket()
+	if t.tables, err = addTables(o, t.devices, o.dial); err != nil {
+		return nil, explain(errors.Join(err, unix.Close(t.socket)))
 	}
-	if err != nil {
-		return nil, explain(errors.Join(err, t.tables.close()))
+	t.assemble = assembler{vips: slices.Concat(o.Held, o.Standby), port: o.Port, byNumber: make(map[uint32]*path)}
+	if t.assemble.chains, err = t.tables.listChains(); err != nil {
+		return nil, explain(errors.Join(err, t.Close()))
 	}
 	return t, nil
 }
@@ -100,20 +103,26 @@ func ingressDevices(vips []netip.Addr) (devices []report.TracedDevice, err error
 	return devices, nil
 }
 
-// pollTime is the longest wait for events: packets are complete some time after their last one.
-const pollTime = settleTime
+const (
+	// pollTime is the longest wait for events: packets are complete some time after their last one.
+	pollTime = settleTime
+	// relistTime is the shortest time between two lists of a ruleset that has changed: a list of
+	// a large ruleset takes much CPU.
+	relistTime = 2 * time.Second
+)
 
 // Next waits for packets whose path is complete, until ctx ends. ctx has a deadline; its end is
-// no error.
+// no error. The last wait may last pollTime longer.
 func (t *Trace) Next(ctx context.Context) ([]report.TracedPacket, error) {
 	for {
-		if all := t.assemble.complete(time.Now()); len(all) > 0 {
+		if all := t.assemble.complete(t.read); len(all) > 0 {
 			return t.describe(ctx, all), nil
 		}
-		if deadline, _ := ctx.Deadline(); isDone(ctx) || time.Until(deadline) < pollTime/2 {
+		if isDone(ctx) {
 			return nil, nil
 		}
-		if err := t.poll(ctx); err != nil {
+		// The end of ctx must not lose events that the prober has read.
+		if err := t.poll(context.WithoutCancel(ctx)); err != nil {
 			return nil, err
 		}
 	}
@@ -131,31 +140,27 @@ func isDone(ctx context.Context) bool {
 
 // poll reads events once.
 func (t *Trace) poll(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, pollTime)
-	defer cancel()
-	before := readCounters()
-	found, err := t.reader.ReadTrace(within, t.socket)
+	before, begin := readCounters(), time.Now()
+	found, err := t.reader.ReadTrace(ctx, t.socket, pollTime)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return nil
 	case err != nil:
 		return fmt.Errorf("cannot trace packets: %w", err)
+	case len(found.Records) == 0:
+		t.read = begin.Add(pollTime)
+	case len(found.Records) < protocol.MaxTraceRecords:
+		t.read = begin
 	}
 	t.lost += found.Lost
+	if !t.assemble.knows(found.Records) && time.Since(t.chains) > relistTime { // the ruleset has changed meanwhile
+		t.chains = time.Now()
+		if t.assemble.chains, err = t.tables.listChains(); err != nil {
+			return explain(err)
+		}
+	}
 	t.assemble.add(found.Records, time.Now())
 	if len(t.assemble.packets) == 0 {
 		t.counters = before
 	}
-	if !t.assemble.unknown {
-		return nil
-	}
-	t.assemble.unknown = false // the ruleset has changed meanwhile
-	chains, err := t.tables.listChains()
-	if err != nil {
-		return explain(err)
-	}
-	t.assemble.chains = chains
-	t.listing = nil
 	return nil
 }
 
@@ -191,17 +196,24 @@ func (t *Trace) describe(ctx context.Context, packets []report.TracedPacket) []r
 }
 
 func (t *Trace) addRules(ctx context.Context, s *report.TraceStep) {
-	if t.listing == nil && (s.Handle != 0 || len(s.Passed) > 0) {
-		t.listing = listRules(ctx)
-	}
 	if s.Handle != 0 {
-		s.Rule = t.listing.rule(*s)
+		s.Rule = t.rule(ctx, *s)
 	}
 	for i := range s.Passed {
 		passed := *s
 		passed.RuleChain, passed.Handle = s.Passed[i].Chain, s.Passed[i].Handle
-		s.Passed[i].Rule = t.listing.rule(passed)
+		s.Passed[i].Rule = t.rule(ctx, passed)
 	}
+}
+
+// rule returns a rule in nft syntax; empty if nft is not installed or does not list it.
+func (t *Trace) rule(ctx context.Context, s report.TraceStep) string {
+	text := t.listing.rule(s)
+	if text == "" && time.Since(t.listed) > relistTime {
+		t.listing, t.listed = listRules(ctx), time.Now()
+		text = t.listing.rule(s)
+	}
+	return text
 }
 
 // Devices are the network devices at whose ingress packets are traced.

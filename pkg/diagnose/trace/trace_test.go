@@ -59,9 +59,26 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
+// lateReader is a prober process that does not run for a while after it has read events.
+type lateReader struct{ Reader }
+
+func (l lateReader) ReadTrace(ctx context.Context, socket int, wait time.Duration) (*protocol.TraceResult, error) {
+	found, err := l.Reader.ReadTrace(ctx, socket, wait)
+	if err == nil && len(found.Records) > 0 {
+		select {
+		case <-time.After(2 * pollTime):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return found, err
+}
+
 type noReader struct{}
 
-func (noReader) ReadTrace(context.Context, int) (*protocol.TraceResult, error) { return nil, io.EOF }
+func (noReader) ReadTrace(context.Context, int, time.Duration) (*protocol.TraceResult, error) {
+	return nil, io.EOF
+}
 
 // The address plan of the cases.
 var (
@@ -83,6 +100,7 @@ const serviceTable = `table inet http01-proxyd {
 type testHost struct {
 	client *nstest.Netns
 	prober *prober.Client
+	reader Reader
 }
 
 func newTestHost(t testing.TB) *testHost {
@@ -115,6 +133,7 @@ func newTestHost(t testing.TB) *testHost {
 	h.prober, err = prober.Start()
 	must(t, err)
 	t.Cleanup(h.prober.Close)
+	h.reader = h.prober
 	return h
 }
 
@@ -169,7 +188,7 @@ func request(n *nstest.Netns, vip netip.Addr) (result string) {
 func (h *testHost) collect(t *testing.T, o Options, act func()) (all []report.TracedPacket) {
 	t.Helper()
 	o.Port = internalPort
-	trace, err := Start(o, h.prober)
+	trace, err := Start(o, h.reader)
 	must(t, err)
 	defer func() { must(t, trace.Close()) }()
 	act()
@@ -372,7 +391,17 @@ func TestFaults(t *testing.T) {
 			nstest.RunWithInput(t, "table inet later { chain y { type filter hook input priority 0; tcp dport 8888 drop; }; }", "nft", "-f", "-")
 			request(h.client, vip4)
 		})
-		if len(packets) == 0 || packets[0].End != report.TraceDropped {
+		const want = "dropped at port 8888 in chain inet later y: tcp dport 8888 drop (handle "
+		if len(packets) == 0 || !strings.HasPrefix(packets[0].Message, want) {
+			t.Errorf("%+v", packets)
+		}
+	})
+	t.Run("a late prober", func(t *testing.T) {
+		load(t, serviceTable)
+		late := *h
+		late.reader = lateReader{h.prober}
+		packets := late.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
+		if len(packets) == 0 || packets[0].Flags != "SYN" || packets[0].End != report.TraceDelivered {
 			t.Errorf("%+v", packets)
 		}
 	})

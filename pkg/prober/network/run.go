@@ -90,7 +90,7 @@ func dispatch(ctx context.Context, q protocol.Request, fd int) (r protocol.Respo
 	case q.Neighbours != nil:
 		r.Neighbours = parseNeighbours(q.Neighbours)
 	case q.Trace != nil:
-		r.Trace, err = readTrace(ctx, fd)
+		r.Trace, err = readTrace(ctx, q.Trace, fd)
 	case q.Clock != nil:
 		r.Clock, err = queryClock(ctx, q.Clock)
 	default: // the only other payload

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -21,16 +22,18 @@ import (
 // of net/netfilter/nf_tables_trace.c).
 const maxTraceMessage = 8 << 10
 
-// readTrace reads events from a netlink socket, which it closes. It waits for the first one
-// until ctx ends.
-func readTrace(ctx context.Context, fd int) (*protocol.TraceResult, error) {
+// gatherTime is the time for more events after the first one: fewer and longer responses take
+// less time, and the parent accepts a limited number of them.
+const gatherTime = 20 * time.Millisecond
+
+// readTrace reads events from a netlink socket, which it closes.
+func readTrace(ctx context.Context, q *protocol.TraceRequest, fd int) (*protocol.TraceResult, error) {
 	if fd < 0 {
 		return nil, errors.New("read the packet trace: the request has no socket")
 	}
 	file := os.NewFile(uintptr(fd), "trace")
 	defer file.Close()
-	deadline, _ := ctx.Deadline()
-	if err := file.SetReadDeadline(deadline); err != nil {
+	if err := file.SetReadDeadline(time.Now().Add(q.Wait)); err != nil {
 		return nil, fmt.Errorf("read the packet trace: %w", err)
 	}
 	raw, err := file.SyscallConn()
@@ -38,30 +41,45 @@ func readTrace(ctx context.Context, fd int) (*protocol.TraceResult, error) {
 		return nil, fmt.Errorf("read the packet trace: %w", err)
 	}
 	found := &protocol.TraceResult{Records: []protocol.TraceRecord{}}
-	buffer := make([]byte, maxTraceMessage)
 	var failure error
 	err = raw.Read(func(fd uintptr) (done bool) {
-		for len(found.Records) < protocol.MaxTraceRecords {
-			n, _, err := unix.Recvfrom(int(fd), buffer, unix.MSG_DONTWAIT)
-			switch {
-			case errors.Is(err, unix.EAGAIN):
-				return len(found.Records) > 0
-			case errors.Is(err, unix.ENOBUFS):
-				found.Lost++
-			case errors.Is(err, unix.EINTR):
-			case err != nil:
-				failure = err
-				return true
-			default:
-				found.Records = append(found.Records, parseTrace(buffer[:n], protocol.MaxTraceRecords-len(found.Records))...)
-			}
-		}
-		return true
+		failure = receiveTrace(int(fd), found)
+		return failure != nil || len(found.Records) > 0
 	})
-	if err = errors.Join(failure, err); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return found, nil
+	}
+	if err == nil && failure == nil && len(found.Records) < protocol.MaxTraceRecords {
+		select {
+		case <-time.After(gatherTime):
+		case <-ctx.Done():
+		}
+		err = raw.Control(func(fd uintptr) { failure = receiveTrace(int(fd), found) })
+	}
+	if err = errors.Join(failure, err); err != nil {
 		return nil, fmt.Errorf("read the packet trace: %w", err)
 	}
 	return found, nil
+}
+
+// receiveTrace adds the events that wait in a socket.
+func receiveTrace(fd int, found *protocol.TraceResult) error {
+	buffer := make([]byte, maxTraceMessage)
+	for len(found.Records) < protocol.MaxTraceRecords {
+		n, _, err := unix.Recvfrom(fd, buffer, unix.MSG_DONTWAIT)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case errors.Is(err, unix.ENOBUFS):
+			found.Lost++
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return err
+		default:
+			found.Records = append(found.Records, parseTrace(buffer[:n], protocol.MaxTraceRecords-len(found.Records))...)
+		}
+	}
+	return nil
 }
 
 // Constants of linux/netfilter/nfnetlink.h and linux/netfilter/nf_tables.h.

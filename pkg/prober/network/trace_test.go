@@ -3,7 +3,6 @@
 package network
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"net/netip"
@@ -103,16 +102,15 @@ func TestParseTrace(t *testing.T) {
 // no result.
 func TestReadTraceWithoutSocket(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := readTrace(ctx, -1); err == nil {
+	request := &protocol.TraceRequest{Wait: 50 * time.Millisecond}
+	if _, err := readTrace(t.Context(), request, -1); err == nil {
 		t.Error("no error")
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_NETFILTER)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := readTrace(ctx, fd)
+	got, err := readTrace(t.Context(), request, fd)
 	if err != nil || len(got.Records) != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}

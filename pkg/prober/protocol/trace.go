@@ -5,13 +5,16 @@ package protocol
 import (
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
 // TraceRequest requests events of the kernel's packet trace from the netlink socket that
-// comes with it. The response arrives with the first events, or at the timeout without any.
-type TraceRequest struct{}
+// comes with it.
+type TraceRequest struct {
+	Wait time.Duration `json:"wait"` // for the first event; without one, the result is empty
+}
 
 // TraceResult has the events of a [TraceRequest], oldest first.
 type TraceResult struct {
