@@ -48,10 +48,11 @@ func (a *assembler) knows(records []protocol.TraceRecord) bool {
 type path struct {
 	report.TracedPacket
 
-	key     packetKey
-	updated time.Time
-	reached map[string]bool  // hooks and marker chains
-	jump    report.TraceRule // the last jump in the current base chain
+	key      packetKey
+	updated  time.Time
+	reached  map[string]bool  // hooks and marker chains
+	jump     report.TraceRule // the last jump in the current base chain
+	answered bool             // a reply to the client has been traced since
 }
 
 // anonymousChain begins the names of chains without a name (NFT_CHAIN_BINDING, nf_tables_addchain).
@@ -166,6 +167,9 @@ func (a *assembler) find(r *protocol.TraceRecord, now time.Time) *path {
 		return nil
 	}
 	p.key = packetKey{p.Client, p.Reply, h.Sequence, h.Flags}
+	for _, other := range a.packets {
+		other.answered = other.answered || p.Reply && other.VIP == p.VIP && other.Client == p.Client
+	}
 	a.packets = append(a.packets, p)
 	return p
 }
@@ -180,13 +184,13 @@ func (p *path) passed(r *protocol.TraceRecord) bool {
 
 // complete removes and returns the packets of which no event has arrived for a while, oldest
 // first. All events until read have been added.
-func (a *assembler) complete(read time.Time) (all []report.TracedPacket) {
+func (a *assembler) complete(read time.Time) (all []*path) {
 	a.packets = slices.DeleteFunc(a.packets, func(p *path) bool {
 		if read.Sub(p.updated) < settleTime {
 			return false
 		}
 		p.finish()
-		all = append(all, p.TracedPacket)
+		all = append(all, p)
 		for number, other := range a.byNumber {
 			if other == p {
 				delete(a.byNumber, number)
@@ -219,6 +223,12 @@ func (p *path) finish() {
 		p.End = report.TraceLost
 	}
 	p.Message = p.describeEnd()
+}
+
+// isSilent reports whether the service's socket has got the first packet of a client, and no
+// reply has been traced.
+func (p *path) isSilent() bool {
+	return p.End == report.TraceDelivered && p.Redirected && !p.Local && p.Flags == "SYN" && !p.answered
 }
 
 // leaves reports whether the packet is to leave this host.

@@ -165,34 +165,42 @@ func (t *Trace) poll(ctx context.Context) error {
 }
 
 // describe adds the texts of rules, and the counters of lost packets.
-func (t *Trace) describe(ctx context.Context, packets []report.TracedPacket) []report.TracedPacket {
-	now := readCounters()
-	for i := range packets {
-		p := &packets[i]
+func (t *Trace) describe(ctx context.Context, paths []*path) (packets []report.TracedPacket) {
+	grown := readCounters().grown(t.counters)
+	for _, p := range paths {
 		for j := range p.Steps {
 			t.addRules(ctx, &p.Steps[j])
 		}
 		if p.End == report.TraceDropped {
-			step, _ := Deciding(*p)
+			step, _ := Deciding(p.TracedPacket)
 			p.Message += ": " + RuleText(step)
 		}
-		if p.End != report.TraceLost {
-			continue
+		if p.End == report.TraceLost {
+			p.addCounters(grown)
 		}
-		p.Counters = now.grown(t.counters)
-		var causes []string
-		for _, c := range p.Counters {
-			causes = append(causes, fmt.Sprintf("%s grew by %d (%s)", c.Name, c.Grown, c.Meaning))
+		if ofSocket := ofSocket(grown); p.isSilent() && len(ofSocket) > 0 {
+			p.End, p.Message = report.TraceLost, p.Message+", and the kernel sent no reply"
+			p.addCounters(ofSocket)
 		}
-		if tables := legacyTables(); tables != "" {
-			causes = append(causes, "legacy iptables tables, which the kernel does not trace: "+tables)
-		}
-		if len(causes) == 0 {
-			causes = []string{"no counter of the kernel grew"}
-		}
-		p.Message += ": " + strings.Join(causes, "; ")
+		packets = append(packets, p.TracedPacket)
 	}
 	return packets
+}
+
+// addCounters adds the counters that grew while the packet was lost.
+func (p *path) addCounters(grown []report.KernelCounter) {
+	p.Counters = grown
+	var causes []string
+	for _, c := range grown {
+		causes = append(causes, fmt.Sprintf("%s grew by %d (%s)", c.Name, c.Grown, c.Meaning))
+	}
+	if tables := legacyTables(); tables != "" {
+		causes = append(causes, "legacy iptables tables, which the kernel does not trace: "+tables)
+	}
+	if len(causes) == 0 {
+		causes = []string{"no counter of the kernel grew"}
+	}
+	p.Message += ": " + strings.Join(causes, "; ")
 }
 
 func (t *Trace) addRules(ctx context.Context, s *report.TraceStep) {

@@ -6,6 +6,7 @@ package trace
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -21,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -187,7 +188,7 @@ func request(n *nstest.Netns, vip netip.Addr) (result string) {
 // collect returns the packets of a trace that are complete shortly after act.
 func (h *testHost) collect(t *testing.T, o Options, act func()) (all []report.TracedPacket) {
 	t.Helper()
-	o.Port = internalPort
+	o.Port = cmp.Or(o.Port, internalPort)
 	trace, err := Start(o, h.reader)
 	must(t, err)
 	defer func() { must(t, trace.Close()) }()
@@ -304,7 +305,7 @@ func TestHealthy(t *testing.T) {
 		"ingress near accept 80", "prerouting near accept 80", "prerouting near accept 80", "input near accept 8888", "input near accept 8888", "input near accept 8888",
 		"output near accept 8888", "postrouting near accept 80",
 	}
-	if diff := cmp.Diff(want, steps); diff != "" {
+	if diff := gocmp.Diff(want, steps); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if syn.End != report.TraceDelivered || reply.End != report.TraceSent || syn.TranslatedTo != internalPort || syn.Client != reply.Client || syn.Client.Addr() != client4 {
@@ -353,6 +354,24 @@ func TestReversePath(t *testing.T) {
 	nstest.Run(t, "sysctl", "-qw", "net.ipv4.conf.near.rp_filter=1")
 	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
 	if len(packets) == 0 || packets[0].End != report.TraceLost || !strings.Contains(packets[0].Message, "passed prerouting, never reached input: TcpExtIPReversePathFilter grew by ") {
+		t.Errorf("%+v", packets)
+	}
+}
+
+// TestFullQueue: the kernel drops the first packet of a connection when the queue of the listening
+// socket is full.
+func TestFullQueue(t *testing.T) {
+	h := newTestHost(t)
+	load(t, strings.ReplaceAll(serviceTable, "8888", "8889"))
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	must(t, unix.Bind(fd, &unix.SockaddrInet4{Port: 8889}))
+	must(t, unix.Listen(fd, 0)) // it accepts one connection
+	request(h.client, vip4)
+	packets := h.collect(t, Options{Held: []netip.Addr{vip4}, Port: 8889}, func() { request(h.client, vip4) })
+	const want = "delivered to port 8889, and the kernel sent no reply: TcpExtListenDrops grew by "
+	if len(packets) == 0 || packets[0].End != report.TraceLost || !strings.HasPrefix(packets[0].Message, want) || !strings.Contains(packets[0].Message, "TcpExtListenOverflows grew by ") {
 		t.Errorf("%+v", packets)
 	}
 }
@@ -413,7 +432,7 @@ func TestFaults(t *testing.T) {
 		})
 		nstest.Run(t, "ip", "address", "add", "192.0.2.5/32", "dev", "near")
 	})
-	if diff := cmp.Diff(before, nstest.Run(t, "nft", "list", "ruleset")); diff != "" {
+	if diff := gocmp.Diff(before, nstest.Run(t, "nft", "list", "ruleset")); diff != "" {
 		t.Errorf("left behind (-before +after):\n%s", diff)
 	}
 }
