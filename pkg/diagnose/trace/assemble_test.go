@@ -37,8 +37,8 @@ func TestInventedNames(t *testing.T) {
 		t.Fatalf("%d packets", len(packets))
 	}
 	for _, p := range packets {
-		step, _ := Deciding(p)
-		for _, text := range []string{p.Message, ChainName(step), RuleText(step), Fix(p)} {
+		step, _ := Deciding(p.TracedPacket)
+		for _, text := range []string{p.Message, ChainName(step), RuleText(step), Fix(p.TracedPacket)} {
 			if strings.Contains(text, "curl") || strings.Contains(text, "\x1b") {
 				t.Errorf("an invented name in %q", text)
 			}

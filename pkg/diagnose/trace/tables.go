@@ -25,8 +25,8 @@ import (
 // The limits of the packets that are traced, in each chain: a flood must not become a flood of
 // events. Packets that begin a connection have a limit of their own.
 const (
-	synPerSecond   = 30
-	otherPerSecond = 100
+	synPerSecond   = 10
+	otherPerSecond = 50
 	burst          = 50
 )
 
@@ -176,7 +176,7 @@ func (m match) mark(vip netip.Addr, toVIP bool) [][]expr.Any {
 }
 
 // rule encodes: tcp dport 80 ip daddr VIP [ip saddr CLIENT] [iif != lo] tcp flags & (syn) != 0
-// limit rate 30/second burst 50 packets meta nftrace set 1.
+// limit rate 10/second burst 50 packets meta nftrace set 1.
 func (m match) rule(syn expr.CmpOp, rate uint64) []expr.Any {
 	vipOffset, clientOffset, portOffset := uint32(16), uint32(12), uint32(2) // RFC 791 section 3.1, RFC 9293 section 3.1
 	length, family := uint32(4), byte(unix.NFPROTO_IPV4)
@@ -226,7 +226,7 @@ func (m match) rule(syn expr.CmpOp, rate uint64) []expr.Any {
 		&expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: offsetFlags, Len: 1},
 		&expr.Bitwise{SourceRegister: reg, DestRegister: reg, Len: 1, Mask: []byte{flagSYN}, Xor: []byte{0}},
 		&expr.Cmp{Op: syn, Register: reg, Data: []byte{0}},
-		// limit rate 30/second burst 50 packets
+		// limit rate 10/second burst 50 packets
 		&expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Unit: expr.LimitTimeSecond, Burst: burst},
 		// meta nftrace set 1
 		&expr.Immediate{Register: reg, Data: []byte{1}},

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/nftables"
@@ -140,7 +141,11 @@ func isDone(ctx context.Context) bool {
 
 // poll reads events once.
 func (t *Trace) poll(ctx context.Context) error {
-	before, begin := readCounters(), time.Now()
+	before := t.counters
+	if len(t.assemble.packets) == 0 {
+		before = readCounters()
+	}
+	begin := time.Now()
 	found, err := t.reader.ReadTrace(ctx, t.socket, pollTime)
 	switch {
 	case err != nil:
@@ -158,7 +163,7 @@ func (t *Trace) poll(ctx context.Context) error {
 		}
 	}
 	t.assemble.add(found.Records, time.Now())
-	if len(t.assemble.packets) == 0 {
+	if len(t.assemble.packets) == 0 { // otherwise the packets may have been lost before this call
 		t.counters = before
 	}
 	return nil
@@ -166,7 +171,7 @@ func (t *Trace) poll(ctx context.Context) error {
 
 // describe adds the texts of rules, and the counters of lost packets.
 func (t *Trace) describe(ctx context.Context, paths []*path) (packets []report.TracedPacket) {
-	grown := readCounters().grown(t.counters)
+	grown := sync.OnceValue(func() []report.KernelCounter { return readCounters().grown(t.counters) })
 	for _, p := range paths {
 		for j := range p.Steps {
 			t.addRules(ctx, &p.Steps[j])
@@ -176,11 +181,13 @@ func (t *Trace) describe(ctx context.Context, paths []*path) (packets []report.T
 			p.Message += ": " + RuleText(step)
 		}
 		if p.End == report.TraceLost {
-			p.addCounters(grown)
+			p.addCounters(grown())
 		}
-		if ofSocket := ofSocket(grown); p.isSilent() && len(ofSocket) > 0 {
-			p.End, p.Message = report.TraceLost, p.Message+", and the kernel sent no reply"
-			p.addCounters(ofSocket)
+		if p.isSilent() {
+			if ofSocket := ofSocket(grown()); len(ofSocket) > 0 {
+				p.End, p.Message = report.TraceLost, p.Message+", and the kernel sent no reply"
+				p.addCounters(ofSocket)
+			}
 		}
 		packets = append(packets, p.TracedPacket)
 	}

@@ -199,6 +199,9 @@ func (h *testHost) collect(t *testing.T, o Options, act func()) (all []report.Tr
 		cancel()
 		must(t, err)
 		if len(found) == 0 {
+			if trace.Lost() > 0 {
+				t.Errorf("the kernel dropped events %d times", trace.Lost())
+			}
 			return all
 		}
 		all = append(all, found...)
