@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	nftTimeout = 3 * time.Second
-	maxListing = 32 << 20 // some 200,000 rules
+	nftTimeout = 5 * time.Second // 100,000 rules take 3 s of CPU
+	maxListing = 32 << 20        // some 200,000 rules
 )
 
 // ChainName is the chain whose rule or policy decided, as nft commands name it.

@@ -225,7 +225,8 @@ func (t *Trace) addRules(ctx context.Context, s *report.TraceStep) {
 func (t *Trace) rule(ctx context.Context, s report.TraceStep) string {
 	text := t.listing.rule(s)
 	if text == "" && time.Since(t.listed) > relistTime {
-		t.listing, t.listed = listRules(ctx), time.Now()
+		// The end of the wait for packets must not leave out the texts of those that have come.
+		t.listing, t.listed = listRules(context.WithoutCancel(ctx)), time.Now()
 		text = t.listing.rule(s)
 	}
 	return text

@@ -25,6 +25,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
+	"github.com/mdlayher/netlink/nltest"
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
@@ -384,19 +385,29 @@ func TestFaults(t *testing.T) {
 	h := newTestHost(t)
 	before := nstest.Run(t, "nft", "list", "ruleset")
 	for name, tt := range map[string]struct {
-		err  error
-		want string
+		kind  int // of the message that the kernel refuses
+		errno unix.Errno
+		want  string
 	}{
-		"no permission": {unix.EPERM, "run it as root"},
-		"no owner flag": {unix.EOPNOTSUPP, "the kernel lacks the owner flag"},
-		"no nf_tables":  {unix.EPROTONOSUPPORT, "the kernel lacks"},
-		"another":       {unix.ENOMEM, "cannot trace packets: "},
+		// nf_tables_newtable of kernels before 5.12: EINVAL or EOPNOTSUPP.
+		"no owner flag":       {unix.NFT_MSG_NEWTABLE, unix.EOPNOTSUPP, "the kernel lacks the owner flag"},
+		"no netdev tables":    {unix.NFT_MSG_NEWCHAIN, unix.ENOENT, "netdev tables"},
+		"no limit":            {unix.NFT_MSG_NEWRULE, unix.ENOENT, "modprobe nf_tables"},
+		"not permitted":       {unix.NFT_MSG_NEWTABLE, unix.EPERM, "run it as root"},
+		"another error":       {unix.NFT_MSG_NEWTABLE, unix.ENOMEM, "cannot trace packets: "},
+		"no netlink at all":   {-1, unix.EPROTONOSUPPORT, "the kernel lacks"},
+		"too many open files": {-1, unix.EMFILE, "cannot trace packets: open a netfilter netlink socket: "},
 	} {
-		_, err := Start(Options{Held: []netip.Addr{vip4}, dial: func() (*nftables.Conn, error) { return nil, tt.err }}, h.prober)
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
+		_, err := Start(Options{Held: []netip.Addr{vip4}, dial: refuse(tt.kind, tt.errno)}, h.prober)
+		if !errors.Is(err, tt.errno) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	withoutCapabilities(func() {
+		if _, err := Start(Options{Held: []netip.Addr{vip4}}, h.prober); err == nil || !strings.Contains(err.Error(), "run it as root") {
+			t.Errorf("without capabilities: %v", err)
+		}
+	})
 	t.Run("without nft", func(t *testing.T) {
 		load(t, serviceTable+"table inet x { chain y { type filter hook input priority 0; tcp dport 8888 drop; }; }")
 		path := os.Getenv("PATH")
@@ -404,6 +415,16 @@ func TestFaults(t *testing.T) {
 		packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
 		t.Setenv("PATH", path)
 		if len(packets) == 0 || !strings.Contains(packets[0].Message, "the rule with handle ") {
+			t.Errorf("%+v", packets)
+		}
+	})
+	t.Run("100,000 rules", func(t *testing.T) {
+		rules := strings.Repeat("ip saddr 198.51.100.1 counter drop; ", 100_000)
+		load(t, serviceTable+"table inet x { chain y { type filter hook input priority 0; "+rules+"tcp dport 8888 drop; }; }")
+		packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
+		const want = "dropped at port 8888 in chain inet x y: "
+		// The second text is that of a machine on which nft takes too long.
+		if len(packets) == 0 || !strings.HasPrefix(packets[0].Message, want+"tcp dport 8888 drop (handle ") && !strings.HasPrefix(packets[0].Message, want+"the rule with handle ") {
 			t.Errorf("%+v", packets)
 		}
 	})
@@ -440,6 +461,39 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// refuse opens a connection to a kernel that refuses messages of a kind, or the connection itself.
+func refuse(kind int, errno unix.Errno) func() (*nftables.Conn, error) {
+	if kind < 0 {
+		return func() (*nftables.Conn, error) { return nil, errno }
+	}
+	return func() (*nftables.Conn, error) {
+		return nftables.New(nftables.AsLasting(), nftables.WithTestDial(func(requests []netlink.Message) ([]netlink.Message, error) {
+			for _, m := range requests {
+				if m.Header.Type == netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8|kind) { //nolint:gosec // a constant
+					return nltest.Error(int(errno), []netlink.Message{m})
+				}
+			}
+			return nil, io.EOF
+		}))
+	}
+}
+
+// withoutCapabilities runs f on a thread without capabilities, which ends with f.
+func withoutCapabilities(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			panic(err)
+		}
+		f()
+	}()
+	<-done
+}
+
 // TestSocketGrantsNothing: a process without capabilities that has the socket of a trace can
 // neither send requests to nftables with it nor receive other events. The kernel examines the
 // sender as well as the opener (netlink_net_capable).
@@ -448,15 +502,7 @@ func TestSocketGrantsNothing(t *testing.T) {
 	fd, err := openTraceSocket()
 	must(t, err)
 	defer unix.Close(fd)
-	results := make(chan []error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread without capabilities ends with the goroutine
-		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-		var none [2]unix.CapUserData
-		if err := unix.Capset(&header, &none[0]); err != nil {
-			results <- []error{err}
-			return
-		}
+	withoutCapabilities(func() {
 		request := netlink.Message{
 			Header: netlink.Header{Length: 20, Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN, Flags: netlink.Request | netlink.Acknowledge},
 			Data:   make([]byte, 4), // struct nfgenmsg
@@ -470,17 +516,15 @@ func TestSocketGrantsNothing(t *testing.T) {
 			_, _, err = unix.Recvfrom(fd, reply, 0)
 			answer = int32(binary.NativeEndian.Uint32(reply[unix.SizeofNlMsghdr:]))
 		}
-		if err == nil && answer != 0 {
-			err = unix.Errno(-answer)
+		if err != nil || unix.Errno(-answer) != unix.EPERM {
+			t.Errorf("request: %v, answer %d", err, answer)
 		}
-		join := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, unix.NFNLGRP_NFTABLES)
-		results <- []error{err, join}
-	}()
-	for i, err := range <-results {
-		if !errors.Is(err, unix.EPERM) {
-			t.Errorf("attempt %d: %v", i, err)
+		for _, group := range []int{unix.NFNLGRP_NFTABLES, unix.NFNLGRP_CONNTRACK_NEW} {
+			if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); !errors.Is(err, unix.EPERM) {
+				t.Errorf("join group %d: %v", group, err)
+			}
 		}
-	}
+	})
 }
 
 // TestKilled: the kernel removes the tables of a process that is killed, and two traces do not
