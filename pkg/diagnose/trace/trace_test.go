@@ -317,6 +317,42 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
+// TestBridge: a packet is followed from the port of a bridge, also where bridge netfilter translates
+// it before the bridge itself gets it.
+func TestBridge(t *testing.T) {
+	h := newTestHost(t)
+	nstest.Run(t, "ip", "link", "add", "lan", "type", "bridge")
+	undo(t, "ip", "link", "del", "lan")
+	for _, command := range []string{"address flush dev near", "link set near master lan", "link set lan up"} {
+		nstest.Run(t, "ip", strings.Fields(command)...)
+	}
+	for _, a := range []string{"192.0.2.10/24", "192.0.2.5/32", "2001:db8::10/64", "2001:db8::5/128"} {
+		nstest.Run(t, "ip", "address", "add", a, "dev", "lan", "nodad")
+	}
+	load(t, serviceTable)
+	for _, bridgeNetfilter := range []string{"0", "1"} {
+		for _, family := range []string{"iptables", "ip6tables"} {
+			nstest.Run(t, "sysctl", "-qw", "net.bridge.bridge-nf-call-"+family+"="+bridgeNetfilter)
+		}
+		for _, vip := range []netip.Addr{vip4, vip6} {
+			var result string
+			packets := h.collect(t, Options{Held: []netip.Addr{vip4, vip6}}, func() { result = request(h.client, vip) })
+			first, replies := packets[0], 0
+			for _, p := range packets {
+				if p.Failed() {
+					t.Errorf("bridge netfilter %s, %v: %+v", bridgeNetfilter, vip, p)
+				}
+				if p.Flags == "SYN-ACK" {
+					replies++
+				}
+			}
+			if result != "answered" || first.Flags != "SYN" || first.Steps[0].Device != "near" || first.TranslatedTo != internalPort || replies != 1 {
+				t.Errorf("bridge netfilter %s, %v: %s, %d SYN-ACKs, %+v", bridgeNetfilter, vip, result, replies, first)
+			}
+		}
+	}
+}
+
 // TestFrom: only packets of one client, of its address family.
 func TestFrom(t *testing.T) {
 	h := newTestHost(t)
