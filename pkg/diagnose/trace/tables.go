@@ -130,6 +130,7 @@ func (t *tables) close() error {
 // arrivalRules mark what arrives: requests to held VIPs, and replies of others. Packets of this
 // host itself arrive by lo, and output marks them. Only an inet table needs to leave them out.
 func (o Options) arrivalRules(inet bool) (rules [][]expr.Any) {
+	rules = acceptOthers(webPort)
 	base := match{inet: inet, client: o.From, port: webPort}
 	if inet {
 		base.notLoopback = expr.MetaKeyIIF
@@ -145,8 +146,11 @@ func (o Options) arrivalRules(inet bool) (rules [][]expr.Any) {
 
 // departureRules mark what leaves: replies of held VIPs, and requests of this host.
 func (o Options) departureRules() (rules [][]expr.Any) {
+	rules = acceptOthers(o.Port, webPort) // port 80: what was not redirected
 	for _, vip := range o.Held {
-		rules = append(rules, match{inet: true, client: o.From, port: o.Port, notLoopback: expr.MetaKeyOIF}.mark(vip, false)...)
+		for _, port := range []uint16{o.Port, webPort} {
+			rules = append(rules, match{inet: true, client: o.From, port: port, notLoopback: expr.MetaKeyOIF}.mark(vip, false)...)
+		}
 		if o.Local {
 			rules = append(rules, match{inet: true, port: webPort}.mark(vip, true)...)
 		}
@@ -156,6 +160,27 @@ func (o Options) departureRules() (rules [][]expr.Any) {
 	}
 	return rules
 }
+
+// acceptOthers returns rules by which most packets leave the chain early. They encode: meta l4proto
+// != tcp accept; tcp dport != 80 tcp sport != 8888 tcp sport != 80 accept.
+func acceptOthers(sourcePorts ...uint16) [][]expr.Any {
+	protocol, tcp := &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg}, []byte{unix.IPPROTO_TCP}
+	accept := &expr.Verdict{Kind: expr.VerdictAccept}
+	isNot := func(offset uint32, port uint16) []expr.Any {
+		return []expr.Any{
+			&expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: reg, Data: binaryutil.BigEndian.PutUint16(port)},
+		}
+	}
+	others := append([]expr.Any{protocol, &expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: tcp}}, isNot(offsetDestinationPort, webPort)...)
+	for _, port := range sourcePorts {
+		others = append(others, isNot(0, port)...)
+	}
+	return [][]expr.Any{{protocol, &expr.Cmp{Op: expr.CmpOpNeq, Register: reg, Data: tcp}, accept}, append(others, accept)}
+}
+
+// offsetDestinationPort is that of RFC 9293 section 3.1.
+const offsetDestinationPort = 2
 
 // match selects packets between a VIP and its clients.
 type match struct {
@@ -178,7 +203,7 @@ func (m match) mark(vip netip.Addr, toVIP bool) [][]expr.Any {
 // rule encodes: tcp dport 80 ip daddr VIP [ip saddr CLIENT] [iif != lo] tcp flags & (syn) != 0
 // limit rate 10/second burst 50 packets meta nftrace set 1.
 func (m match) rule(syn expr.CmpOp, rate uint64) []expr.Any {
-	vipOffset, clientOffset, portOffset := uint32(16), uint32(12), uint32(2) // RFC 791 section 3.1, RFC 9293 section 3.1
+	vipOffset, clientOffset, portOffset := uint32(16), uint32(12), uint32(offsetDestinationPort) // RFC 791 section 3.1
 	length, family := uint32(4), byte(unix.NFPROTO_IPV4)
 	etherType := uint16(unix.ETH_P_IP)
 	if m.vip.Is6() {
