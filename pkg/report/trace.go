@@ -37,7 +37,7 @@ const (
 	TraceSent      TraceEnd = "sent"      // a reply that left this host
 	TraceDropped   TraceEnd = "dropped"   // by a rule or the policy of a chain
 	TraceForwarded TraceEnd = "forwarded" // to another host
-	TraceLost      TraceEnd = "lost"      // it passed all chains of one hook, and never reached the next one or got no reply
+	TraceLost      TraceEnd = "lost"      // between two hooks, or in the queue of the listening socket
 	TraceUnknown   TraceEnd = "unknown"   // events are missing
 )
 

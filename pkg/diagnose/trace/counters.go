@@ -95,8 +95,12 @@ func (c counters) grown(before counters) []report.KernelCounter {
 
 // ofSocket returns the counters of packets that reached a listening socket.
 func ofSocket(all []report.KernelCounter) []report.KernelCounter {
-	names := []string{"TcpExtListenOverflows", "TcpExtListenDrops", "TcpExtTCPReqQFullDrop", "TcpExtTCPMD5NotFound", "TcpInCsumErrors"}
-	return slices.DeleteFunc(slices.Clone(all), func(c report.KernelCounter) bool { return !slices.Contains(names, c.Name) })
+	names := []string{
+		"TcpExtListenOverflows", "TcpExtListenDrops", "TcpExtTCPReqQFullDrop", "TcpExtTCPMD5NotFound", "TcpInCsumErrors",
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c report.KernelCounter) bool {
+		return !slices.Contains(names, c.Name)
+	})
 }
 
 func readNet(name string) string {

@@ -47,7 +47,7 @@ func flood(t *testing.T, n *nstest.Netns, count int) {
 		tcp[3], tcp[12], tcp[13] = webPort, 5<<4, 2
 		for i := range count {
 			packet[15] = byte(101 + i%100)
-			binary.BigEndian.PutUint16(tcp, uint16(1024+i/100)) //nolint:gosec // the count is small
+			binary.BigEndian.PutUint16(tcp, uint16(1024+i/100))
 			binary.BigEndian.PutUint16(tcp[16:], 0)
 			binary.BigEndian.PutUint16(tcp[16:], tcpChecksum(packet))
 			if err := unix.Sendto(fd, packet, 0, &unix.SockaddrInet4{Addr: vip4.As4()}); err != nil {
@@ -61,12 +61,12 @@ func flood(t *testing.T, n *nstest.Netns, count int) {
 // tcpChecksum returns the checksum of a TCP packet without payload over IPv4: of the addresses, the
 // protocol, the length and the header.
 func tcpChecksum(packet []byte) uint16 {
-	sum := uint32(unix.IPPROTO_TCP + len(packet) - 20) //nolint:gosec // short
+	sum := uint32(unix.IPPROTO_TCP + len(packet) - 20)
 	for b := packet[12:]; len(b) > 0; b = b[2:] {
 		sum += uint32(binary.BigEndian.Uint16(b))
 	}
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff
 	}
-	return ^uint16(sum) //nolint:gosec // folded above
+	return ^uint16(sum)
 }

@@ -149,7 +149,8 @@ func (o Options) departureRules() (rules [][]expr.Any) {
 	rules = acceptOthers(o.Port, webPort) // port 80: what was not redirected
 	for _, vip := range o.Held {
 		for _, port := range []uint16{o.Port, webPort} {
-			rules = append(rules, match{inet: true, client: o.From, port: port, notLoopback: expr.MetaKeyOIF}.mark(vip, false)...)
+			reply := match{inet: true, client: o.From, port: port, notLoopback: expr.MetaKeyOIF}
+			rules = append(rules, reply.mark(vip, false)...)
 		}
 		if o.Local {
 			rules = append(rules, match{inet: true, port: webPort}.mark(vip, true)...)
@@ -172,7 +173,8 @@ func acceptOthers(sourcePorts ...uint16) [][]expr.Any {
 			&expr.Cmp{Op: expr.CmpOpNeq, Register: reg, Data: binaryutil.BigEndian.PutUint16(port)},
 		}
 	}
-	others := append([]expr.Any{protocol, &expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: tcp}}, isNot(offsetDestinationPort, webPort)...)
+	others := []expr.Any{protocol, &expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: tcp}}
+	others = append(others, isNot(offsetDestinationPort, webPort)...)
 	for _, port := range sourcePorts {
 		others = append(others, isNot(0, port)...)
 	}

@@ -184,9 +184,9 @@ func (t *Trace) describe(ctx context.Context, paths []*path) (packets []report.T
 			p.addCounters(grown())
 		}
 		if p.isSilent() {
-			if ofSocket := ofSocket(grown()); len(ofSocket) > 0 {
+			if found := ofSocket(grown()); len(found) > 0 {
 				p.End, p.Message = report.TraceLost, p.Message+", and the kernel sent no reply"
-				p.addCounters(ofSocket)
+				p.addCounters(found)
 			}
 		}
 		packets = append(packets, p.TracedPacket)

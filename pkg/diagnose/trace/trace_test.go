@@ -505,7 +505,7 @@ func refuse(kind int, errno unix.Errno) func() (*nftables.Conn, error) {
 	return func() (*nftables.Conn, error) {
 		return nftables.New(nftables.AsLasting(), nftables.WithTestDial(func(requests []netlink.Message) ([]netlink.Message, error) {
 			for _, m := range requests {
-				if m.Header.Type == netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8|kind) { //nolint:gosec // a constant
+				if m.Header.Type == netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8|kind) {
 					return nltest.Error(int(errno), []netlink.Message{m})
 				}
 			}
