@@ -5,6 +5,7 @@ package trust
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
@@ -35,8 +36,9 @@ func splitBlocks(text []byte) ([]block, error) {
 	for number := 1; len(text) > 0; number++ {
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
 		full := text[:len(text)-len(rest)]
-		if bytes.HasPrefix(line, []byte(byteOrderMark)) { // of a file that was appended
-			line, full = line[len(byteOrderMark):], full[len(byteOrderMark):]
+		// The mark begins a file that was appended.
+		if bare := bytes.TrimPrefix(line, []byte(byteOrderMark)); s.open == nil || bytes.HasPrefix(bare, []byte(beginMark)) {
+			line, full = bare, full[len(line)-len(bare):]
 		}
 		s.addLine(number, line, full, ended)
 		text = rest
@@ -53,40 +55,40 @@ func splitBlocks(text []byte) ([]block, error) {
 	return s.blocks, nil
 }
 
-// checkLineBreaks rejects a text whose marks are not lines: programs that write a certificate
-// into one line of another format replace its line breaks.
-func checkLineBreaks(text []byte) error {
-	for at, rest := 0, text; ; {
-		i := bytes.Index(rest, []byte(beginMark))
-		if i < 0 {
-			return nil
-		}
-		before := rest[:i]
-		at += i + len(beginMark)
-		rest = text[at:]
-		_, after, is := bytes.Cut(rest[:min(len(rest), maxMark)], []byte(markTail))
-		message, remediation := "", ""
-		switch {
-		case bytes.HasSuffix(before, []byte(markTail)):
-			message, remediation = "an END line and the next BEGIN line are one line", `begin each certificate in a line of its own: sed -i 's/-----END CERTIFICATE-----/&\n/' FILE`
-		case !is:
-		case bytes.HasPrefix(after, []byte(`\n`)), bytes.HasPrefix(after, []byte(`\r\n`)):
-			message, remediation = `the line breaks are the two characters \n`, `replace them by line breaks: printf '%b' "$(cat FILE)" > NEW`
-		case bytes.HasPrefix(after, []byte("\r")) && !bytes.HasPrefix(after, []byte("\r\n")):
-			message, remediation = "the line ends are CR alone", `replace them by line breaks: tr '\r' '\n' < FILE > NEW`
-		case isSpaced(after):
-			message, remediation = "the line breaks are spaces", `replace them by line breaks: sed -E 's/ ?(-----(BEGIN|END) CERTIFICATE-----) ?/\n\1\n/g' FILE | sed '/-----/!s/ /\n/g' > NEW`
-		}
-		if message != "" {
-			return &Rejection{Line: 1 + bytes.Count(text[:at], []byte("\n")), Message: message, Remediation: remediation}
-		}
-	}
-}
+// brokenLine matches a BEGIN line that continues with base64, and an END line that continues
+// with a BEGIN line. The submatch is what is there instead of a line break. A comment that
+// quotes a mark has no base64 behind it.
+var brokenLine = regexp.MustCompile(`-----BEGIN [^-\r\n\\]*-----((?:\\+r)?\\+n|\r+|[ \t]*)[A-Za-z0-9+/]{16}` +
+	`|-----END [^-\r\n\\]*-----[ \t\x{FEFF}]*-----BEGIN `)
 
-// isSpaced reports whether spaces and further text follow in the same line.
-func isSpaced(after []byte) bool {
-	trimmed := bytes.TrimLeft(after, " ")
-	return len(trimmed) < len(after) && len(trimmed) > 0 && !strings.ContainsRune("\t\r\n", rune(trimmed[0]))
+// splitMarks gives each mark a line of its own. Spaces within base64 do not matter.
+const splitMarks = `sed -E 's/[[:blank:]]*(-----(BEGIN|END) CERTIFICATE-----)[[:blank:]]*/\n\1\n/g'`
+
+// checkLineBreaks rejects a text whose marks are not lines: programs that write a certificate
+// into one line of another format replace its line breaks. The command of the remediation makes
+// an accepted file.
+func checkLineBreaks(text []byte) error {
+	at := brokenLine.FindSubmatchIndex(text)
+	if at == nil {
+		return nil
+	}
+	var message string
+	command := splitMarks
+	switch {
+	case at[2] < 0:
+		message = "an END line and the next BEGIN line are one line"
+	case at[2] == at[3]:
+		message = "the BEGIN line has no line break"
+	case text[at[2]] == '\\':
+		message, command = `the line breaks are the two characters \n`, `sed -E 's/\\+r//g; s/\\+n/\n/g; s/"//g'`
+	case text[at[2]] == '\r':
+		message, command = "the line ends are CR alone", `tr '\r' '\n'`
+	default:
+		message = "the line breaks are spaces"
+	}
+	return &Rejection{
+		Line: 1 + bytes.Count(text[:at[0]], []byte("\n")), Message: message, Remediation: "convert it: " + command + " < FILE > ca-bundle.crt",
+	}
 }
 
 type blockSplitter struct {

@@ -85,7 +85,7 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 	if err := checkFile(pem, limit); err != nil {
 		return Bundle{}, err
 	}
-	blocks, err := splitBlocks(bytes.TrimPrefix(pem, []byte(byteOrderMark)))
+	blocks, err := splitBlocks(pem)
 	if err != nil {
 		return Bundle{}, err
 	}

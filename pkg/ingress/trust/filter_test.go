@@ -198,6 +198,7 @@ func TestFilterRefuses(t *testing.T) {
 		"nothing left":       {validCA(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }), `no certificate in the file can be trusted: line 1: "CN=Old", serial abc: expired on `},
 		"nothing, of many":   {strings.Repeat(block("X", nil), 20000), "line 5: a block \"X\", not a CERTIFICATE; and 19997 more: "},
 		"a begin and no end": {a + "-----BEGIN CERTI", fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines)},
+		"a mark, and no end": {a + "\xef\xbb\xbf-----BEGIN CERTI", fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines)},
 		"dashes at the end":  {a + "---", fmt.Sprintf("line %d: the file ends inside", 1+lines)},
 		"an end cut short":   {strings.TrimRight(a, "-\n"), "line 1: the file ends inside"},
 	} {
@@ -280,6 +281,7 @@ func FuzzFilter(f *testing.F) {
 	}
 	for _, text := range []string{
 		a, a + b, a + a, strings.ReplaceAll(a, "\n", "\r\n"), "# A\n" + a + "\xef\xbb\xbf" + b, "\xef\xbb\xbf" + a,
+		strings.ReplaceAll(a+b, "\n", `\n`), strings.ReplaceAll(a, "\n", "\r"), strings.ReplaceAll(a, "\n", " "), strings.TrimSpace(a) + b,
 		"-----BEGIN -----\n-----END :\n" + a, a + block("PRIVATE KEY", secret), a + block("PGP PRIVATE KEY BLOCK", secret), a[:len(a)/2], a + b[:len(b)/2], "-----BEGIN CERTIFICATE-----\n" + a, " " + a, a + "-----END CERTIFICATE-----\n" + b,
 		"-----BEGIN CERTIFICATE-----\nA: b\n\n" + strings.SplitN(a, "\n", 2)[1], block("X", nil) + b,
 	} {
