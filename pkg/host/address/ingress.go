@@ -13,13 +13,14 @@ import (
 const maxIngress = 64
 
 // openVSwitch is the kind of an internal port of Open vSwitch, such as br-ex of OpenShift. The
-// hardware and the internal ports of a datapath have the same master, and no link is below an
-// internal port (net/openvswitch/vport-netdev.c).
+// master of all other ports is the internal port ovs-system, whatever their bridge, and no link is
+// below an internal port (net/openvswitch/vport-netdev.c, vport-internal_dev.c).
 const openVSwitch = "openvswitch"
 
 // Ingress returns the link with an index and all links below it: packets are seen at each of them,
-// and first at the lowest. For an internal port of Open vSwitch these are all other ports of the
-// host's datapaths.
+// and first at the lowest. For an internal port of Open vSwitch these are all uplinks of the
+// host's datapaths. Kernels of the tests have bridge, veth and macvlan: the other kinds are tested
+// with recorded facts.
 func Ingress(links []Link, index uint32) (found []Link) {
 	for next := []uint32{index}; len(next) > 0 && len(found) < maxIngress; next = next[1:] {
 		i := slices.IndexFunc(links, func(l Link) bool { return l.Index == next[0] })
@@ -40,10 +41,12 @@ func Ingress(links []Link, index uint32) (found []Link) {
 // isBelow reports whether packets that arrive at l can reach upper.
 func (l Link) isBelow(upper Link, links []Link) bool {
 	switch {
+	case upper.Kind == openVSwitch:
+		// Ports of pods and tunnels are no uplinks, and a node has hundreds of them.
+		isDatapath := func(m Link) bool { return m.Index == l.Master && m.Kind == openVSwitch }
+		return slices.Contains([]string{"", "bond", "bridge", "macvlan", "team", "vlan"}, l.Kind) && slices.ContainsFunc(links, isDatapath)
 	case l.Master == upper.Index:
 		return true
-	case upper.Kind == openVSwitch:
-		return l.Kind != openVSwitch && slices.ContainsFunc(links, func(m Link) bool { return m.Index == l.Master && m.Kind == openVSwitch })
 	default: // IFLA_LINK of a veth is its other end
 		return upper.Lower == l.Index && upper.Kind != "veth"
 	}

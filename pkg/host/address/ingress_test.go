@@ -25,10 +25,13 @@ func TestIngress(t *testing.T) {
 		{Index: 3, Name: "eno2", Master: 4},
 		{Index: 4, Name: "bond0", Kind: "bond", Master: 5},
 		{Index: 5, Name: "ovs-system", Kind: "openvswitch"},
-		{Index: 6, Name: "br-ex", Kind: "openvswitch", Master: 5},
-		{Index: 7, Name: "br-int", Kind: "openvswitch", Master: 5},
-		{Index: 8, Name: "pod1", Kind: "veth", Master: 5, Lower: 9},
+		{Index: 6, Name: "br-ex", Kind: "openvswitch"},
+		{Index: 7, Name: "br-int", Kind: "openvswitch"},
+		{Index: 8, Name: "genev_sys_6081", Kind: "geneve", Master: 5},
 		{Index: 10, Name: "eno3"},
+	}
+	for i := range uint32(250) {
+		ovs = append(ovs, address.Link{Index: 11 + i, Name: "pod", Kind: "veth", Master: 5, Lower: 2})
 	}
 	many := []address.Link{{Index: 1, Name: "br0", Kind: "bridge"}}
 	for i := range uint32(200) {
@@ -45,7 +48,7 @@ func TestIngress(t *testing.T) {
 		"bridge":                           {[]address.Link{{Index: 2, Name: "eno1", Master: 4}, {Index: 3, Name: "vm0", Kind: "tun", Master: 4}, {Index: 4, Name: "br0", Kind: "bridge"}}, 4, "eno1 vm0 br0"},
 		"macvlan of keepalived (use_vmac)": {[]address.Link{{Index: 2, Name: "eno1"}, {Index: 3, Name: "vrrp.51", Kind: "macvlan", Lower: 2}}, 3, "eno1 vrrp.51"},
 		"team":                             {[]address.Link{{Index: 2, Name: "eno1", Master: 3}, {Index: 3, Name: "team0", Kind: "team"}}, 3, "eno1 team0"},
-		"br-ex of OpenShift over a bond":   {ovs, 6, "eno1 eno2 bond0 br-ex pod1"},
+		"br-ex of OpenShift over a bond":   {ovs, 6, "eno1 eno2 bond0 br-ex"},
 		"veth":                             {[]address.Link{{Index: 2, Name: "a", Kind: "veth", Lower: 3}, {Index: 3, Name: "b", Kind: "veth", Lower: 2}}, 2, "a"},
 		"a loop":                           {[]address.Link{{Index: 2, Name: "a", Kind: "vlan", Lower: 3}, {Index: 3, Name: "b", Kind: "vlan", Lower: 2}}, 2, "a b"},
 		"a link that has gone":             {nil, 2, ""},
