@@ -61,7 +61,7 @@ func checkPackets(ctx context.Context, o *observations) result.Result {
 		return result.Skip("%v", err)
 	}
 	if len(o.VIPs.Held) > 0 {
-		found.Rules, found.RulesErr = trace.DescribeSourceRules(ctx)
+		found.Rules, found.RulesErr = trace.DescribeSourceRules(ctx, port)
 	}
 	r := found.Check()
 	r.Addresses, r.Arrived = o.ownAddresses(), found.Arrived()

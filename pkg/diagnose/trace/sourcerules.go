@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -21,10 +22,11 @@ const (
 	maxListedRules = 3               // in the note
 )
 
-// DescribeSourceRules names the rules for arriving packets whose effect depends on the client's
-// address, as nft lists them; the text is empty without any. No request of this cluster shows what
-// they do to another client.
-func DescribeSourceRules(ctx context.Context) (string, error) {
+// DescribeSourceRules names the rules whose effect on challenges depends on the client's address,
+// as nft lists them; the text is empty without any. Rules for other ports than 80 and the one to
+// which it is redirected do not count. No request of this cluster shows what these rules do to
+// another client.
+func DescribeSourceRules(ctx context.Context, internalPort uint16) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	// -t leaves out the contents of sets, which can be large.
@@ -36,7 +38,7 @@ func DescribeSourceRules(ctx context.Context) (string, error) {
 	if err := json.Unmarshal([]byte(text), &listed); err != nil {
 		return "", fmt.Errorf("read the output of nft -t -j list ruleset: %w", err)
 	}
-	certain, possible := listed.sourceRules()
+	certain, possible := listed.sourceRules([]uint16{webPort, internalPort})
 	rules := slices.Concat(certain, possible)
 	if len(rules) == 0 {
 		return "", nil
@@ -68,58 +70,83 @@ type nftListing struct {
 type nftRule struct {
 	Family, Table, Chain string
 	Handle               uint64
-	Expr                 []any
+	Expr                 json.RawMessage // decoded one by one: 100,000 rules together take 300 MB
 }
 
-// sourceRules returns the rules that depend on the source address of an arriving packet, and
-// those that may depend on it.
-func (l nftListing) sourceRules() (certain, possible []nftRule) {
-	reachable := l.reachableChains()
+// place is a chain, and the direction of packets that it sees.
+type place struct {
+	family, table, chain string
+	reply                bool
+}
+
+// ruleWalk follows packets from the base chains of their hooks.
+type ruleWalk struct {
+	rules   map[place][]*nftRule // of a chain
+	chains  map[place][]string   // of a table, to which rules can lead
+	next    []place
+	seen    map[place]bool
+	effects map[*nftRule]effect
+}
+
+// sourceRules returns the rules that depend on the client's address, and those that may depend on it.
+func (l nftListing) sourceRules(ports []uint16) (certain, possible []nftRule) {
+	w := ruleWalk{
+		rules: make(map[place][]*nftRule), chains: make(map[place][]string), seen: make(map[place]bool), effects: make(map[*nftRule]effect),
+	}
 	for _, item := range l.NFTables {
-		r := item.Rule
-		if r == nil || !reachable[[3]string{r.Family, r.Table, r.Chain}] || r.Table == ruleset.Name || isOwn(r.Table) {
-			continue
+		if c := item.Chain; c != nil && c.Table != ruleset.Name && !isOwn(c.Table) {
+			w.addChain(place{family: c.Family, table: c.Table, chain: c.Name}, c.Type, c.Hook)
 		}
-		switch depends, may := r.dependence(); {
-		case depends:
-			certain = append(certain, *r)
-		case may:
-			possible = append(possible, *r)
+		if r := item.Rule; r != nil {
+			at := place{family: r.Family, table: r.Table, chain: r.Chain}
+			w.rules[at] = append(w.rules[at], r)
+		}
+	}
+	for ; len(w.next) > 0; w.next = w.next[1:] {
+		if at := w.next[0]; !w.seen[at] {
+			w.seen[at] = true
+			w.visit(at, ports)
+		}
+	}
+	for _, item := range l.NFTables {
+		switch e := w.effects[item.Rule]; {
+		case e.depends:
+			certain = append(certain, *item.Rule)
+		case e.may:
+			possible = append(possible, *item.Rule)
 		}
 	}
 	return certain, possible
 }
 
-// reachableChains returns the base chains for arriving packets, and the chains to which their
-// rules lead.
-func (l nftListing) reachableChains() map[[3]string]bool {
-	reachable := make(map[[3]string]bool)
-	targets := make(map[[3]string][]string)
-	var next [][3]string
-	for _, item := range l.NFTables {
-		if c := item.Chain; c != nil && slices.Contains([]string{ingress, prerouting, input}, c.Hook) {
-			next = append(next, [3]string{c.Family, c.Table, c.Name})
-		}
-		if r := item.Rule; r != nil {
-			key := [3]string{r.Family, r.Table, r.Chain}
-			walk(r.Expr, func(name string, value any) {
-				if fields, is := value.(map[string]any); is && (name == "jump" || name == "goto") {
-					if target, is := fields["target"].(string); is {
-						targets[key] = append(targets[key], target)
-					}
-				}
-			})
+// addChain adds a chain. Replies are translated like their requests, without a rule of nat.
+func (w *ruleWalk) addChain(at place, kind, hook string) {
+	switch hook {
+	case "":
+		table := place{family: at.family, table: at.table}
+		w.chains[table] = append(w.chains[table], at.chain)
+	case ingress, prerouting, input:
+		w.next = append(w.next, at)
+	case output, postrouting, egress:
+		if at.reply = true; kind != "nat" {
+			w.next = append(w.next, at)
 		}
 	}
-	for ; len(next) > 0; next = next[1:] {
-		if at := next[0]; !reachable[at] {
-			reachable[at] = true
-			for _, target := range targets[at] {
-				next = append(next, [3]string{at[0], at[1], target})
-			}
+}
+
+// visit evaluates the rules of a chain, and adds the chains to which they lead.
+func (w *ruleWalk) visit(at place, ports []uint16) {
+	for _, r := range w.rules[place{family: at.family, table: at.table, chain: at.chain}] {
+		e := r.effect(at.reply, ports)
+		w.effects[r] = effect{depends: e.depends || w.effects[r].depends, may: e.may || w.effects[r].may}
+		if table := (place{at.family, at.table, "", at.reply}); e.anywhere && !w.seen[table] {
+			w.seen[table] = true
+			e.targets = append(e.targets, w.chains[place{family: at.family, table: at.table}]...)
+		}
+		for _, target := range e.targets {
+			w.next = append(w.next, place{at.family, at.table, target, at.reply})
 		}
 	}
-	return reachable
 }
 
 // harmlessMatches are matches of iptables that do not evaluate the source address.
@@ -130,53 +157,141 @@ func harmlessMatches() []string {
 	}
 }
 
-// dependence reports whether the verdict of a rule depends on the source address, or may depend
-// on it. Sources that cannot arrive from another host are left out.
-func (r *nftRule) dependence() (depends, may bool) {
-	decides := false
-	for _, e := range r.Expr {
-		statement, is := e.(map[string]any)
-		if !is { // nft prints an anonymous chain as text
-			decides = true
-			continue
-		}
-		for name, value := range statement {
-			switch name {
-			case "match":
-				if isLoopbackMatch(value) {
-					return false, false
-				}
-			case "counter", "log", "comment":
-			default:
-				decides = decides || name != "xt"
-			}
-		}
-		walk(e, func(name string, value any) {
-			fields, _ := value.(map[string]any)
-			switch name {
-			case "payload":
-				depends = depends || fields["field"] == "saddr"
-			case "fib":
-				flags, _ := fields["flags"].([]any)
-				depends = depends || slices.Contains(flags, "saddr")
-			case "xt":
-				match, _ := fields["name"].(string)
-				may = may || fields["type"] != "target" && !slices.Contains(harmlessMatches(), match)
-			}
-		})
-	}
-	return depends && decides, may && decides
+// effect is what a rule does with packets of challenges.
+type effect struct {
+	depends, may bool     // it depends on the client's address, or may depend on it
+	targets      []string // chains to which it leads
+	anywhere     bool     // it may lead to any chain of the table: nft -t does not list verdict maps
 }
 
-// isLoopbackMatch reports whether a match selects packets of lo, or loopback addresses.
-func isLoopbackMatch(match any) bool {
-	fields, _ := match.(map[string]any)
-	right, err := json.Marshal(fields["right"])
-	if err != nil {
-		return false
+// effect evaluates a rule for one direction. Sources that cannot arrive from another host are left
+// out, and so are rules that only count or log.
+func (r *nftRule) effect(reply bool, ports []uint16) (e effect) {
+	client, port, device := "saddr", "dport", "iif"
+	if reply {
+		client, port, device = "daddr", "sport", "oif"
 	}
-	text := string(right)
-	return strings.Contains(text, `"lo"`) || strings.Contains(text, `"127.0.0.`) || strings.Contains(text, `"::1"`)
+	var expressions []any
+	if json.Unmarshal(r.Expr, &expressions) != nil { // nft prints a list
+		return effect{}
+	}
+	decides := false
+	for _, expression := range expressions {
+		if text, is := expression.(string); is { // nft prints an anonymous chain as text
+			decides, e.depends = true, e.depends || strings.Contains(text, " "+client+" ")
+		}
+		statement, _ := expression.(map[string]any)
+		for name, value := range statement {
+			fields, _ := value.(map[string]any)
+			if name == "match" && isForOthers(fields, port, device, ports) {
+				return effect{}
+			}
+			if name == "xt" {
+				kind, _ := fields["name"].(string)
+				isTarget := fields["type"] == "target"
+				decides = decides || isTarget && !strings.HasSuffix(kind, "LOG")
+				e.may = e.may || !isTarget && !slices.Contains(harmlessMatches(), kind)
+				continue
+			}
+			decides = decides || !slices.Contains([]string{"match", "counter", "log", "limit", "quota"}, name)
+			e.depends = e.depends || !isLoopback(fields["right"]) && mentions(statement, client)
+		}
+	}
+	e.depends, e.may = e.depends && decides, e.may && decides
+	e.follow(expressions)
+	return e
+}
+
+// follow sets the chains to which expressions lead.
+func (e *effect) follow(expressions any) {
+	walk(expressions, func(name string, value any) {
+		fields, _ := value.(map[string]any)
+		target, is := fields["target"].(string)
+		if is && (name == "jump" || name == "goto") {
+			e.targets = append(e.targets, target)
+		}
+		_, isNamed := fields["data"].(string)
+		e.anywhere = e.anywhere || name == "vmap" && isNamed
+	})
+}
+
+// mentions reports whether an expression reads the client's address.
+func mentions(expression any, client string) (found bool) {
+	walk(expression, func(name string, value any) {
+		fields, _ := value.(map[string]any)
+		switch name {
+		case "payload":
+			isIP := fields["protocol"] == "ip" || fields["protocol"] == "ip6"
+			found = found || isIP && fields["field"] == client || fields["base"] == "nh"
+		case "fib":
+			flags, _ := fields["flags"].([]any)
+			found = found || slices.Contains(flags, any(client))
+		case "ct":
+			key, _ := fields["key"].(string)
+			found = found || fields["dir"] == "original" && strings.HasSuffix(key, "saddr") ||
+				fields["dir"] == "reply" && strings.HasSuffix(key, "daddr")
+		}
+	})
+	return found
+}
+
+// isForOthers reports whether a match selects packets of lo, or of other protocols or ports only.
+func isForOthers(match map[string]any, port, device string, ports []uint16) bool {
+	left, _ := match["left"].(map[string]any)
+	payload, _ := left["payload"].(map[string]any)
+	meta, _ := left["meta"].(map[string]any)
+	key, _ := meta["key"].(string)
+	protocol, _ := payload["protocol"].(string)
+	if slices.Contains([]string{"icmp", "icmpv6", "igmp", "sctp", "udp"}, protocol) {
+		return true
+	}
+	switch right, isName := match["right"].(string); {
+	case match["op"] != "==":
+		return false
+	case key == "l4proto", payload["field"] == "protocol", payload["field"] == "nexthdr":
+		return isName && right != "tcp"
+	case payload["field"] == port:
+		return isWithout(match["right"], ports)
+	default:
+		return strings.HasPrefix(key, device) && right == "lo"
+	}
+}
+
+// isWithout reports whether a number, a range or a set as nft prints them has none of the ports.
+func isWithout(value any, ports []uint16) bool {
+	has := func(from, to any) bool {
+		low, isLow := from.(float64)
+		high, isHigh := to.(float64)
+		within := func(p uint16) bool { return float64(p) >= low && float64(p) <= high }
+		return !isLow || !isHigh || slices.ContainsFunc(ports, within)
+	}
+	fields, _ := value.(map[string]any)
+	if bounds, is := fields["range"].([]any); is && len(bounds) == 2 {
+		return !has(bounds[0], bounds[1])
+	}
+	if elements, is := fields["set"].([]any); is {
+		return !slices.ContainsFunc(elements, func(e any) bool { return !isWithout(e, ports) })
+	}
+	return !has(value, value)
+}
+
+// isLoopback reports whether an address, or all addresses of a prefix, range or set, are those of lo.
+func isLoopback(value any) bool {
+	switch v := value.(type) {
+	case string:
+		a, err := netip.ParseAddr(v)
+		return err == nil && a.IsLoopback()
+	case []any:
+		return !slices.ContainsFunc(v, func(e any) bool { return !isLoopback(e) })
+	case map[string]any:
+		for name, member := range v {
+			if name != "len" && !isLoopback(member) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // walk calls visit with each member of the objects in a JSON value.

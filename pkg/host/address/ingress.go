@@ -44,7 +44,8 @@ func (l Link) isBelow(upper Link, links []Link) bool {
 	case upper.Kind == openVSwitch:
 		// Ports of pods and tunnels are no uplinks, and a node has hundreds of them.
 		isDatapath := func(m Link) bool { return m.Index == l.Master && m.Kind == openVSwitch }
-		return slices.Contains([]string{"", "bond", "bridge", "macvlan", "team", "vlan"}, l.Kind) && slices.ContainsFunc(links, isDatapath)
+		isUplink := slices.Contains([]string{"", "bond", "bridge", "macvlan", "team", "vlan"}, l.Kind)
+		return isUplink && slices.ContainsFunc(links, isDatapath)
 	case l.Master == upper.Index:
 		return true
 	default: // IFLA_LINK of a veth is its other end

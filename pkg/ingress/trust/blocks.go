@@ -87,7 +87,8 @@ func checkLineBreaks(text []byte) error {
 		message = "the line breaks are spaces"
 	}
 	return &Rejection{
-		Line: 1 + bytes.Count(text[:at[0]], []byte("\n")), Message: message, Remediation: "convert it: " + command + " < FILE > ca-bundle.crt",
+		Line: 1 + bytes.Count(text[:at[0]], []byte("\n")), Message: message,
+		Remediation: "convert it: " + command + " < FILE > ca-bundle.crt",
 	}
 }
 
