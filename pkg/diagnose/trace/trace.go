@@ -91,12 +91,12 @@ func ingressDevices(vips []netip.Addr) (devices []report.TracedDevice, err error
 		return nil, err
 	}
 	for _, a := range addresses {
-		if !slices.Contains(vips, a.IP) || a.Link == loopbackIndex {
+		if !slices.Contains(vips, a.IP) {
 			continue
 		}
 		for _, l := range address.Ingress(links, a.Link) {
 			d := report.TracedDevice{Name: l.Name, Index: l.Index, Kind: cmp.Or(l.Kind, "device")}
-			if !slices.Contains(devices, d) {
+			if !slices.Contains(devices, d) && l.Index != loopbackIndex {
 				devices = append(devices, d)
 			}
 		}

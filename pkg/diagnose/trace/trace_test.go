@@ -356,6 +356,23 @@ func TestBridge(t *testing.T) {
 	}
 }
 
+// TestLoopbackVIP: packets for a VIP on lo, as kube-vip with BGP has it, arrive by the uplinks.
+func TestLoopbackVIP(t *testing.T) {
+	h := newTestHost(t)
+	nstest.Run(t, "ip", "address", "del", "192.0.2.5/32", "dev", "near")
+	nstest.Run(t, "ip", "address", "add", "192.0.2.5/32", "dev", "lo")
+	undo(t, "ip", "address", "del", "192.0.2.5/32", "dev", "lo")
+	load(t, serviceTable)
+	if result := request(h.client, vip4); result != "answered" {
+		t.Fatal(result)
+	}
+	nstest.RunWithInput(t, `table netdev x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`, "nft", "-f", "-")
+	packets := h.collect(t, Options{Held: []netip.Addr{vip4}, Local: true}, func() { request(h.client, vip4) })
+	if len(packets) == 0 || packets[0].Local || packets[0].End != report.TraceDropped || packets[0].Steps[1].Table != "x" {
+		t.Errorf("%+v", packets)
+	}
+}
+
 // TestFrom: only packets of one client, of its address family.
 func TestFrom(t *testing.T) {
 	h := newTestHost(t)

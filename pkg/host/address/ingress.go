@@ -12,6 +12,9 @@ import (
 // maxIngress bounds the links of one address.
 const maxIngress = 64
 
+// loopbackIndex is the index of lo in every network namespace (LOOPBACK_IFINDEX of net/flow.h).
+const loopbackIndex = 1
+
 // openVSwitch is the kind of an internal port of Open vSwitch, such as br-ex of OpenShift. The
 // master of all other ports is the internal port ovs-system, whatever their bridge, and no link is
 // below an internal port (net/openvswitch/vport-netdev.c, vport-internal_dev.c).
@@ -20,7 +23,7 @@ const openVSwitch = "openvswitch"
 // Ingress returns the link with an index and all links below it: packets are seen at each of them,
 // and first at the lowest. For an internal port of Open vSwitch these are all uplinks of the
 // host's datapaths. Kernels of the tests have bridge, veth and macvlan: the other kinds are tested
-// with recorded facts.
+// with recorded facts. Packets for an address of lo or a dummy arrive by any uplink.
 func Ingress(links []Link, index uint32) (found []Link) {
 	for next := []uint32{index}; len(next) > 0 && len(found) < maxIngress; next = next[1:] {
 		i := slices.IndexFunc(links, func(l Link) bool { return l.Index == next[0] })
@@ -48,6 +51,8 @@ func (l Link) isBelow(upper Link, links []Link) bool {
 		return isUplink && slices.ContainsFunc(links, isDatapath)
 	case l.Master == upper.Index:
 		return true
+	case upper.Index == loopbackIndex || upper.Kind == "dummy": // a VIP that is routed to this host
+		return l.Kind == "" && l.Index != loopbackIndex || l.Kind == "veth" && l.Master == 0
 	default: // IFLA_LINK of a veth is its other end
 		return upper.Lower == l.Index && upper.Kind != "veth"
 	}

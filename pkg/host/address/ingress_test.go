@@ -33,6 +33,15 @@ func TestIngress(t *testing.T) {
 	for i := range uint32(250) {
 		ovs = append(ovs, address.Link{Index: 11 + i, Name: "pod", Kind: "veth", Master: 5, Lower: 2})
 	}
+	bgp := []address.Link{
+		{Index: 1, Name: "lo"},
+		{Index: 2, Name: "eno1", Master: 3},
+		{Index: 3, Name: "bond0", Kind: "bond"},
+		{Index: 4, Name: "dummy0", Kind: "dummy"},
+		{Index: 5, Name: "uplink", Kind: "veth", Lower: 2},
+		{Index: 6, Name: "cni0", Kind: "bridge"},
+		{Index: 7, Name: "pod", Kind: "veth", Master: 6, Lower: 2},
+	}
 	many := []address.Link{{Index: 1, Name: "br0", Kind: "bridge"}}
 	for i := range uint32(200) {
 		many = append(many, address.Link{Index: i + 2, Name: "port", Master: 1})
@@ -50,6 +59,8 @@ func TestIngress(t *testing.T) {
 		"team":                             {[]address.Link{{Index: 2, Name: "eno1", Master: 3}, {Index: 3, Name: "team0", Kind: "team"}}, 3, "eno1 team0"},
 		"br-ex of OpenShift over a bond":   {ovs, 6, "eno1 eno2 bond0 br-ex"},
 		"veth":                             {[]address.Link{{Index: 2, Name: "a", Kind: "veth", Lower: 3}, {Index: 3, Name: "b", Kind: "veth", Lower: 2}}, 2, "a"},
+		"lo":                               {bgp, 1, "lo eno1 uplink"},
+		"dummy":                            {bgp, 4, "eno1 dummy0 uplink"},
 		"a loop":                           {[]address.Link{{Index: 2, Name: "a", Kind: "vlan", Lower: 3}, {Index: 3, Name: "b", Kind: "vlan", Lower: 2}}, 2, "a b"},
 		"a link that has gone":             {nil, 2, ""},
 	} {
