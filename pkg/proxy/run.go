@@ -41,7 +41,10 @@ func Run(ctx context.Context, conn *wire.Child) error {
 		cancel()
 		return err
 	}
-	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() { p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) })
+	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() {
+		p.stats.flush(p.sendStats)
+		p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}})
+	})
 	// At the end of this process, no event waits for a controller that does not read.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	group.Go(func() error { return p.heartbeat.Run(ctx) })

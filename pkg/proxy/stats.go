@@ -5,9 +5,7 @@ package proxy
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -33,12 +31,12 @@ type statsCollector struct {
 	challengeCount uint64                                     // challenges since the last flush
 	sums           map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor TotalDuration
 	rejections     map[report.RejectionCount]uint64           // keys have no Count
-	testRequests   map[netip.Addr]report.TestSource           // the zero address stands for further sources
+	testRequests   map[netip.Addr]uint64                      // by source; the zero address stands for further sources
 	sending        sync.Mutex                                 // held during both take and send, which keeps the reports in order
 }
 
 func newStatsCollector() *statsCollector {
-	return &statsCollector{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]durationSum), rejections: make(map[report.RejectionCount]uint64), testRequests: make(map[netip.Addr]report.TestSource)}
+	return &statsCollector{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]durationSum), rejections: make(map[report.RejectionCount]uint64), testRequests: make(map[netip.Addr]uint64)}
 }
 
 type durationSum struct {
@@ -124,16 +122,15 @@ func (c *statsCollector) RecordTestRequest(source, vip netip.Addr) {
 	if _, known := c.testRequests[source]; !known && len(c.testRequests) >= report.MaxTestSources {
 		source = netip.Addr{}
 	}
-	n := c.testRequests[source].Count + 1
-	c.testRequests[source] = report.TestSource{Address: source, Count: n, Last: time.Now()}
-	// Nobody waits for them, and a report costs more than the request. A flood is load.
-	if n%testRequestsAtOnce == 0 {
+	// A report of its own costs more than the request: the next heartbeat brings it. A flood is
+	// reported at once, as load.
+	if c.testRequests[source]++; c.testRequests[source] == maxTestRequests {
 		c.notify()
 	}
 }
 
-// testRequestsAtOnce is how many test requests of a source are reported without another reason.
-const testRequestsAtOnce = 64
+// maxTestRequests is how many test requests of a source wait for the next heartbeat.
+const maxTestRequests = 64
 
 // RecordAcceptFailure implements server.Recorder.
 func (c *statsCollector) RecordAcceptFailure(err error) {
@@ -164,7 +161,9 @@ func (c *statsCollector) flush(send func(*protocol.Stats)) {
 		s.Rejected = append(s.Rejected, sum)
 	}
 	clear(c.rejections)
-	s.TestRequests = slices.Collect(maps.Values(c.testRequests))
+	for source, count := range c.testRequests {
+		s.TestRequests = append(s.TestRequests, report.TestSource{Address: source, Count: count})
+	}
 	clear(c.testRequests)
 	c.pending = protocol.Stats{}
 	c.mu.Unlock()

@@ -132,10 +132,7 @@ func (r *testRequests) add(c report.TestSource, now time.Time) {
 		return
 	}
 	r.Sources[i].Count += c.Count
-	if c.Last.IsZero() || c.Last.Before(r.Sources[i].Last) || c.Last.After(now) { // the clock was set, or the process is hostile
-		c.Last = now
-	}
-	r.Sources[i].Last = c.Last.UTC().Truncate(time.Second)
+	r.Sources[i].Last = now.UTC().Truncate(time.Second)
 }
 
 // makeRoom reports whether another source can have a count of its own. Anybody can send test

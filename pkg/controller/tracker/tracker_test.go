@@ -5,6 +5,7 @@ package tracker_test
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -447,5 +448,32 @@ func TestHistoryIsBounded(t *testing.T) {
 		if want := start.Add(time.Duration(2*report.MaxHistory+i) * time.Second); !c.Time.Equal(want) {
 			t.Errorf("change %d at %v, want %v", i, c.Time, want)
 		}
+	}
+}
+
+// TestTestRequestSources: a source that is active keeps its count of its own, and the total is
+// that of all.
+func TestTestRequestSources(t *testing.T) {
+	t.Parallel()
+	tr := tracker.New("test", time.Now(), func(_, _ report.Condition) {})
+	now, source := time.Now(), netip.MustParseAddr("192.0.2.1")
+	count := func(source netip.Addr) report.TestRequests {
+		tr.CountTestRequests([]report.TestSource{{Address: source, Count: 2}}, now)
+		return tr.Report(report.Table{}).TestRequests
+	}
+	for range report.MaxTestSources {
+		source = source.Next()
+		count(source)
+	}
+	other := netip.MustParseAddr("192.0.2.200")
+	if r := count(other); len(r.Sources) != report.MaxTestSources || r.Others != 2 || r.Total != 34 {
+		t.Errorf("%+v", r)
+	}
+	now = now.Add(time.Hour)
+	count(source)
+	r := count(other)
+	sorted := slices.IsSortedFunc(r.Sources, func(a, b report.TestSource) int { return a.Address.Compare(b.Address) })
+	if len(r.Sources) != report.MaxTestSources || r.Others != 4 || r.Total != 38 || !sorted || r.Sources[len(r.Sources)-1].Address != other {
+		t.Errorf("%+v", r)
 	}
 }

@@ -114,7 +114,7 @@ type Stats struct {
 	AcceptFailures  uint64                  `json:"acceptFailures,omitempty"`  // of accept(2)
 	LastAcceptErrno uint16                  `json:"lastAcceptErrno,omitempty"` // error number of the last failure
 	SelfTest        *SelfTested             `json:"selfTest,omitempty"`        // the last one that was announced; none of the others includes it
-	TestRequests    []report.TestSource     `json:"testRequests,omitempty"`    // the zero address counts further sources
+	TestRequests    []report.TestSource     `json:"testRequests,omitempty"`    // without times; the zero address counts further sources
 }
 
 // SelfTested is how the request of a [SelfTest] ended.
