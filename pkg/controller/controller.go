@@ -127,7 +127,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, proxy: c.supervisor, redirects: c.liveness.redirects,
 		pages: &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile, interval: o.timing.SelfTestInterval,
 	})
-	c.vipTester = viptest.New(c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP)
+	c.vipTester = viptest.New(c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.beats)
 	c.proxy = &proxyClient{
 		supervisor: c.supervisor, start: c.cas.settings.put,
 		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure, c.selfTester.configure, c.vipTester.Configure},

@@ -61,6 +61,7 @@ type proxySupervisor struct {
 	ports          atomic.Pointer[[]uint16]     // of the open listening sockets
 	serving        atomic.Pointer[proxyProcess] // the process that answers clients, or nil
 	servingChanged trigger
+	beats          trigger // fires with each heartbeat of the process
 
 	// Owned by run, as the listeners are:
 	keep               bool // the listening sockets belong to the next service process
@@ -113,7 +114,7 @@ func newProxySupervisor(d proxyDependencies) *proxySupervisor {
 	s := &proxySupervisor{
 		proxyDependencies: d,
 		commands:          make(chan proxyCommand), settings: newMailbox[proxySettings](), done: make(chan struct{}), stopped: make(chan struct{}),
-		servingChanged: newTrigger(), closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int), backoff: minProxyBackoff,
+		servingChanged: newTrigger(), beats: newTrigger(), closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int), backoff: minProxyBackoff,
 	}
 	s.publishPorts()
 	return s
@@ -275,6 +276,7 @@ func (s *proxySupervisor) readEvents(p *proxyProcess, events chan<- proxyEvent, 
 				p.tested.put(event.VIPsTested.Results)
 				continue
 			case event.Heartbeat != nil:
+				s.beats.fire()
 				continue
 			}
 		}

@@ -26,7 +26,7 @@ const (
 	// failedInterval is the longest time between two tests after a failure.
 	failedInterval = 15 * time.Second
 	// followUpDelay is the time between the followUps tests after another instance has answered.
-	followUpDelay = 2 * time.Second
+	followUpDelay = time.Second
 	followUps     = 5
 	// sightingWindow is how long a response counts as one of two hosts.
 	sightingWindow = 30 * time.Second

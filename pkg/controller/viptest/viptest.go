@@ -27,6 +27,7 @@ type Tester struct {
 	publish func([]report.VIPTest)
 	record  func(changelog.Entry)
 	confirm func(context.Context, netip.Addr) bool
+	beats   <-chan struct{}
 	jitter  func(time.Duration) time.Duration
 	changed chan struct{} // the inputs have changed
 
@@ -54,12 +55,14 @@ type standby struct {
 // New returns a tester. request has the proxy process send the requests, and returns nil
 // without a result. publish takes the results, and record the journal entries. Before a finding
 // ends, confirm has another process request the VIP, and reports whether the service answers.
+// beats receives a value every second or two, when both processes run anyway: to wake them for a
+// test would cost more than the test.
 func New(
 	request func(context.Context, []netip.Addr) []protocol.VIPTested, publish func([]report.VIPTest), record func(changelog.Entry),
-	confirm func(context.Context, netip.Addr) bool,
+	confirm func(context.Context, netip.Addr) bool, beats <-chan struct{},
 ) *Tester {
 	return &Tester{
-		request: request, publish: publish, record: record, confirm: confirm, jitter: jitter,
+		request: request, publish: publish, record: record, confirm: confirm, beats: beats, jitter: jitter,
 		changed: make(chan struct{}, 1), vips: make(map[standby]state),
 	}
 }
@@ -128,34 +131,30 @@ func (t *Tester) current() inputs {
 
 // Run tests until ctx ends.
 func (t *Tester) Run(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	timer.Stop()
-	defer timer.Stop()
 	var due time.Time // zero: no test follows
 	for {
-		var in inputs
-		var delay time.Duration
+		in := t.current()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.changed:
 			in = t.current()
 			t.retain(in)
+			first := time.Now().Add(t.jitter(min(in.interval, firstDelay)))
 			// Never later than before: VIPs that move must not delay it.
-			if delay = t.jitter(min(in.interval, firstDelay)); !due.IsZero() {
-				delay = min(delay, time.Until(due))
+			if due.IsZero() || first.Before(due) {
+				due = first
 			}
-		case <-timer.C:
-			in = t.current()
+		case <-t.beats:
+			if due.IsZero() || time.Now().Before(due) {
+				continue
+			}
 			t.testAll(ctx, in)
-			delay = t.jitter(nextDelay(in.interval, t.vips))
+			due = time.Now().Add(t.jitter(nextDelay(in.interval, t.vips)))
 		}
-		if due = time.Now().Add(delay); len(in.vips) > 0 {
-			timer.Reset(delay)
-			continue
+		if len(in.vips) == 0 {
+			due = time.Time{}
 		}
-		due = time.Time{}
-		timer.Stop()
 	}
 }
 

@@ -39,12 +39,24 @@ type harness struct {
 func with(t *testing.T, f func(h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &harness{t: t}
-		h.Tester = New(h.request, h.publish, h.record, h.confirm)
+		h, beats := &harness{t: t}, make(chan struct{}, 1)
+		beat := time.NewTicker(time.Second)
+		defer beat.Stop()
+		h.Tester = New(h.request, h.publish, h.record, h.confirm, beats)
 		h.jitter = func(d time.Duration) time.Duration { return d }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- h.Run(ctx) }()
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-beat.C:
+					beats <- struct{}{}
+				}
+			}
+		}()
 		h.mu.Lock()
 		h.Configure(config.Default())
 		f(h)
