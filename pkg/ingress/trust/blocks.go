@@ -37,7 +37,7 @@ func splitBlocks(text []byte) ([]block, error) {
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
 		full := text[:len(text)-len(rest)]
 		// The mark begins a file that was appended.
-		if bare := bytes.TrimPrefix(line, []byte(byteOrderMark)); s.open == nil || bytes.HasPrefix(bare, []byte(beginMark)) {
+		if bare := bytes.TrimLeft(line, byteOrderMark); s.open == nil || bytes.HasPrefix(bare, []byte(beginMark)) {
 			line, full = bare, full[len(line)-len(bare):]
 		}
 		s.addLine(number, line, full, ended)
@@ -56,10 +56,10 @@ func splitBlocks(text []byte) ([]block, error) {
 }
 
 // brokenLine matches a BEGIN line that continues with base64, and an END line that continues
-// with a BEGIN line. The submatch is what is there instead of a line break. A comment that
+// with a BEGIN line. The submatch of either is what is there instead of a line break. A comment that
 // quotes a mark has no base64 behind it.
 var brokenLine = regexp.MustCompile(`-----BEGIN [^-\r\n\\]*-----((?:\\+r)?\\+n|\r+|[ \t]*)[A-Za-z0-9+/]{16}` +
-	`|-----END [^-\r\n\\]*-----[ \t\x{FEFF}]*-----BEGIN `)
+	`|-----END [^-\r\n\\]*-----((?:\\+r)?\\+n|\r+|[ \t]*)\x{FEFF}*[ \t]*-----BEGIN `)
 
 // splitMarks gives each mark a line of its own. Spaces within base64 do not matter.
 const splitMarks = `sed -E 's/[[:blank:]]*(-----(BEGIN|END) CERTIFICATE-----)[[:blank:]]*/\n\1\n/g'`
@@ -72,17 +72,18 @@ func checkLineBreaks(text []byte) error {
 	if at == nil {
 		return nil
 	}
+	lineBreak := text[max(at[2], at[4]):max(at[3], at[5])]
 	var message string
 	command := splitMarks
 	switch {
+	case bytes.HasPrefix(lineBreak, []byte(`\`)):
+		message, command = `the line breaks are the two characters \n`, `sed -E 's/\\+r//g; s/\\+n/\n/g; s/"//g'`
+	case bytes.HasPrefix(lineBreak, []byte("\r")):
+		message, command = "the line ends are CR alone", `tr '\r' '\n'`
 	case at[2] < 0:
 		message = "an END line and the next BEGIN line are one line"
-	case at[2] == at[3]:
+	case len(lineBreak) == 0:
 		message = "the BEGIN line has no line break"
-	case text[at[2]] == '\\':
-		message, command = `the line breaks are the two characters \n`, `sed -E 's/\\+r//g; s/\\+n/\n/g; s/"//g'`
-	case text[at[2]] == '\r':
-		message, command = "the line ends are CR alone", `tr '\r' '\n'`
 	default:
 		message = "the line breaks are spaces"
 	}
