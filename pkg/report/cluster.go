@@ -34,7 +34,8 @@ type ClusterVIP struct {
 	// Since is when the VIP came to its last holder, or left it.
 	Since time.Time `json:"since,omitzero"`
 	// ReachableFrom are the nodes whose last test of port 80 of the VIP was answered, and
-	// UnreachableFrom those with a finding about it. Tested is the time of the last test.
+	// UnreachableFrom those with the finding vip-unreachable-from-here. Tested is the time of
+	// the last test.
 	ReachableFrom   []string  `json:"reachableFrom"`
 	UnreachableFrom []string  `json:"unreachableFrom"`
 	Tested          time.Time `json:"tested,omitzero"`

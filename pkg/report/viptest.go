@@ -51,7 +51,7 @@ func (r VIPTestResult) Describe() string {
 		VIPTimedOut:    "there is no answer in time, or no host has the address",
 		VIPOtherAnswer: "another program answers",
 		VIPTwoHosts:    "two hosts answer",
-		VIPNotSent:     "the rules or routes of this host do not let the request out",
+		VIPNotSent:     "its own rules or routes do not let the request out",
 	}[r]
 }
 

@@ -33,11 +33,11 @@ func addTests(v *report.ClusterVIP, hosts []HostReport) {
 	for _, h := range hosts {
 		t, tested := h.vipTest(v.Address)
 		switch {
+		case tested && t.Cause == string(findings.VIPUnreachableFromHere):
+			v.UnreachableFrom = append(v.UnreachableFrom, h.Name)
 		case !tested, t.Result == report.VIPNotSent:
 			continue
-		case t.Cause != "":
-			v.UnreachableFrom = append(v.UnreachableFrom, h.Name)
-		case t.Result == report.VIPAnswered:
+		case t.Result == report.VIPAnswered, t.Result == report.VIPTwoHosts:
 			v.ReachableFrom = append(v.ReachableFrom, h.Name)
 		}
 		if t.Checked.After(v.Tested) {

@@ -39,7 +39,8 @@ func TestVIPTests(t *testing.T) {
 		"two services, BGP":           {"BGP", [2]string{test("answered", "", "a", -60, -3), test("answered", "", "b", -50, -4)}, []string{"master1", "master2"}, []string{}, nil},
 		"a restart between the tests": {"", [2]string{test("answered", "", "a", -60, -10), test("answered", "", "b", -8, -4)}, []string{"master1", "master2"}, []string{}, nil},
 		"a holder of an older release, then a newer one": {"", [2]string{test("answered", "", "", -60, -3), test("answered", "", "b", -50, -4)}, []string{"master1", "master2"}, []string{}, nil},
-		"one host sees both":                             {"", [2]string{test("two-hosts", "vip-two-hosts", "a", -60, -3), ""}, []string{}, []string{"master1"}, []string{"vip-two-hosts"}},
+		"one host sees both":                             {"", [2]string{test("two-hosts", "vip-two-hosts", "a", -60, -3), ""}, []string{"master1"}, []string{}, []string{"vip-two-hosts"}},
+		"unreachable, then not sent":                     {"", [2]string{test("not-sent", unreachable, "", -60, -3), ""}, []string{}, []string{"master1"}, []string{unreachable}},
 		"an unknown result":                              {"", [2]string{test("invented", "invented", "a", -60, -3), ""}, []string{}, []string{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,6 +77,8 @@ func sample() report.Report {
 			{VIP: netip.MustParseAddr("192.0.2.5"), Result: report.VIPAnswered},
 			{VIP: netip.MustParseAddr("192.0.2.7"), Result: report.VIPTimedOut, Failures: 3, Cause: "vip-unreachable-from-here"},
 			{VIP: netip.MustParseAddr("192.0.2.9"), Result: report.VIPNotSent, Failures: 3, Cause: "vip-test-not-sent"},
+			{VIP: netip.MustParseAddr("192.0.2.10"), Result: report.VIPNotSent, Failures: 4, Cause: "vip-unreachable-from-here"}, // was timed-out
+			{VIP: netip.MustParseAddr("192.0.2.11"), Result: report.VIPNotSent, Failures: 1},
 		},
 		TestRequests: report.TestRequests{Total: 12, Sources: []report.TestSource{{Address: netip.MustParseAddr("192.0.2.11"), Count: 9}}, Others: 3},
 		EgressProxy: report.EgressProxy{
