@@ -3,8 +3,10 @@
 package report
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -73,6 +75,33 @@ type VIPTest struct {
 	Error    string `json:"error,omitempty"` // its message
 }
 
+// DescribeTests describes what tests between hosts have shown of a VIP. Where it is held, these
+// are the hosts that have tested it lately. Elsewhere it is the test of this host, which it
+// returns too. The text is empty without a test.
+func (r Report) DescribeTests(v VIP, now time.Time) (t VIPTest, text string) {
+	if v.State == VIPHeld {
+		return VIPTest{}, r.TestRequests.describe(v.Address, now)
+	}
+	i := slices.IndexFunc(r.VIPTests, func(t VIPTest) bool { return t.VIP == v.Address })
+	if i < 0 {
+		return VIPTest{}, ""
+	}
+	t = r.VIPTests[i]
+	checked := Age(now.Sub(t.Checked))
+	switch {
+	case t.Result == VIPAnswered && t.Cause == "":
+		text = fmt.Sprintf("reachable from here (%s ago)", checked)
+	case t.Cause == "" || t.Failures == 0:
+		text = fmt.Sprintf("%s (%s ago)", t.Result.Describe(), checked)
+	default:
+		text = fmt.Sprintf("%s, %d times in a row (%s ago)", t.Result.Describe(), t.Failures, checked)
+	}
+	if t.Cause != "" {
+		text += " [" + t.Cause + "]"
+	}
+	return t, text
+}
+
 // TestRequests counts the test requests that this host received from others. Anybody can
 // send them: they affect nothing but these numbers.
 type TestRequests struct {
@@ -93,4 +122,34 @@ type TestSource struct {
 	Address netip.Addr `json:"address"`
 	Count   uint64     `json:"count"`
 	Last    time.Time  `json:"last"` // UTC, in whole seconds
+}
+
+// describe names the hosts of the VIP's family that have sent test requests lately.
+func (r TestRequests) describe(vip netip.Addr, now time.Time) string {
+	var sources []string
+	var last time.Time
+	for _, s := range r.Sources {
+		if s.Address.Is4() == vip.Is4() && now.Sub(s.Last) < RecentTest {
+			sources = append(sources, s.Address.String())
+			if s.Last.After(last) {
+				last = s.Last
+			}
+		}
+	}
+	if len(sources) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("test requests from %s (%s ago)", strings.Join(sources, ", "), Age(now.Sub(last)))
+}
+
+// DescribeTests names the nodes that do not reach port 80 of the VIP from outside its holder, or
+// else those that do.
+func (v ClusterVIP) DescribeTests(now time.Time) string {
+	switch {
+	case len(v.UnreachableFrom) > 0:
+		return "not reachable from " + strings.Join(v.UnreachableFrom, ", ")
+	case len(v.ReachableFrom) > 0:
+		return fmt.Sprintf("reachable from %s (%s ago)", strings.Join(v.ReachableFrom, ", "), Age(now.Sub(v.Tested)))
+	}
+	return "not tested by another node"
 }

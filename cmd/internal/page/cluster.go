@@ -115,11 +115,19 @@ func (s *sections) addHolders(status report.ClusterStatus, hosts []Host, now tim
 		if !v.Since.IsZero() {
 			since = parts{moment(v.Since), muted(" " + report.Age(status.Time.Sub(v.Since)))}
 		}
-		rows = append(rows, row{code(v.Address.String()), text(v.Family), held, since})
+		reached := neutral
+		switch {
+		case len(v.UnreachableFrom) > 0:
+			reached = bad
+		case len(v.ReachableFrom) > 0:
+			reached = good
+		}
+		rows = append(rows, row{code(v.Address.String()), text(v.Family), held, since, mark(reached, v.DescribeTests(status.Time))})
 	}
 	contents := parts{}
 	if len(rows) > 0 {
-		contents = append(contents, table("API VIPs and the nodes that hold them now", []column{{title: "API VIP"}, {title: "Family"}, {title: "Held by"}, {title: "Since (UTC)"}}, rows))
+		contents = append(contents, table("API VIPs and the nodes that hold them now",
+			[]column{{title: "API VIP"}, {title: "Family"}, {title: "Held by"}, {title: "Since (UTC)"}, {title: "Port 80"}}, rows))
 	}
 	var lanes []lane
 	w := window{status.Time, status.Time}

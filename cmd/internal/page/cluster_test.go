@@ -26,8 +26,8 @@ func clusterPage(name string) []byte {
 			Type: report.ConditionType, Status: "False", Reason: "VIPHeldTwice", Message: name, LastTransitionTime: ago(time.Hour),
 		},
 		VIPs: []report.ClusterVIP{
-			{Address: vip, Family: "IPv4", Holders: []string{"master0", "master1"}, Since: ago(20 * time.Minute)},
-			{Address: netip.MustParseAddr("2001:db8::5"), Family: "IPv6", Holders: []string{}},
+			{Address: vip, Family: "IPv4", Holders: []string{"master0", "master1"}, Since: ago(20 * time.Minute), ReachableFrom: []string{"master2"}, Tested: ago(3 * time.Second)},
+			{Address: netip.MustParseAddr("2001:db8::5"), Family: "IPv6", Holders: []string{}, ReachableFrom: []string{"master0"}, UnreachableFrom: []string{"master1", "master2"}},
 		},
 		Nodes: []report.NodeStatus{
 			{Name: "master0", Reported: true, Version: first.Version, Condition: first.Condition(), VIPs: first.VIPs},
@@ -49,7 +49,7 @@ func TestClusterContents(t *testing.T) {
 		"Cluster with 3 control-plane nodes", "VIPHeldTwice x HTTP01ChallengeProxyReady is False for the cluster since 2026-03-04 11:30:00 UTC.",
 		"Nodes ready 2 of 3", "API VIPs held by one node 0 of 2", "Challenges forwarded 42 18 answered with 200",
 		"problem vip-duplicate on master0, master1 x Fix: x",
-		"192.0.2.5 IPv4 master0 and master1 2026-03-04 12:10:00 20m 2001:db8::5 IPv6 no node –",
+		"192.0.2.5 IPv4 master0 and master1 2026-03-04 12:10:00 20m reachable from master2 (3s ago) 2001:db8::5 IPv6 no node – not reachable from master1, master2",
 		"192.0.2.5 on master0 Held since 2026-03-04 12:10:00, 20m", "192.0.2.5 on master1 Held since",
 		"master1 Serving 192.0.2.5 30", "master2 NotReachable – – – –",
 		"master2 No status x",
@@ -68,7 +68,7 @@ func TestClusterHeldByAll(t *testing.T) {
 	t.Parallel()
 	vip := report.ClusterVIP{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", Holders: []string{"master0", "master1"}, Management: report.ManagementBGP}
 	got := visible(parse(t, page.ForCluster(report.ClusterStatus{Time: now, VIPs: []report.ClusterVIP{vip}}, nil, now)))
-	for _, want := range []string{"API VIPs held 1 of 1", "192.0.2.5 IPv4 master0, master1 –"} {
+	for _, want := range []string{"API VIPs held 1 of 1", "192.0.2.5 IPv4 master0, master1 – not tested by another node"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}

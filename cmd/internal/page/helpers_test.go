@@ -33,6 +33,10 @@ func hostReport(name string) report.Report {
 			{Address: vip, Family: "IPv4", State: report.VIPHeld, Since: ago(20 * time.Minute)},
 			{Address: other, Family: "IPv6", State: report.VIPStandby, Since: ago(2 * time.Hour)},
 		},
+		VIPTests: []report.VIPTest{
+			{VIP: other, Result: report.VIPTimedOut, Checked: ago(3 * time.Second), Failures: 4, Cause: "vip-unreachable-from-here", Error: name},
+		},
+		TestRequests: report.TestRequests{Sources: []report.TestSource{{Address: netip.MustParseAddr("192.0.2.11"), Last: ago(4 * time.Second)}}},
 		History: []report.Change{
 			{Time: ago(2 * time.Hour), Condition: report.ConditionType, To: "Starting"},
 			{Time: ago(2*time.Hour - time.Second), VIP: vip, To: "Standby"},

@@ -319,7 +319,28 @@ func traceTable(steps []result.Step) part {
 func (s *sections) addTimeline(id string, r report.Report, now time.Time) {
 	w := observed(r, now)
 	lanes := append(vipLanes(r, now), conditionLane(r, now))
-	s.add("VIPs on a timeline", parts{timeline(id, lanes, w), legend(append(vipKinds(), conditionKinds()...)...)})
+	s.add("VIPs on a timeline", parts{timeline(id, lanes, w), legend(append(vipKinds(), conditionKinds()...)...), vipTests(r, now)})
+}
+
+// vipTests lists what tests between hosts have shown of each VIP.
+func vipTests(r report.Report, now time.Time) element {
+	list := el("dl", class("terms"))
+	for _, v := range r.VIPs {
+		t, shown := r.DescribeTests(v, asOf(r, now))
+		l := warning
+		switch {
+		case shown == "":
+			continue
+		case t.Cause != "":
+			l = bad
+		case t.Result == report.VIPAnswered:
+			l = good
+		case t.Result == "":
+			l = neutral
+		}
+		term("Port 80 of "+v.Address.String(), mark(l, shown)).addTo(&list)
+	}
+	return list
 }
 
 // addChanges lists what the timeline shows, and the other conditions.

@@ -79,6 +79,12 @@ func statusFindings(r report.Report, now time.Time) []findings.Finding {
 			all = append(all, findings.New(findings.SelfTestFailed, findings.Values{"endpoint": netip.AddrPortFrom(t.VIP, 80).String(), "time": clock(t.Checked) + " UTC", "cause": t.Cause, "error": t.Error}))
 		}
 	}
+	for _, t := range r.VIPTests {
+		if t.Cause != "" {
+			values := findings.Values{"vip": t.VIP.String(), "how": t.Result.Describe()}
+			all = append(all, findings.New(findings.ID(t.Cause), values))
+		}
+	}
 	return append(all, challengeFindings(r)...)
 }
 

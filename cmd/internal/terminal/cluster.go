@@ -42,23 +42,14 @@ func (p *page) writeClusterVIPs(s report.ClusterStatus) {
 		}
 		rows = append(rows, []span{{text: v.Address.String()}, holder, {text: ageSince(v.Since, s.Time)}})
 		if tested {
-			rows[len(rows)-1] = append(rows[len(rows)-1], describeReachability(v, s.Time))
+			port80 := span{text: v.DescribeTests(s.Time)}
+			if len(v.UnreachableFrom) > 0 {
+				port80.style = red
+			}
+			rows[len(rows)-1] = append(rows[len(rows)-1], port80)
 		}
 	}
 	p.writeTable(columns, rows)
-}
-
-// describeReachability names the nodes that reach port 80 of a VIP from outside its holder, or
-// those that do not.
-func describeReachability(v report.ClusterVIP, now time.Time) span {
-	switch {
-	case len(v.UnreachableFrom) > 0:
-		return span{"not reachable from " + strings.Join(v.UnreachableFrom, ", "), red}
-	case len(v.ReachableFrom) > 0:
-		return span{fmt.Sprintf("reachable from %s (%s ago)", strings.Join(v.ReachableFrom, ", "), report.Age(now.Sub(v.Tested))), plain}
-	default:
-		return span{"not tested by another node", faint}
-	}
 }
 
 func (p *page) writeNodes(s report.ClusterStatus, wide bool) {

@@ -79,44 +79,22 @@ func describeCertificate(c report.Certificate, now time.Time) (mark span, text s
 	}
 }
 
-// describeVIP adds to the state of a VIP what tests between hosts have shown: on the holder who
-// tests it, elsewhere the result.
+// describeVIP adds to the state of a VIP what tests between hosts have shown.
 func describeVIP(r report.Report, v report.VIP, now time.Time) (mark span, text string) {
 	text = fmt.Sprintf("%v %s", v.Address, v.State)
-	if v.State == report.VIPHeld {
-		return span{}, text + describeTestRequests(r.TestRequests, v, now)
+	t, shown := r.DescribeTests(v, now)
+	if shown != "" {
+		text += ", " + shown
 	}
-	for _, t := range r.VIPTests {
-		checked := report.Age(now.Sub(t.Checked))
-		switch {
-		case t.VIP != v.Address:
-		case t.Result == report.VIPAnswered:
-			return markOK(), fmt.Sprintf("%s, reachable from here (%s ago)", text, checked)
-		case t.Cause == "":
-			return markWarning(), fmt.Sprintf("%s, %s (%s ago)", text, t.Result.Describe(), checked)
-		default:
-			return markError(), fmt.Sprintf("%s, %s, %d times in a row (%s ago) [%s]", text, t.Result.Describe(), t.Failures, checked, t.Cause)
-		}
+	switch {
+	case t.Cause != "":
+		return markError(), text
+	case t.Result == report.VIPAnswered:
+		return markOK(), text
+	case t.Result != "":
+		return markWarning(), text
 	}
 	return span{}, text
-}
-
-// describeTestRequests names the hosts that have tested the VIPs of this host lately.
-func describeTestRequests(requests report.TestRequests, v report.VIP, now time.Time) string {
-	var sources []string
-	var last time.Time
-	for _, s := range requests.Sources {
-		if s.Address.Is4() == v.Address.Is4() && now.Sub(s.Last) < report.RecentTest {
-			sources = append(sources, s.Address.String())
-			if s.Last.After(last) {
-				last = s.Last
-			}
-		}
-	}
-	if len(sources) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", test requests from %s (%s ago)", strings.Join(sources, ", "), report.Age(now.Sub(last)))
 }
 
 func describeSelfTest(t report.SelfTest, now time.Time) (mark span, text string) {

@@ -44,6 +44,12 @@ func TestVIPRow(t *testing.T) {
 			nil,
 			"API VIP:        ✗ 192.0.2.5 Standby, the connection is refused, 4 times in a row (3s ago) [vip-unreachable-from-here]\n",
 		},
+		"two hosts": {
+			report.VIPStandby,
+			[]report.VIPTest{{VIP: vip, Result: report.VIPTwoHosts, Checked: checked, Cause: "vip-two-hosts"}},
+			nil,
+			"API VIP:        ✗ 192.0.2.5 Standby, two hosts answer (3s ago) [vip-two-hosts]\n",
+		},
 		"another VIP": {report.VIPStandby, []report.VIPTest{{VIP: netip.MustParseAddr("192.0.2.7"), Result: report.VIPRefused}}, nil, "API VIP:        192.0.2.5 Standby\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,6 +60,49 @@ func TestVIPRow(t *testing.T) {
 			}
 			if shown := renderText(t, r, start, terminal.View{}); !strings.Contains(shown, tt.want) {
 				t.Errorf("no row %q:\n%s", tt.want, shown)
+			}
+		})
+	}
+}
+
+// TestClusterVIPRow: the row of a VIP names the nodes that do not reach it, or else those that do.
+func TestClusterVIPRow(t *testing.T) {
+	t.Parallel()
+	vip := func(address string, reachable, unreachable []string) report.ClusterVIP {
+		return report.ClusterVIP{
+			Address: netip.MustParseAddr(address), Family: "IPv4", Holders: []string{"master0"}, Since: start.Add(-time.Hour),
+			ReachableFrom: reachable, UnreachableFrom: unreachable, Tested: start.Add(-3 * time.Second),
+		}
+	}
+	untested := report.ClusterVIP{Address: netip.MustParseAddr("192.0.2.5"), Holders: []string{"master0"}, Since: start.Add(-time.Hour)}
+	for name, tt := range map[string]struct {
+		vips []report.ClusterVIP
+		want []string
+	}{
+		"tested": {
+			[]report.ClusterVIP{
+				vip("192.0.2.5", []string{"master1", "master2"}, nil),
+				vip("192.0.2.7", []string{"master1"}, []string{"master2"}),
+				vip("192.0.2.9", nil, nil),
+			},
+			[]string{
+				"192.0.2.5  master0  60m  reachable from master1, master2 (3s ago)\n",
+				"192.0.2.7  master0  60m  not reachable from master2\n",
+				"192.0.2.9  master0  60m  not tested by another node\n",
+			},
+		},
+		"older releases": {[]report.ClusterVIP{untested}, []string{"API VIP    HELD BY  FOR\n192.0.2.5  master0  60m\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var shown strings.Builder
+			if err := terminal.WriteClusterStatus(&shown, report.ClusterStatus{Time: start, VIPs: tt.vips}, false, terminal.View{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(shown.String(), want) {
+					t.Errorf("no row %q:\n%s", want, shown.String())
+				}
 			}
 		})
 	}
