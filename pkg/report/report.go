@@ -54,6 +54,7 @@ func (r Report) WithEmptyLists() Report {
 	r.Traffic.Durations.Buckets = notNilMap(r.Traffic.Durations.Buckets)
 	r.Traffic.UpstreamErrors = notNilMap(r.Traffic.UpstreamErrors)
 	r.Events.Reloads = notNilMap(r.Events.Reloads)
+	r.Events.VIPTests = notNilMap(r.Events.VIPTests)
 	r.Trust.Subjects = notNil(r.Trust.Subjects)
 	r.Trust.Ignored = notNil(r.Trust.Ignored)
 	r.EgressProxy.Routes = notNil(slices.Clone(r.EgressProxy.Routes))
@@ -195,6 +196,9 @@ type Events struct {
 	VIPTransitions uint64            `json:"vipTransitions"` // VIPs that this host gained or lost
 	TableRepairs   uint64            `json:"tableRepairs"`   // replacements of a table that another program had changed
 	Reloads        map[string]uint64 `json:"reloads"`        // by result
+
+	// VIPTests are the tests of API VIPs that this host did not hold, by result.
+	VIPTests map[VIPTestResult]uint64 `json:"vipTests"`
 
 	// LastRuleDelay is the time from the kernel's last event that changed the held VIPs to
 	// the committed table.

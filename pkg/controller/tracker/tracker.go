@@ -79,7 +79,7 @@ func New(version string, now time.Time, onTransition func(before, after report.C
 		condition:    starting,
 		reported:     starting,
 		rejected:     make(map[report.Rejection]uint64),
-		events:       report.Events{Reloads: make(map[string]uint64)},
+		events:       report.Events{Reloads: make(map[string]uint64), VIPTests: make(map[report.VIPTestResult]uint64)},
 	}
 	t.recordCondition(report.Condition{}, starting, now)
 	return t
@@ -289,12 +289,19 @@ func (t *Tracker) SetSelfTests(all []report.SelfTest) {
 	t.selfTests = slices.Clone(all)
 }
 
-// SetVIPTests sets the results of the tests of VIPs that this host does not hold.
+// SetVIPTests sets the results of the tests of VIPs that this host does not hold, and counts those
+// that are new.
 func (t *Tracker) SetVIPTests(all []report.VIPTest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !slices.EqualFunc(t.vipTests, all, func(a, b report.VIPTest) bool { return a.Error == b.Error }) {
 		t.signalChange() // the status line contains the failures
+	}
+	for _, one := range all {
+		counted := func(old report.VIPTest) bool { return old.VIP == one.VIP && old.Checked.Equal(one.Checked) }
+		if !slices.ContainsFunc(t.vipTests, counted) {
+			t.events.VIPTests[one.Result]++
+		}
 	}
 	t.vipTests = slices.Clone(all)
 }
@@ -390,6 +397,7 @@ func (t *Tracker) Report(table report.Table) report.Report {
 	}
 	events := t.events
 	events.Reloads = maps.Clone(events.Reloads)
+	events.VIPTests = maps.Clone(events.VIPTests)
 	return report.Report{
 		Version:      t.version,
 		Build:        readBuild(),

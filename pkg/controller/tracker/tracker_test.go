@@ -4,6 +4,7 @@ package tracker_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -475,5 +476,22 @@ func TestTestRequestSources(t *testing.T) {
 	sorted := slices.IsSortedFunc(r.Sources, func(a, b report.TestSource) int { return a.Address.Compare(b.Address) })
 	if len(r.Sources) != report.MaxTestSources || r.Others != 4 || r.Total != 38 || !sorted || r.Sources[len(r.Sources)-1].Address != other {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestVIPTestCounts: each test is counted once, though results are set again when the VIPs change.
+func TestVIPTestCounts(t *testing.T) {
+	t.Parallel()
+	tr := tracker.New("test", time.Now(), func(_, _ report.Condition) {})
+	first := report.VIPTest{VIP: netip.MustParseAddr("192.0.2.5"), Result: report.VIPTimedOut, Checked: time.Unix(1, 0)}
+	second, other := first, first
+	second.Checked, other.VIP = time.Unix(2, 0), netip.MustParseAddr("2001:db8::5")
+	other.Result = report.VIPAnswered
+	for _, all := range [][]report.VIPTest{{first}, {first, other}, {second, other}, {other}} {
+		tr.SetVIPTests(all)
+	}
+	want := map[report.VIPTestResult]uint64{report.VIPTimedOut: 2, report.VIPAnswered: 1}
+	if got := tr.Report(report.Table{}).Events.VIPTests; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

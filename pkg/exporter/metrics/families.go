@@ -187,7 +187,11 @@ func vipTestFamilies(r report.Report) []*family {
 	for _, s := range r.TestRequests.Sources {
 		requests.set(float64(s.Count), s.Address.String())
 	}
-	return []*family{reachable, requests}
+	tests := counter(prefix+"vip_tests_total", "Tests of port 80 of API VIPs that another host held, by result.", "result")
+	for _, result := range report.VIPTestResults() {
+		tests.set(float64(r.Events.VIPTests[result]), string(result))
+	}
+	return []*family{reachable, tests, requests}
 }
 
 // trustFamilies describes the CAs that verify TLS with the ingress. There are no series

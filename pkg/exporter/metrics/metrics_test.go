@@ -62,7 +62,10 @@ func sample() report.Report {
 			Durations:      durations,
 			UpstreamErrors: map[string]uint64{"ingress-refused": 1},
 		},
-		Events: report.Events{VIPTransitions: 7, TableRepairs: 8, Reloads: map[string]uint64{report.ReloadAccepted: 9}},
+		Events: report.Events{
+			VIPTransitions: 7, TableRepairs: 8, Reloads: map[string]uint64{report.ReloadAccepted: 9},
+			VIPTests: map[report.VIPTestResult]uint64{report.VIPAnswered: 10, report.VIPTimedOut: 2},
+		},
 		Certificates: []report.Certificate{
 			{Address: "192.0.2.5:6443", Name: "", Issuer: "kube-apiserver-lb-signer", NotBefore: from, NotAfter: until},
 			{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from, NotAfter: until, MaxAttemptsLeft: &attempts},
