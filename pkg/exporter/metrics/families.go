@@ -175,7 +175,7 @@ func selfTestFamilies(all []report.SelfTest) []*family {
 // hostile proxy process must not end that alert.
 func vipTestFamilies(r report.Report) []*family {
 	reachable := gauge(prefix+"vip_reachable",
-		"1 while this host reaches port 80 of an API VIP that another host holds, 0 after three failed tests in a row or while two hosts answer.", "vip")
+		"1 while this host reaches port 80 of another host's API VIP; 0 after three failed tests in a row, or if two hosts answer.", "vip")
 	for _, t := range r.VIPTests {
 		if t.Result != report.VIPNotSent || t.Cause == string(findings.VIPUnreachableFromHere) {
 			reachable.set(boolean(t.Cause == ""), t.VIP.String())
