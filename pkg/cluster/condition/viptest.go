@@ -72,7 +72,8 @@ func testProblems(hosts []HostReport, vip netip.Addr) (all []problem) {
 
 // twoHosts returns the hosts that got responses of different services at the same time. A
 // service that restarts, or a VIP that moves, ends the responses with one instance ID before
-// those with the next one begin.
+// those with the next one begin. A failed test has the ID of an earlier response: it does not
+// show that this service still answers.
 func twoHosts(hosts []HostReport, vip netip.Addr) []HostReport {
 	for i, h := range hosts {
 		a, tested := h.vipTest(vip)
@@ -80,8 +81,11 @@ func twoHosts(hosts []HostReport, vip netip.Addr) []HostReport {
 			return []HostReport{h}
 		}
 		for _, other := range hosts[:i] {
-			b, tested := other.vipTest(vip)
-			if !tested || a.Instance == "" || b.Instance == "" || a.Instance == b.Instance {
+			b, _ := other.vipTest(vip)
+			if a.Result != report.VIPAnswered || b.Result != report.VIPAnswered {
+				continue
+			}
+			if a.Instance == "" || b.Instance == "" || a.Instance == b.Instance {
 				continue
 			}
 			begin, end := later(a.InstanceSince, b.InstanceSince), earlier(a.Checked, b.Checked)

@@ -38,10 +38,13 @@ func TestVIPTests(t *testing.T) {
 		"two services at once":        {"", [2]string{test("answered", "", "a", -60, -3), test("answered", "", "b", -50, -4)}, []string{"master1", "master2"}, []string{}, []string{"vip-two-hosts"}},
 		"two services, BGP":           {"BGP", [2]string{test("answered", "", "a", -60, -3), test("answered", "", "b", -50, -4)}, []string{"master1", "master2"}, []string{}, nil},
 		"a restart between the tests": {"", [2]string{test("answered", "", "a", -60, -10), test("answered", "", "b", -8, -4)}, []string{"master1", "master2"}, []string{}, nil},
-		"a holder of an older release, then a newer one": {"", [2]string{test("answered", "", "", -60, -3), test("answered", "", "b", -50, -4)}, []string{"master1", "master2"}, []string{}, nil},
-		"one host sees both":                             {"", [2]string{test("two-hosts", "vip-two-hosts", "a", -60, -3), ""}, []string{"master1"}, []string{}, []string{"vip-two-hosts"}},
-		"unreachable, then not sent":                     {"", [2]string{test("not-sent", unreachable, "", -60, -3), ""}, []string{}, []string{"master1"}, []string{unreachable}},
-		"an unknown result":                              {"", [2]string{test("invented", "invented", "a", -60, -3), ""}, []string{}, []string{}, nil},
+		"a holder of an older release, then a newer one":           {"", [2]string{test("answered", "", "", -60, -3), test("answered", "", "b", -50, -4)}, []string{"master1", "master2"}, []string{}, nil},
+		"a restart, and a host that has not reached the VIP since": {"", [2]string{test("timed-out", unreachable, "a", -3600, -3), test("answered", "", "b", -300, -4)}, []string{"master2"}, []string{"master1"}, []string{unreachable}},
+		"a restart, and a first failure":                           {"", [2]string{test("timed-out", "", "a", -3600, -3), test("answered", "", "b", -300, -4)}, []string{"master2"}, []string{}, nil},
+		"a restart, and a host whose own rules drop the request":   {"", [2]string{test("not-sent", "vip-test-not-sent", "a", -3600, -3), test("answered", "", "b", -300, -4)}, []string{"master2"}, []string{}, nil},
+		"one host sees both":                                       {"", [2]string{test("two-hosts", "vip-two-hosts", "a", -60, -3), ""}, []string{"master1"}, []string{}, []string{"vip-two-hosts"}},
+		"unreachable, then not sent":                               {"", [2]string{test("not-sent", unreachable, "", -60, -3), ""}, []string{}, []string{"master1"}, []string{unreachable}},
+		"an unknown result":                                        {"", [2]string{test("invented", "invented", "a", -60, -3), ""}, []string{}, []string{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
