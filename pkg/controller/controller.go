@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) error {
 	err = t.wait()
 	c.stats.finish()
 	c.changes.Flush()
-	c.writer.flush(flushStateTimeout)
+	c.writer.flush()
 	if err = errors.Join(err, c.cleanup.run()); err != nil {
 		return err
 	}

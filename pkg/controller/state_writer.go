@@ -146,8 +146,8 @@ func (w *stateWriter) retryFailed() {
 }
 
 // flush writes all pending files after the end of run, and once more those whose last write
-// failed, within the timeout.
-func (w *stateWriter) flush(timeout time.Duration) {
+// failed, within flushStateTimeout.
+func (w *stateWriter) flush() {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -157,9 +157,10 @@ func (w *stateWriter) flush(timeout time.Duration) {
 	}()
 	select {
 	case <-written:
-	case <-time.After(timeout):
+	case <-time.After(flushStateTimeout):
 		for _, f := range w.unsaved() {
-			w.log.Warn(fmt.Sprintf("cannot save the %s within %v. The next process starts with its earlier content, if there is one. Check the disk of the state directory.", f.name, timeout), slog.String("event", f.event))
+			w.log.Warn(fmt.Sprintf("cannot save the %s within %v. The next process starts with its earlier content, "+
+				"if there is one. Check the disk of the state directory.", f.name, flushStateTimeout), slog.String("event", f.event))
 		}
 	}
 }

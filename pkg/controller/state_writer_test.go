@@ -57,7 +57,7 @@ func TestFlushWritesAll(t *testing.T) {
 		w.saveAfter("second", flushStateTimeout/4)
 		w.stop()
 		w.saveAfter("after the end", flushStateTimeout/4)
-		w.flush(flushStateTimeout)
+		w.flush()
 		if diff := cmp.Diff([]string{"first", "second", "after the end"}, w.written); diff != "" || w.log.String() != "" {
 			t.Errorf("(-want +got):\n%s\n%s", diff, w.log.String())
 		}
@@ -75,7 +75,7 @@ func TestFlushIsBounded(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		w.stop()
-		w.flush(flushStateTimeout)
+		w.flush()
 		if took := time.Since(begin); took != flushStateTimeout {
 			t.Errorf("the end took %v, want %v", took, flushStateTimeout)
 		}
@@ -108,7 +108,7 @@ func TestFlushRepeatsFailedWrites(t *testing.T) {
 		synctest.Wait()
 		full = false
 		w.stop()
-		w.flush(flushStateTimeout)
+		w.flush()
 		if diff := cmp.Diff([]string{"configuration"}, w.written); diff != "" {
 			t.Errorf("(-want +got):\n%s\n%s", diff, w.log.String())
 		}
