@@ -20,7 +20,7 @@ func TestEventCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startLoop(t, func(*fixture) {})
 		defer f.stop()
-		want := report.Events{Reloads: map[string]uint64{}}
+		want := report.Events{Reloads: map[string]uint64{}, VIPTests: map[report.VIPTestResult]uint64{}}
 		check := func(what string) {
 			t.Helper()
 			if diff := cmp.Diff(want, f.tracker.Report(report.Table{}).Events); diff != "" {
