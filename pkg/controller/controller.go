@@ -227,7 +227,7 @@ func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.observe(o.VIPs)
 	c.expiry.observe(o.VIPs)
 	c.selfTester.observe(o.VIPs)
-	c.vipTester.Observe(o.VIPs)
+	c.vipTester.Observe(o.VIPs, o.OneHost)
 	c.egress.observations.put(o)
 }
 

@@ -37,7 +37,7 @@ func vipHolderEntries() []Entry {
 			ID: VIPDuplicate, Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Symptom: "Some connections to the VIP succeed and others fail. Two hosts are `Serving`. This happens when keepalived is killed on one of them.",
 			Message: "More than one host has the {role} VIP {vip}: {holders}",
-			Remediation: "Find the host without a running keepalived. Delete the address there (ip address delete {vip} dev …) or start keepalived. " +
+			Remediation: "Find the host without a running keepalived. Start keepalived there, or delete the address: ip -br address shows its LINK, ip address delete {vip} dev LINK deletes it. " +
 				"If keepalived runs on both, VRRP packets are lost between them: check the switch and the hosts' firewalls.",
 		},
 		{
@@ -190,7 +190,7 @@ func vipPortEntries() []Entry {
 			ID: VIPTwoHosts, Check: check, Level: Problem, CausedBy: []ID{VIPDuplicate, VIPTwoMACs},
 			Symptom: "Some connections to the VIP succeed and others fail. Two hosts are `Serving`, and a third one gets responses of both.",
 			Message: "Two hosts answer at port 80 of the API VIP {vip} at the same time",
-			Remediation: "Run oc http01 status, which shows the hosts that hold the VIP. Find the one without a running keepalived. Delete the address there (ip address delete {vip} dev …) or start keepalived. " +
+			Remediation: "Run oc http01 status, which shows the hosts that hold the VIP. Find the one without a running keepalived. Start keepalived there, or delete the address: ip -br address shows its LINK, ip address delete {vip} dev LINK deletes it. " +
 				"If keepalived runs on both, VRRP packets are lost between them: check the switch and the hosts' firewalls.",
 		},
 	}

@@ -150,6 +150,8 @@ func (v ClusterVIP) DescribeTests(now time.Time) string {
 		return "not reachable from " + strings.Join(v.UnreachableFrom, ", ")
 	case len(v.ReachableFrom) > 0:
 		return fmt.Sprintf("reachable from %s (%s ago)", strings.Join(v.ReachableFrom, ", "), Age(now.Sub(v.Tested)))
+	case !v.Tested.IsZero():
+		return fmt.Sprintf("no answer to another node's last test (%s ago)", Age(now.Sub(v.Tested)))
 	}
 	return "not tested by another node"
 }

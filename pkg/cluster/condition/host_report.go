@@ -68,7 +68,7 @@ func Parse(name string, text []byte) (HostReport, error) {
 			"not a report of the service, but of the kind %.100q: give the output of \"http01-proxyd status -o json\"",
 			parsed.Kind)
 	case len(parsed.VIPs) > maxVIPs || len(parsed.VIPTests) > maxVIPs:
-		return HostReport{}, fmt.Errorf("not a report of the service: %d VIPs", len(parsed.VIPs))
+		return HostReport{}, fmt.Errorf("not a report of the service: %d VIPs and %d tests of VIPs", len(parsed.VIPs), len(parsed.VIPTests))
 	}
 	h := HostReport{
 		Name: name, Version: printable.Truncate(parsed.Version, maxVersion),

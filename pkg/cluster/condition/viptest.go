@@ -12,9 +12,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// minOverlap is how long two services must have answered at the same time: the clocks of two
-// hosts can differ a little.
-const minOverlap = 5 * time.Second
+// minOverlap is how long two services must have answered at the same time. Each host tests within
+// it with the default interval, so a VIP that has moved away and back is no overlap. The clocks
+// of two hosts can differ a little.
+const minOverlap = 30 * time.Second
 
 // vipTest returns the host's test of a VIP that another host holds, if there is one.
 func (h HostReport) vipTest(vip netip.Addr) (report.VIPTest, bool) {
@@ -77,7 +78,7 @@ func testProblems(hosts []HostReport, vip netip.Addr) (all []problem) {
 func twoHosts(hosts []HostReport, vip netip.Addr) []HostReport {
 	for i, h := range hosts {
 		a, tested := h.vipTest(vip)
-		if tested && a.Result == report.VIPTwoHosts {
+		if tested && a.Cause == string(findings.VIPTwoHosts) {
 			return []HostReport{h}
 		}
 		for _, other := range hosts[:i] {

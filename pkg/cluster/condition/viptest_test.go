@@ -44,6 +44,8 @@ func TestVIPTests(t *testing.T) {
 		"a restart, and a host whose own rules drop the request":   {"", [2]string{test("not-sent", "vip-test-not-sent", "a", -3600, -3), test("answered", "", "b", -300, -4)}, []string{"master2"}, []string{}, nil},
 		"one host sees both":                                       {"", [2]string{test("two-hosts", "vip-two-hosts", "a", -60, -3), ""}, []string{"master1"}, []string{}, []string{"vip-two-hosts"}},
 		"unreachable, then not sent":                               {"", [2]string{test("not-sent", unreachable, "", -60, -3), ""}, []string{}, []string{"master1"}, []string{unreachable}},
+		"the VIP moves away and back":                              {"", [2]string{test("answered", "", "a", -999, -1), test("answered", "", "b", -16, -7)}, []string{"master1", "master2"}, []string{}, nil},
+		"two hosts, and a failure":                                 {"", [2]string{test("timed-out", "vip-two-hosts", "a", -60, -3), ""}, []string{}, []string{}, []string{"vip-two-hosts"}},
 		"an unknown result":                                        {"", [2]string{test("invented", "invented", "a", -60, -3), ""}, []string{}, []string{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -147,6 +147,7 @@ type Inherited struct {
 type Observation struct {
 	VIPs      []report.VIP
 	Addresses []ownership.Address // of this host
+	OneHost   bool                // no other host can hold the VIPs: they are MicroShift's node addresses
 }
 
 // Loop reconciles the nftables table and the proxy with the configuration,
@@ -385,7 +386,7 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	}
 	l.recordRuleDelay(w.event, p)
 	l.publish(p, a.reason, a.message+loopbackNote)
-	l.Observed(Observation{VIPs: l.vips, Addresses: s.addresses})
+	l.Observed(Observation{VIPs: l.vips, Addresses: s.addresses, OneHost: s.isMicroShift()})
 	l.notifyManager(a.ok && err == nil && a.reason != report.NoVIPs && s.configKnown, reloading)
 }
 

@@ -39,6 +39,7 @@ type fixture struct {
 	verified          int
 	differs           bool          // result of Verify, until Apply
 	configured        config.Config // the last argument of OnConfig
+	observed          Observation
 	successorExpected bool          // another process will start
 	queried           chan struct{} // closed when that is known; nil: immediately
 	inherited         Inherited     // from the previous process
@@ -130,7 +131,7 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 		Log: f.log, RecordChange: func(e changelog.Entry) { f.log.LogAttrs(t.Context(), e.Level, e.Message, e.Attrs...) }, Tracker: f.tracker, Addresses: fakeAddresses{f}, Files: fakeFiles{f},
 		Table: f, Proxy: f, Notifier: f, Loopback: fakeAddresses{f},
 		Heartbeat: func() { f.withLock(func() { f.heartbeats = append(f.heartbeats, time.Since(f.start)) }) },
-		Observed:  func(Observation) {},
+		Observed:  func(o Observation) { f.withLock(func() { f.observed = o }) },
 		Save:      func(_, _ string, write func() error) { must(t, write()) },
 		OnConfig:  func(c config.Config) { f.withLock(func() { f.configured = c }) },
 		SuccessorExpected: func() bool {

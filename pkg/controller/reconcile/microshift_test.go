@@ -293,6 +293,11 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 		expectEnsured("no files", "[10.44.0.0]")
 		does(func() { f.write("ms/config.d/10.yaml", "ingress: {listenAddress: [192.0.2.10]}\n") }, time.Second)
 		f.expect("listens elsewhere", report.Serving, "holds 192.0.2.9")
+		f.withLock(func() {
+			if !f.observed.OneHost {
+				t.Errorf("other hosts are said to hold the addresses: %+v", f.observed)
+			}
+		})
 		does(func() { f.write("ms/config.yaml", "network: {serviceNetwork: [172.30.0.0/16]}\n") }, time.Second)
 		expectEnsured("another network", "[172.31.0.0]")
 		does(func() {

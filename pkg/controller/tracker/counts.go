@@ -115,7 +115,7 @@ func (c *trafficCounts) snapshot() report.Traffic {
 
 // sourceLifetime is how long a source without requests keeps its count of its own if there
 // is no room for another one.
-const sourceLifetime = 10 * time.Minute
+const sourceLifetime = time.Hour
 
 // testRequests counts test requests. The zero value is ready.
 type testRequests report.TestRequests

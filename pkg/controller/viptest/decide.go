@@ -58,7 +58,7 @@ func (s state) next(tested protocol.VIPTested, severalHolders bool, now time.Tim
 	s.followUps = max(0, s.followUps-1)
 	if tested.Result == report.VIPAnswered {
 		r.Failures = 0
-		s.see(sighting{tested.Instance, now})
+		s.see(sighting{tested.Instance, now}, severalHolders)
 		id := ""
 		if tested.Instance != 0 {
 			id = fmt.Sprintf("%016x", tested.Instance)
@@ -66,11 +66,12 @@ func (s state) next(tested protocol.VIPTested, severalHolders bool, now time.Tim
 		if r.Instance != id {
 			r.Instance, r.InstanceSince = id, shown
 		}
-		if !severalHolders && (twoAnswer(s.sightings) || s.reported.Result == report.VIPTwoHosts && s.same < sameThreshold) {
+		if !severalHolders && (twoAnswer(s.sightings) || r.Cause == string(findings.VIPTwoHosts) && s.same < sameThreshold) {
 			r.Result = report.VIPTwoHosts
 		}
 	} else {
 		r.Failures++
+		s.same, s.followUps = 0, 0
 	}
 	if r.Result != s.reported.Result {
 		r.Since = shown
@@ -82,12 +83,12 @@ func (s state) next(tested protocol.VIPTested, severalHolders bool, now time.Tim
 }
 
 // see adds a response.
-func (s *state) see(now sighting) {
+func (s *state) see(now sighting, severalHolders bool) {
 	last := len(s.sightings) - 1
 	s.same++
 	if last >= 0 && s.sightings[last].instance != now.instance {
 		s.same = 1
-		if s.followUps == 0 && s.reported.Result != report.VIPTwoHosts {
+		if !severalHolders && s.followUps == 0 && s.reported.Cause != string(findings.VIPTwoHosts) {
 			s.followUps = followUps
 		}
 	}
@@ -121,7 +122,8 @@ func twoAnswer(seen []sighting) bool {
 func findingOf(r report.VIPTest) findings.Finding {
 	values := findings.Values{"vip": r.VIP.String(), "how": r.Result.Describe()}
 	switch {
-	case r.Result == report.VIPTwoHosts:
+	case r.Result == report.VIPTwoHosts,
+		r.Cause == string(findings.VIPTwoHosts) && 0 < r.Failures && r.Failures < failureThreshold:
 		return findings.New(findings.VIPTwoHosts, values)
 	case r.Failures < failureThreshold:
 		return findings.Finding{}

@@ -14,7 +14,7 @@
 //	the holder is drained or reboots   | some failures until the VIP has moved | fewer than three: no finding
 //	a cluster with one host            | the host holds each VIP               | no test
 //	BGP: several hosts hold the VIP    | XYXY                                  | answered: several hosts may answer
-//	MicroShift                         | the host holds the VIP, or needs none | no test
+//	MicroShift                         | no other host can hold the address    | no test
 //	this host's own output, postrouting| a SYN that was sent again has not left| not-sent: vip-test-not-sent, which
 //	or egress chain drops or rejects   | this host                             | blames this host
 //	this host has no route, or one that| connect(2) fails at once              | not-sent: vip-test-not-sent
@@ -27,13 +27,17 @@
 //	no service on the holder yet, in   | refused                               | vip-unreachable-from-here: no client
 //	the rollout of the installation    |                                       | is served there
 //	a hostile proxy process here       | results that are not true             | it may raise a finding of this host.
-//	                                   |                                       | To end one, the prober must confirm
-//	                                   |                                       | the answer, and it has none of another
-//	                                   |                                       | host
+//	                                   |                                       | A finding ends only when a prober
+//	                                   |                                       | process gets an answer too. While two
+//	                                   |                                       | hosts answer, it gets one: the proxy
+//	                                   |                                       | process can end vip-two-hosts
 //	a hostile proxy process here that  | no result                             | the last result and its finding stay
 //	answers for other VIPs, or not     |                                       |
 //	the proxy process here is replaced | no result                             | the last result and its finding stay
 //	a duplicate VIP                    | XYXY within 30 s                      | two-hosts: vip-two-hosts
+//	a duplicate VIP whose hosts answer | XX…YY…XX                              | answered, no finding: it is
+//	in turns of more than 10 s         |                                       | like a VIP that moves
+//	one of two hosts stops answering   | XYXY, then failures                   | vip-two-hosts until the third failure
 //	this host gains the VIP during a   | its own service answers               | the result and all before it are
 //	test, also for a moment            |                                       | dropped
 //

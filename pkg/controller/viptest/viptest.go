@@ -82,14 +82,14 @@ func (t *Tester) Configure(c config.Config) {
 	t.change(func(in *inputs) { in.interval = interval })
 }
 
-// Observe takes the API VIPs.
-func (t *Tester) Observe(vips []report.VIP) {
+// Observe takes the API VIPs. With oneHost, no other host can hold them.
+func (t *Tester) Observe(vips []report.VIP, oneHost bool) {
 	t.change(func(in *inputs) {
 		before := in.vips
 		in.vips = nil
 		for _, v := range vips {
 			// A link-local address is unreachable without the name of a link.
-			if v.State != report.VIPStandby || v.Address.IsLinkLocalUnicast() || len(in.vips) == protocol.MaxTestedVIPs {
+			if oneHost || v.State != report.VIPStandby || v.Address.IsLinkLocalUnicast() || len(in.vips) == protocol.MaxTestedVIPs {
 				continue
 			}
 			s := standby{addr: v.Address, bgp: v.Management == report.ManagementBGP}
@@ -185,8 +185,11 @@ func (t *Tester) testAll(ctx context.Context, in inputs) {
 		}
 		before := t.vips[s]
 		after := before.next(results[i], s.bgp, time.Now())
-		if before.reported.Cause != "" && after.reported.Cause == "" && !t.confirm(ctx, s.addr) {
-			continue
+		if before.reported.Cause != "" && after.reported.Cause == "" {
+			confirmed := t.confirm(ctx, s.addr)
+			if current = t.current(); !confirmed || !slices.Contains(current.vips, s) {
+				continue
+			}
 		}
 		t.vips[s] = after
 		t.recordChange(before.reported, after.reported)

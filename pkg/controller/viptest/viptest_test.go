@@ -25,14 +25,15 @@ var vip = netip.MustParseAddr("192.0.2.5")
 type harness struct {
 	*Tester
 
-	t       *testing.T
-	mu      sync.Mutex           // held by the test, except while it sleeps
-	results []protocol.VIPTested // of the next tests; then no result
-	denied  bool                 // another process does not confirm an answer
-	during  func()               // called during the next test
-	asked   []time.Time
-	tests   []report.VIPTest // published last
-	events  []string
+	t          *testing.T
+	mu         sync.Mutex           // held by the test, except while it sleeps
+	results    []protocol.VIPTested // of the next tests; then no result
+	denied     bool                 // another process does not confirm an answer
+	during     func()               // called during the next test
+	confirming func()               // called during each confirmation
+	asked      []time.Time
+	tests      []report.VIPTest // published last
+	events     []string
 }
 
 // with runs a Tester with an interval of 15 s and without jitter, in fake time.
@@ -104,6 +105,9 @@ func (h *harness) request(_ context.Context, vips []netip.Addr) []protocol.VIPTe
 func (h *harness) confirm(context.Context, netip.Addr) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.confirming != nil {
+		h.confirming()
+	}
 	return !h.denied
 }
 
@@ -118,7 +122,7 @@ func (h *harness) record(e changelog.Entry) {
 }
 
 func (h *harness) observe(state report.VIPState, management string) {
-	h.Observe([]report.VIP{{Address: vip, State: state, Management: management}})
+	h.Observe([]report.VIP{{Address: vip, State: state, Management: management}}, false)
 }
 
 // test makes the tests with these results, whatever delay is between them.
@@ -187,6 +191,8 @@ func TestSituations(t *testing.T) {
 		"a duplicate VIP":               {"", []protocol.VIPTested{answered(x), answered(y), answered(x), answered(y)}, report.VIPTwoHosts, "vip-two-hosts", []string{"vip-test-failed", "vip-two-hosts"}},
 		"one of an older release":       {"", []protocol.VIPTested{answered(x), answered(0), answered(x), answered(0)}, report.VIPTwoHosts, "vip-two-hosts", []string{"vip-test-failed", "vip-two-hosts"}},
 		"a duplicate VIP, and its end":  {"", []protocol.VIPTested{answered(x), answered(y), answered(x), answered(y), answered(y), answered(y), answered(y), answered(y), answered(y)}, report.VIPAnswered, "", []string{"vip-test-failed", "vip-two-hosts", "vip-test-recovered", "vip-two-hosts"}},
+		"a duplicate VIP, and failures": {"", []protocol.VIPTested{answered(x), answered(y), answered(x), answered(y), timedOut, answered(x), timedOut, answered(y)}, report.VIPTwoHosts, "vip-two-hosts", []string{"vip-test-failed", "vip-two-hosts"}},
+		"a duplicate VIP, then none":    {"", []protocol.VIPTested{answered(x), answered(y), answered(x), answered(y), timedOut, timedOut, timedOut}, report.VIPTimedOut, "vip-unreachable-from-here", []string{"vip-test-failed", "vip-two-hosts", "vip-test-failed", "vip-unreachable-from-here"}},
 		"two hosts answer slowly":       {"", []protocol.VIPTested{answered(x), answered(x), answered(y), answered(x), answered(x), answered(y)}, report.VIPTwoHosts, "vip-two-hosts", []string{"vip-test-failed", "vip-two-hosts"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +215,9 @@ func TestNotTested(t *testing.T) {
 			h.observe(state, "")
 			h.sleep(time.Hour)
 		}
-		h.Observe([]report.VIP{{Address: netip.MustParseAddr("fe80::1"), State: report.VIPStandby}})
+		h.Observe([]report.VIP{{Address: netip.MustParseAddr("fe80::1"), State: report.VIPStandby}}, false)
+		h.sleep(time.Hour)
+		h.Observe([]report.VIP{{Address: vip, State: report.VIPStandby}}, true) // MicroShift
 		h.sleep(time.Hour)
 		for _, change := range []func(*config.Config){
 			func(c *config.Config) { c.VIPs.TestInterval = 0 }, func(c *config.Config) { c.Mode = config.ModeDisabled },
@@ -303,6 +311,21 @@ func TestGainedDuringTest(t *testing.T) {
 	}
 }
 
+// TestGainedDuringConfirmation: a finding does not end by the answer of this host's own service.
+func TestGainedDuringConfirmation(t *testing.T) {
+	t.Parallel()
+	with(t, func(h *harness) {
+		h.observe(report.VIPStandby, "")
+		h.test(failed(report.VIPTimedOut), failed(report.VIPTimedOut), failed(report.VIPTimedOut))
+		h.confirming = func() { h.observe(report.VIPHeld, "") }
+		h.test(answered(x))
+		h.sleep(0)
+		if len(h.tests) != 0 || slices.Contains(h.events, "vip-test-recovered") {
+			t.Errorf("%+v, %v", h.tests, h.events)
+		}
+	})
+}
+
 // TestSchedule: the interval, sooner after a failure or another instance, and never later when
 // VIPs change.
 func TestSchedule(t *testing.T) {
@@ -329,11 +352,30 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+	with(t, func(h *harness) { // several hosts may answer: no test follows sooner
+		h.observe(report.VIPStandby, report.ManagementBGP)
+		for i := range 40 {
+			h.results = append(h.results, answered(uint64(1+i%2))) //nolint:gosec // 1 or 2
+		}
+		h.sleep(firstDelay + 9*15*time.Second)
+		if len(h.asked) != 10 {
+			t.Errorf("%d tests of a VIP of several hosts", len(h.asked))
+		}
+	})
+	with(t, func(h *harness) { // failures after another instance are as far apart as others
+		h.observe(report.VIPStandby, "")
+		h.test(answered(x), answered(y))
+		begin := time.Now()
+		h.test(failed(report.VIPRefused), failed(report.VIPRefused), failed(report.VIPRefused))
+		if took := time.Since(begin); took < 2*failedInterval {
+			t.Errorf("three failures within %v", took)
+		}
+	})
 	with(t, func(h *harness) {
 		n := len(h.asked)
 		for i := range 60 { // another VIP comes and goes each second
 			all := []report.VIP{{Address: vip, State: report.VIPStandby}, {Address: netip.MustParseAddr("192.0.2.7"), State: report.VIPStandby}}
-			h.Observe(all[:1+i%2])
+			h.Observe(all[:1+i%2], false)
 			h.sleep(time.Second)
 		}
 		if n = len(h.asked) - n; n < 10 {

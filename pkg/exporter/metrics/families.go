@@ -170,14 +170,15 @@ func selfTestFamilies(all []report.SelfTest) []*family {
 }
 
 // vipTestFamilies describes the tests of API VIPs that other hosts hold, and the test requests
-// that this host received. A VIP has no series before the first result, and none while this
-// host's own rules do not let the requests out, unless the VIP was unreachable before: a
-// hostile proxy process must not end that alert.
+// that this host received. A VIP has no series before the first answer or finding, and none while this
+// host's own rules do not let the requests out, unless the VIP was unreachable before: neither a
+// restart of the service nor a hostile proxy process must end that alert.
 func vipTestFamilies(r report.Report) []*family {
 	reachable := gauge(prefix+"vip_reachable",
 		"1 while this host reaches port 80 of another host's API VIP; 0 after three failed tests in a row, or if two hosts answer.", "vip")
 	for _, t := range r.VIPTests {
-		if t.Result != report.VIPNotSent || t.Cause == string(findings.VIPUnreachableFromHere) {
+		known := t.Cause != "" || t.Result == report.VIPAnswered || t.Instance != ""
+		if known && (t.Result != report.VIPNotSent || t.Cause == string(findings.VIPUnreachableFromHere)) {
 			reachable.set(boolean(t.Cause == ""), t.VIP.String())
 		}
 	}

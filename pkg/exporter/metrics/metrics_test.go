@@ -82,6 +82,8 @@ func sample() report.Report {
 			{VIP: netip.MustParseAddr("192.0.2.9"), Result: report.VIPNotSent, Failures: 3, Cause: "vip-test-not-sent"},
 			{VIP: netip.MustParseAddr("192.0.2.10"), Result: report.VIPNotSent, Failures: 4, Cause: "vip-unreachable-from-here"}, // was timed-out
 			{VIP: netip.MustParseAddr("192.0.2.11"), Result: report.VIPNotSent, Failures: 1},
+			{VIP: netip.MustParseAddr("192.0.2.12"), Result: report.VIPTimedOut, Failures: 2},                               // never reached
+			{VIP: netip.MustParseAddr("192.0.2.13"), Result: report.VIPTimedOut, Failures: 2, Instance: "0123456789abcdef"}, // reached before
 		},
 		TestRequests: report.TestRequests{Total: 12, Sources: []report.TestSource{{Address: netip.MustParseAddr("192.0.2.11"), Count: 9}}, Others: 3},
 		EgressProxy: report.EgressProxy{

@@ -150,7 +150,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "vip-test-failed", ID: "6eba3517950343809b08cf6d7edcc08f",
 			Subject:     "The test of the VIP @VIP@ from this host fails",
-			Explanation: "Another host holds the VIP. This host requested its port 80, as a client outside of\nthe holder. It got no answer of http01-proxyd three times in a row, or answers of two\nhosts. Clients outside the cluster can be affected in the same way. The\nremediation of @CAUSE@ is in\n" + docurl.Troubleshooting + ".\nSet vips.testInterval: 0s to turn these tests off.",
+			Explanation: "This host does not hold the VIP. It requested port 80 of it, as a client outside\nthe holder. It got no answer of http01-proxyd three times in a row, or answers of two\nhosts. Clients outside the cluster can be affected in the same way. The\nremediation of @CAUSE@ is in\n" + docurl.Troubleshooting + ".\nSet vips.testInterval: 0s to turn these tests off.",
 		},
 		{
 			Event: "vip-test-recovered", ID: "614ff538f8254bfebad093623fb4cb94",

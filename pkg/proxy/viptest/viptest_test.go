@@ -7,15 +7,12 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -92,27 +89,13 @@ func FuzzParseResponse(f *testing.F) {
 }
 
 // holder is another network namespace, on the same network.
-type holder struct{ file *os.File }
+type holder struct{ *nstest.Netns }
 
 func addHolder(t *testing.T) holder {
 	t.Helper()
 	nstest.Require(t)
-	made := make(chan *os.File)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		if unix.Unshare(unix.CLONE_NEWNET) != nil {
-			made <- nil
-			return
-		}
-		f, _ := os.Open("/proc/thread-self/ns/net")
-		made <- f
-	}()
-	h := holder{<-made}
-	if h.file == nil {
-		t.Fatal("no network namespace")
-	}
-	t.Cleanup(func() { _ = h.file.Close() })
-	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan0", "netns", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.file.Fd()))
+	h := holder{nstest.NewNetns(t)}
+	nstest.Run(t, "ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan0", "netns", h.Path())
 	set := func(host string) {
 		nstest.Run(t, "ip", "link", "set", "lo", "up")
 		nstest.Run(t, "ip", "link", "set", "lan0", "up")
@@ -120,22 +103,8 @@ func addHolder(t *testing.T) holder {
 		nstest.Run(t, "ip", "address", "add", "2001:db8::"+host+"/64", "dev", "lan0", "nodad")
 	}
 	set("11")
-	h.in(func() { set("5") })
+	h.In(func() { set("5") })
 	return h
-}
-
-// in runs f in the namespace. A program that f starts is there too.
-func (h holder) in(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		if err := unix.Setns(int(h.file.Fd()), unix.CLONE_NEWNET); err != nil {
-			panic(err)
-		}
-		f()
-	}()
-	<-done
 }
 
 // respond answers each request with a text, until stop is called. Without a text it only
@@ -144,7 +113,7 @@ func (h holder) respond(t *testing.T, text string) (stop func()) {
 	t.Helper()
 	var listener net.Listener
 	var err error
-	h.in(func() { listener, err = net.Listen("tcp", ":80") })
+	h.In(func() { listener, err = net.Listen("tcp", ":80") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +210,7 @@ func TestResults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := func(f func()) { f() }
 			if !tt.here {
-				run = h.in
+				run = h.In
 			}
 			run(func() { nstest.RunWithInput(t, "table inet x { chain y { "+tt.chain+"; }; }", "nft", "-f", "-") })
 			defer run(func() { nstest.Run(t, "nft", "delete table inet x") })

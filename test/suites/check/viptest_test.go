@@ -13,9 +13,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// testedVIPs is the configuration of a node whose tests of the VIPs are frequent.
-func testedVIPs(n *lab.Node) string { return n.DefaultConfig() }
-
 // awaitVIPTests waits until the last tests of both VIPs on a node have a result and the cause
 // of a finding; "" means no finding.
 func (c *cluster) awaitVIPTests(s *lab.Service, result, cause string) lab.Status {
@@ -68,7 +65,7 @@ func (l serviceLog) expectNoFailure() {
 // TestVIPTests: the hosts on standby are clients outside the holder. A fault that the holder
 // cannot see is reported there, and so is its end. A move or a restart is no finding.
 func TestVIPTests(t *testing.T) {
-	c := healthy(t, testedVIPs)
+	c := healthy(t, nil)
 	holder, first, second := c.Services[0], c.Services[1], c.Services[2]
 	logs := []serviceLog{c.newServiceLog(first), c.newServiceLog(second)}
 	for _, s := range c.Services[1:] {
@@ -87,7 +84,7 @@ func TestVIPTests(t *testing.T) {
 	t.Run("the holder restarts", func(t *testing.T) {
 		c := c.forSubtest(t)
 		before := instance(t, status(t, second))
-		c.restartService(lab.ServiceOptions{Config: testedVIPs(c.holder())}, "Serving")
+		c.restartService(lab.ServiceOptions{Config: c.holder().DefaultConfig()}, "Serving")
 		_, err := second.Await(t.Context(), "another instance", func(seen lab.Status) error {
 			if len(seen.VIPTests) != 2 || slices.ContainsFunc(seen.VIPTests, func(r lab.VIPTest) bool { return r.Instance == before || r.Result != "answered" }) {
 				return fmt.Errorf("%+v", seen.VIPTests)
@@ -98,7 +95,7 @@ func TestVIPTests(t *testing.T) {
 		logs[1].expectNoFailure()
 	})
 	// The subtest's cleanup has stopped the service.
-	c.restartService(lab.ServiceOptions{Config: testedVIPs(c.holder())}, "Serving")
+	c.restartService(lab.ServiceOptions{Config: c.holder().DefaultConfig()}, "Serving")
 	holder = c.Services[0]
 
 	t.Run("the VIPs move", func(t *testing.T) {
