@@ -355,7 +355,7 @@ func TestSchedule(t *testing.T) {
 	with(t, func(h *harness) { // several hosts may answer: no test follows sooner
 		h.observe(report.VIPStandby, report.ManagementBGP)
 		for i := range 40 {
-			h.results = append(h.results, answered(uint64(1+i%2))) //nolint:gosec // 1 or 2
+			h.results = append(h.results, answered(uint64(1+i%2)))
 		}
 		h.sleep(firstDelay + 9*15*time.Second)
 		if len(h.asked) != 10 {
