@@ -28,8 +28,8 @@ func traceCommand() *cobra.Command {
 packets of clients to port 80 of the VIP, and the replies, by the kernel's own trace. It
 shows the rule that drops one, with a command that lets such packets pass.
 
-The command first runs "http01-proxyd status" on all control-plane nodes. The time of
---timeout begins when --duration has passed.
+The command first runs "http01-proxyd status" on all control-plane nodes. --timeout
+starts after --duration. Ctrl-C ends the command without packets.
 
 The exit code is 3 if a packet was dropped, lost or not redirected on a node. It is 4 if
 none arrived, or a node did not report.`,
@@ -48,15 +48,16 @@ none arrived, or a node did not report.`,
 			if len(holders) == 0 {
 				return errors.New("no node reports that it holds an API VIP: run oc http01 status")
 			}
+			silent := slices.DeleteFunc(outputs, func(o nodes.Output) bool { return o.Problem == "" })
 			command := append([]string{"http01-proxyd", "trace", "-o", "json"}, flags.Arguments()...)
 			for _, n := range holders {
 				showProgress(c.ErrOrStderr(), "tracing on %s for %v", n.Name, flags.Duration)
 			}
 			outputs = f.oc.RunOnEach(c.Context(), holders, flags.Duration+f.timeout, command...)
 			if c.Context().Err() != nil {
-				return errors.New("interrupted")
+				return errors.New("interrupted: --duration and --count end a trace with its packets")
 			}
-			result := clusterTrace(outputs, time.Now())
+			result := clusterTrace(slices.Concat(outputs, silent), time.Now())
 			switch format {
 			case cli.JSON, cli.YAML:
 				err = cli.WriteDocument(c.OutOrStdout(), format, result)

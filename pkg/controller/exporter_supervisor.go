@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -243,53 +242,9 @@ func (s *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- stru
 			continue
 		}
 		next := time.After(protocol.MaxReportAge)
-		if err := conn.Send(protocol.Command{Report: &protocol.Report{ID: event.Request.ID, Report: metricsReport(s.report())}}, -1); err != nil {
+		if err := conn.Send(protocol.Command{Report: protocol.NewReport(event.Request.ID, s.report())}, -1); err != nil {
 			return err
 		}
 		<-next
 	}
-}
-
-// metricsReport returns the part of a report that becomes metrics. Clients and names stay
-// out of a process that reads from the network.
-func metricsReport(r report.Report) report.Report {
-	return report.Report{
-		Build:        r.Build,
-		Conditions:   []report.Condition{{Type: report.ConditionType, Reason: r.Condition().Reason}},
-		VIPs:         r.VIPs,
-		Table:        r.Table,
-		Traffic:      r.Traffic,
-		Events:       r.Events,
-		Certificates: r.Certificates,
-		Trust:        metricsTrust(r.Trust),
-		EgressProxy:  metricsEgress(r.EgressProxy),
-		SelfTests:    metricsSelfTests(r.SelfTests),
-	}
-}
-
-// metricsSelfTests removes the messages of failures.
-func metricsSelfTests(all []report.SelfTest) []report.SelfTest {
-	m := slices.Clone(all)
-	for i := range m {
-		m[i].Error = ""
-	}
-	return m
-}
-
-// metricsEgress removes the names of proxies and endpoints, and the addresses.
-func metricsEgress(e report.EgressProxy) report.EgressProxy {
-	m := report.EgressProxy{Upstream: e.Upstream, Pending: e.Pending, InvalidInput: e.InvalidInput, Routes: make([]report.EgressRoute, len(e.Routes))}
-	for _, endpoint := range e.Endpoints {
-		m.Endpoints = append(m.Endpoints, report.EgressEndpoint{OK: endpoint.OK})
-	}
-	return m
-}
-
-// metricsTrust removes the names of certificates.
-func metricsTrust(t report.Trust) report.Trust {
-	m := report.Trust{Kind: t.Kind, Certificates: t.Certificates, Since: t.Since, IgnoredTotal: t.IgnoredTotal}
-	if t.Error != "" {
-		m.Error = "rejected"
-	}
-	return m
 }

@@ -159,8 +159,8 @@ func allChecks() []check {
 }
 
 // reported is the report of the service; zero if it does not respond.
-func (o *observations) reported() report.Report {
-	reported, err := o.service.Report()
+func (h *host) reported() report.Report {
+	reported, err := h.service.Report()
 	if err != nil {
 		return report.Report{}
 	}

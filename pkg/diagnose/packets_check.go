@@ -5,6 +5,7 @@ package diagnose
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -42,29 +43,22 @@ func checkPackets(ctx context.Context, o *observations) result.Result {
 	case !o.privileged:
 		return result.Skip("only a process with %s can trace packets (run it as root)", service.Capability)
 	}
-	// The service may not have applied a changed configuration yet.
-	table := o.reported().Table
-	port := cmp.Or(table.Port, o.config.InternalPort)
+	port := o.redirectPort()
 	t, err := trace.Start(trace.Options{Held: o.VIPs.Held, Standby: o.VIPs.Standby, Port: port, Local: true}, o.prober)
 	if err != nil {
 		return result.Skip("%v", err)
 	}
-	found := packets.Observation{Held: o.VIPs.Held, Redirecting: table.Present}
+	found := packets.Observation{Held: o.VIPs.Held, Port: port, Redirecting: o.reported().Table.Present}
 	if o.Coordination != nil && len(o.VIPs.Held) > 0 {
 		o.Coordination.Tracing()
 	}
 	found.Packets, found.Missing, err = o.collectPackets(ctx, t)
-	if closed := t.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return result.Skip("%v", err)
-	}
+	found.Err = errors.Join(err, t.Close())
 	if len(o.VIPs.Held) > 0 {
 		found.Rules, found.RulesErr = trace.DescribeSourceRules(ctx, port)
 	}
 	r := found.Check()
-	r.Addresses, r.Arrived = o.ownAddresses(), found.Arrived()
+	r.Addresses = o.ownAddresses()
 	return r
 }
 
@@ -75,6 +69,9 @@ func (o *observations) collectPackets(ctx context.Context, t *trace.Trace) (all 
 	defer cancel()
 	requested := o.requestVIPs(ctx)
 	expected := o.recentSources()
+	if o.Coordination != nil { // which has the list of the hosts that take part
+		expected = nil
+	}
 	isMissing := func(source netip.Addr) bool {
 		return !slices.ContainsFunc(all, func(p report.TracedPacket) bool { return p.Client.Addr() == source })
 	}
@@ -140,6 +137,10 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
+// redirectPort is the port to which the service redirects. The service may not have applied a
+// changed configuration yet.
+func (h *host) redirectPort() uint16 { return cmp.Or(h.reported().Table.Port, h.config.InternalPort) }
+
 // recentSources are the hosts that have tested the VIPs of this host within the last minute.
 func (o *observations) recentSources() (all []netip.Addr) {
 	for _, s := range o.reported().TestRequests.Sources {
@@ -154,7 +155,7 @@ func (o *observations) recentSources() (all []netip.Addr) {
 // that tests it has done so again, or for one interval.
 func (o *observations) isTraced(end time.Time, expected, missing []netip.Addr) bool {
 	switch {
-	case o.Coordination != nil && len(o.VIPs.Held) > 0:
+	case o.Coordination != nil && len(o.VIPs.Held) > 0 && o.Token == "":
 		return isClosed(o.Coordination.End)
 	case len(o.VIPs.Held) == 0, len(expected) > 0 && len(missing) == 0 && o.Token == "":
 		return true

@@ -7,13 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trace"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -21,6 +20,9 @@ import (
 // traceInterval is the time after which a trace reports its progress and checks that this
 // host still holds the VIPs. At the end, it is the time for the last replies.
 const traceInterval = time.Second
+
+// maxReported bounds the packets and replies of a trace. Each has up to some ten steps, and some 4 KiB of JSON.
+const maxReported = 2000
 
 // TraceOptions select the packets of Trace.
 type TraceOptions struct {
@@ -48,7 +50,8 @@ func Trace(ctx context.Context, o TraceOptions, progress func(vips []netip.Addr,
 	}
 	defer client.Close()
 	begin := time.Now()
-	t, err := trace.Start(trace.Options{Held: h.VIPs.Held, Port: h.config.InternalPort, From: o.From}, client)
+	port := h.redirectPort()
+	t, err := trace.Start(trace.Options{Held: h.VIPs.Held, Port: port, From: o.From}, client)
 	if err != nil {
 		return report.Trace{}, err
 	}
@@ -61,30 +64,35 @@ func Trace(ctx context.Context, o TraceOptions, progress func(vips []netip.Addr,
 	requests := 0
 	for bounded.Err() == nil && r.Message == "" && requests < o.Count {
 		progress(r.VIPs, requests)
-		requests += collect(bounded, t, &r)
-		if left := departed(r.VIPs); left != "" {
-			r.Message = fmt.Sprintf("the trace ended early: this host does not hold %s any more", left)
+		requests += collect(bounded, t, port, &r)
+		switch left := address.Exclude(r.VIPs, heldNow(r.VIPs)); {
+		case len(left) > 0:
+			r.Message = fmt.Sprintf("the trace ended early: this host no longer holds %s: run oc http01 trace, or this command on the host that does", result.JoinAddresses(left))
+		case len(r.Packets) >= maxReported:
+			r.Message = fmt.Sprintf("the trace ended early, after %d packets and replies: select a client with --from", len(r.Packets))
 		}
 	}
 	if r.Message == "" {
-		requests += collect(context.WithoutCancel(ctx), t, &r) // the reply to the last one; also after Ctrl-C
+		requests += collect(context.WithoutCancel(ctx), t, port, &r) // the reply to the last one; also after Ctrl-C
 	}
 	r.Lost = t.Lost()
 	if err := t.Close(); err != nil && r.Message == "" {
 		r.Message = fmt.Sprintf("the kernel removes the tables of the trace with this process: %v", err)
 	}
 	if requests == 0 && r.Message == "" {
-		r.Message = "nothing arrived from outside: dropped before the host, by XDP, tc or the network"
+		from := "outside"
 		if o.From.IsValid() {
-			r.Message = fmt.Sprintf("nothing arrived from %v: dropped before the host, by XDP, tc or the network, or not sent", o.From)
+			from = o.From.String()
 		}
+		r.Message = fmt.Sprintf("nothing arrived from %s: no packet was sent, or XDP, tc or the network dropped it before this host: "+
+			"send a request from another host during the trace", from)
 	}
 	r.DurationMs = result.Milliseconds(time.Since(begin))
 	return r, nil
 }
 
 // collect adds packets for at most one interval, and returns how many of them are no replies.
-func collect(ctx context.Context, t *trace.Trace, r *report.Trace) (requests int) {
+func collect(ctx context.Context, t *trace.Trace, port uint16, r *report.Trace) (requests int) {
 	step, cancel := context.WithTimeout(ctx, traceInterval)
 	defer cancel()
 	for {
@@ -100,22 +108,10 @@ func collect(ctx context.Context, t *trace.Trace, r *report.Trace) (requests int
 				requests++
 			}
 			p.Steps, p.Counters = append([]report.TraceStep{}, p.Steps...), append([]report.KernelCounter{}, p.Counters...)
-			p.Fix = trace.Fix(p)
+			p.Fix = trace.Fix(p, port)
 			r.Packets = append(r.Packets, p)
 		}
 	}
-}
-
-// departed names those of the VIPs that this host does not hold any more.
-func departed(held []netip.Addr) string {
-	now := heldNow(held)
-	var left []string
-	for _, vip := range held {
-		if !slices.Contains(now, vip) {
-			left = append(left, vip.String())
-		}
-	}
-	return strings.Join(left, " and ")
 }
 
 // checkTraceable returns why packets to the API VIPs cannot be traced on this host.
@@ -131,11 +127,7 @@ func (h *host) checkTraceable() error {
 	case len(h.VIPs.Held) == 0 && len(h.VIPs.Standby) == 0:
 		return errors.New("http01-proxyd serves no VIP here: run http01-proxyd check --only vips")
 	case len(h.VIPs.Held) == 0:
-		var all []string
-		for _, vip := range h.VIPs.Standby {
-			all = append(all, vip.String())
-		}
-		return fmt.Errorf("%s does not hold the API VIP %s: %s", h.name, strings.Join(all, " or "), onHolder)
+		return fmt.Errorf("%s does not hold the API VIP %s: %s", h.name, result.JoinAddresses(h.VIPs.Standby), onHolder)
 	}
 	return nil
 }

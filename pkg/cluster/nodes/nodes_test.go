@@ -135,7 +135,7 @@ case "$*" in
 *node/fails*) printf 'Starting pod/m0-debug ...\nTo use host binaries, run chroot\nError: pods is \033[31mforbidden\n\nRemoving debug pod ...\n' >&2; exit 1 ;;
 *node/bare*) exit 3 ;;
 *node/missing*) echo "chroot: failed to run command 'http01-proxyd': No such file or directory"; exit 1 ;;
-*node/endless*) trap 'touch "${0%/*}/interrupted"; exit 1' INT; head -c 5000000 /dev/zero; while :; do sleep 0.01; done ;;
+*node/endless*) trap 'touch "${0%/*}/interrupted"; exit 1' INT; head -c 40000000 /dev/zero; while :; do sleep 0.01; done ;;
 esac`)
 	want := map[string]nodes.Output{
 		"good":    {Document: []byte(`{"a": 1}`)},
@@ -145,7 +145,7 @@ esac`)
 		"fails":   {Problem: "no JSON document: Error: pods is  [31mforbidden", Remediation: byHand},
 		"bare":    {Problem: "oc debug failed: exit status 3", Remediation: byHand},
 		"missing": {Problem: "the program is not installed: chroot: failed to run command 'http01-proxyd': No such file or directory", Remediation: "Check the installation on missing: systemctl status http01-proxyd-install."},
-		"endless": {Problem: "the output is longer than 4194304 bytes", Remediation: byHand},
+		"endless": {Problem: "the output is longer than 33554432 bytes", Remediation: byHand},
 		"absent":  {Problem: "gone", Remediation: "Check the node: oc describe node absent."},
 	}
 	var all []nodes.Node

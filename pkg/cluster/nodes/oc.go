@@ -22,7 +22,7 @@ type OC struct {
 // Limits of the output, far above real sizes.
 const (
 	maxNodeList = 64 << 20
-	maxDocument = 4 << 20
+	maxDocument = 32 << 20 // a trace of 2,000 packets with some 50 steps each
 	maxMessages = 64 << 10
 )
 

@@ -295,7 +295,7 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 		f.expect("listens elsewhere", report.Serving, "holds 192.0.2.9")
 		f.withLock(func() {
 			if !f.observed.OneHost {
-				t.Errorf("other hosts are said to hold the addresses: %+v", f.observed)
+				t.Errorf("other hosts are stated to hold the addresses: %+v", f.observed)
 			}
 		})
 		does(func() { f.write("ms/config.yaml", "network: {serviceNetwork: [172.30.0.0/16]}\n") }, time.Second)

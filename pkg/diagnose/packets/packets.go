@@ -18,17 +18,18 @@ import (
 // Observation is what a trace on this host has shown.
 type Observation struct {
 	Held []netip.Addr // API VIPs of this host
+	Port uint16       // the internal port of the service
 	// Redirecting: the service has its table. Without it, other checks report why.
 	Redirecting bool
 	Packets     []report.TracedPacket
 	Missing     []netip.Addr // hosts that tested a VIP within the last minute, and not during the trace
 	Rules       string       // the rules that depend on the client's address; empty: none
 	RulesErr    error        // why these are not known
+	Err         error        // why the trace ended early
 }
 
-// Arrived lists the other hosts whose packets arrived at this one. The list is not nil.
-func (o Observation) Arrived() []netip.Addr {
-	all := []netip.Addr{}
+// arrived lists the other hosts whose packets arrived at this one.
+func (o Observation) arrived() (all []netip.Addr) {
 	for _, p := range o.Packets {
 		if source := p.Client.Addr(); !p.Reply && !p.Local && slices.Contains(o.Held, p.VIP.Addr()) && !slices.Contains(all, source) {
 			all = append(all, source)
@@ -49,8 +50,8 @@ func (o Observation) Check() result.Result {
 	}
 	text := "the requests of this host reach the VIPs"
 	if len(o.Held) > 0 {
-		text = "the requests of this host reach the service; no packet of another host arrived meanwhile"
-		if arrived := o.Arrived(); len(arrived) > 0 {
+		text = "the requests of this host reach the service; during the trace, no packet arrived from another host"
+		if arrived := o.arrived(); len(arrived) > 0 {
 			text = fmt.Sprintf("the packets of %s reach the service, and the replies leave", result.JoinAddresses(arrived))
 		}
 	}
@@ -59,12 +60,16 @@ func (o Observation) Check() result.Result {
 	}
 	var notChecked []string
 	if len(o.Missing) > 0 {
-		notChecked = append(notChecked, fmt.Sprintf("no packet of %s arrived, from where the VIP was tested within the last minute", result.JoinAddresses(o.Missing)))
+		notChecked = append(notChecked, result.JoinAddresses(o.Missing)+
+			" tested the VIP within the last minute, but no packet of it arrived during the trace")
+	}
+	if o.Err != nil {
+		notChecked = append(notChecked, o.Err.Error())
 	}
 	if o.RulesErr != nil {
 		notChecked = append(notChecked, fmt.Sprintf("which rules depend on the client's address: %v", o.RulesErr))
 	}
-	return result.PassUnless(all.findings(), "%s", text).WithNotChecked(strings.Join(notChecked, "; "))
+	return result.PassUnless(all.findings(o.Port), "%s", text).WithNotChecked(strings.Join(notChecked, "; "))
 }
 
 // judge returns the finding that a packet shows; empty for no fault. The end of a connection
@@ -135,6 +140,9 @@ func (o obstacle) explains(other obstacle) bool {
 	return decided && o.id == other.id && !missing(other.sources, o.sources) && !missing(other.vips, o.vips)
 }
 
+// maxSources bounds the hosts of an obstacle. A node with fewer cannot be missing for them.
+const maxSources = 16
+
 // obstacles has each obstacle once.
 type obstacles []obstacle
 
@@ -145,7 +153,7 @@ func (all *obstacles) add(id findings.ID, p report.TracedPacket) {
 		i, *all = len(*all), append(*all, obstacle{id: id, packet: p})
 	}
 	at := &(*all)[i]
-	if source := p.Client.Addr(); !p.Local && !slices.Contains(at.sources, source) {
+	if source := p.Client.Addr(); !p.Local && len(at.sources) < maxSources && !slices.Contains(at.sources, source) {
 		at.sources = append(at.sources, source)
 	}
 	if vip := p.VIP.Addr(); !slices.Contains(at.vips, vip) {
@@ -153,7 +161,7 @@ func (all *obstacles) add(id findings.ID, p report.TracedPacket) {
 	}
 }
 
-func (all obstacles) findings() (list []findings.Finding) {
+func (all obstacles) findings(port uint16) (list []findings.Finding) {
 	for _, o := range all {
 		step, decided := trace.Deciding(o.packet)
 		if o.id == findings.LocalTrafficBlocked && slices.ContainsFunc(all, func(other obstacle) bool { return other.id != o.id && other.hasCause(step, decided) }) {
@@ -176,7 +184,7 @@ func (all obstacles) findings() (list []findings.Finding) {
 		for _, vip := range o.vips { // a rule may need one command for each address family
 			packet := o.packet
 			packet.VIP = netip.AddrPortFrom(vip, packet.VIP.Port())
-			if command := trace.Fix(packet); command != "" && !slices.Contains(f.Commands, command) {
+			if command := trace.Fix(packet, port); command != "" && !slices.Contains(f.Commands, command) {
 				f.Commands = append(f.Commands, command)
 			}
 		}

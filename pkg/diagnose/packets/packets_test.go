@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 		sources int
 		text    string
 	}{
-		"nothing": {nil, nil, 0, "the requests of this host reach the service; no packet of another host arrived meanwhile"},
+		"nothing": {nil, nil, 0, "the requests of this host reach the service; during the trace, no packet arrived from another host"},
 		"delivered": {
 			[]report.TracedPacket{packet("192.0.2.11:1000", func(*report.TracedPacket) {}), packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.Reply, p.End = true, report.TraceSent })},
 			nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave",
@@ -81,7 +81,7 @@ func TestCheck(t *testing.T) {
 			dropped(p)
 			p.VIP = other
 		})}, []findings.ID{findings.VIPTestNotSent}, 1, ""},
-		"delivered by another host": {[]report.TracedPacket{packet("192.0.2.10:1000", func(p *report.TracedPacket) { p.VIP, p.TranslatedTo, p.Redirected = other, 0, false })}, nil, 0, "the requests of this host reach the service; no packet of another host arrived meanwhile"},
+		"delivered by another host": {[]report.TracedPacket{packet("192.0.2.10:1000", func(p *report.TracedPacket) { p.VIP, p.TranslatedTo, p.Redirected = other, 0, false })}, nil, 0, "the requests of this host reach the service; during the trace, no packet arrived from another host"},
 		"events are missing":        {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.End, p.Redirected = report.TraceUnknown, false })}, nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,11 +104,11 @@ func TestCheck(t *testing.T) {
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	r := Observation{Held: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Rules: "not tested from here: a rule"}.Check()
-	if r.Outcome != result.OK || r.Incomplete || r.Text != "the requests of this host reach the service; no packet of another host arrived meanwhile; not tested from here: a rule" {
+	if r.Outcome != result.OK || r.Incomplete || r.Text != "the requests of this host reach the service; during the trace, no packet arrived from another host; not tested from here: a rule" {
 		t.Errorf("%+v", r)
 	}
 	r = Observation{Missing: []netip.Addr{netip.MustParseAddr("192.0.2.11")}, RulesErr: errors.New("no nft")}.Check()
-	if !r.Incomplete || r.NotChecked != "no packet of 192.0.2.11 arrived, from where the VIP was tested within the last minute; which rules depend on the client's address: no nft" {
+	if !r.Incomplete || r.NotChecked != "192.0.2.11 tested the VIP within the last minute, but no packet of it arrived during the trace; which rules depend on the client's address: no nft" {
 		t.Errorf("%+v", r)
 	}
 }

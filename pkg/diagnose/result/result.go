@@ -31,10 +31,8 @@ type Result struct {
 	Incomplete bool               `json:"incomplete"`           // the check could not run, or not completely
 	Findings   []findings.Finding `json:"findings"`             // faults; empty: none
 	DurationMs float64            `json:"durationMs"`           // duration of the check
-	// Addresses are those of this host from which it tests API VIPs; only of the check of
-	// packets, as is Arrived: the other hosts whose packets arrived at the VIPs of this one.
+	// Addresses are those of this host from which it tests API VIPs; only of the check of packets.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	Arrived   []netip.Addr `json:"arrived,omitempty"`
 }
 
 // Pass is a result without findings.
@@ -91,15 +89,21 @@ func (r Result) WithNotChecked(unseen string) Result {
 
 // Replacing is the result with other findings of the check that r is the result of.
 func (r Result) Replacing(old Result) Result {
-	r.Name, r.DurationMs, r.Addresses, r.Arrived = old.Name, old.DurationMs, old.Addresses, old.Arrived
+	r.Name, r.DurationMs, r.Addresses = old.Name, old.DurationMs, old.Addresses
 	return r.WithNotChecked(old.NotChecked)
 }
 
-// JoinAddresses lists addresses in a sentence.
+// maxJoined bounds the addresses in a sentence: anybody can send packets from many.
+const maxJoined = 8
+
+// JoinAddresses lists addresses in a sentence, at most maxJoined of them.
 func JoinAddresses(addrs []netip.Addr) string {
-	texts := make([]string, len(addrs))
-	for i, a := range addrs {
-		texts[i] = a.String()
+	var texts []string
+	for _, a := range addrs[:min(len(addrs), maxJoined)] {
+		texts = append(texts, a.String())
+	}
+	if more := len(addrs) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
 	}
 	if last := len(texts) - 1; last > 1 {
 		texts = []string{strings.Join(texts[:last], ", "), texts[last]}

@@ -6,7 +6,9 @@ package trace
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +25,8 @@ const (
 	maxPackets = 512
 	// maxSteps bounds the base chains of one packet.
 	maxSteps = 64
+	// maxDevices bounds the names of devices that are kept.
+	maxDevices = 1024
 )
 
 // assembler joins the events of the kernel to the paths of packets. Each base chain begins with
@@ -32,16 +36,14 @@ type assembler struct {
 	vips     []netip.Addr // held ones and others
 	port     uint16       // of the service
 	chains   map[chainKey]chainInfo
+	ruleset  uint32            // the ID of that which the packets of the next events met; 0: not known
+	devices  map[uint32]string // names
 	packets  []*path
 	byNumber map[uint32]*path // the path to which the last events of a number belong
 }
 
-// knows reports whether the chains of all events are known.
-func (a *assembler) knows(records []protocol.TraceRecord) bool {
-	return !slices.ContainsFunc(records, func(r protocol.TraceRecord) bool {
-		_, known := a.chains[chainKey{r.Family, r.Table, r.Chain}]
-		return !known
-	})
+func newAssembler(vips []netip.Addr, port uint16) assembler {
+	return assembler{vips: vips, port: port, devices: make(map[uint32]string), byNumber: make(map[uint32]*path)}
 }
 
 // path is a packet whose path may not be complete.
@@ -49,6 +51,7 @@ type path struct {
 	report.TracedPacket
 
 	key      packetKey
+	ruleset  uint32 // the ID of that which the packet met; 0: not known
 	updated  time.Time
 	reached  map[string]bool  // hooks and marker chains
 	jump     report.TraceRule // the last jump in the current base chain
@@ -137,12 +140,30 @@ func (a *assembler) beginStep(r *protocol.TraceRecord, now time.Time) {
 	if index == 0 || step.Hook == output || step.Hook == postrouting || step.Hook == egress {
 		index = r.Out
 	}
-	step.Device = deviceName(index)
+	step.Device = a.deviceName(index)
 	p.Local = p.Local || index == loopbackIndex
 	if !p.Reply && step.Port != p.VIP.Port() {
 		p.TranslatedTo, p.Redirected = step.Port, step.Port == a.port
 	}
 	p.Steps, p.jump = append(p.Steps, step), report.TraceRule{}
+}
+
+// deviceName returns the name of a device of this host. The kernel lists all devices for each
+// name, so names are kept.
+func (a *assembler) deviceName(index uint32) string {
+	name, known := a.devices[index]
+	switch {
+	case index == 0 || known:
+		return name
+	case len(a.devices) == maxDevices: // of a prober process that makes them up
+		return fmt.Sprintf("device %d", index)
+	}
+	name = fmt.Sprintf("device %d", index)
+	if link, err := net.InterfaceByIndex(int(index)); err == nil {
+		name = link.Name
+	}
+	a.devices[index] = name
+	return name
 }
 
 // find returns the path of the packet to which the first event of a base chain belongs, or a
@@ -166,7 +187,7 @@ func (a *assembler) find(r *protocol.TraceRecord, now time.Time) *path {
 	default:
 		return nil
 	}
-	p.key = packetKey{p.Client, p.Reply, h.Sequence, h.Flags}
+	p.ruleset, p.key = a.ruleset, packetKey{p.Client, p.Reply, h.Sequence, h.Flags}
 	for _, other := range a.packets {
 		other.answered = other.answered || p.Reply && other.VIP == p.VIP && other.Client == p.Client
 	}
@@ -287,22 +308,27 @@ func Deciding(p report.TracedPacket) (step report.TraceStep, decided bool) {
 			continue
 		}
 		for _, rule := range s.Passed {
-			// nft lists the target CT of iptables as xt expression.
-			if strings.Contains(rule.Rule, "notrack") || strings.Contains(rule.Rule, "CT ") {
+			if hasWord(rule.Rule, "notrack") {
 				s.RuleChain, s.Handle, s.Rule = rule.Chain, rule.Handle, rule.Rule
 				return s, true
 			}
 		}
-		if s.Handle != 0 && (s.Hook == prerouting || s.Hook == output) && isTranslation(s.Rule) {
+		if s.Handle != 0 && (s.Hook == prerouting || s.Hook == output) && hasWord(s.Rule, "dnat", "redirect", "tproxy", "DNAT", "REDIRECT", "TPROXY") {
 			return s, true
 		}
 	}
 	return report.TraceStep{}, false
 }
 
-// isTranslation reports whether nft's text of a rule translates addresses or ports.
-func isTranslation(rule string) bool {
-	return slices.ContainsFunc([]string{"dnat", "redirect", "DNAT", "REDIRECT", "tproxy"}, func(word string) bool { return strings.Contains(rule, word) })
+// freeText matches the parts of a rule in nft syntax that may contain any words.
+var freeText = regexp.MustCompile(`(comment|prefix) "[^"]*"`)
+
+// hasWord reports whether nft's text of a rule has one of the words. The targets of iptables are in
+// upper case.
+func hasWord(rule string, words ...string) bool {
+	return slices.ContainsFunc(strings.Fields(freeText.ReplaceAllString(rule, "")), func(field string) bool {
+		return slices.Contains(words, strings.Trim(field, `"`))
+	})
 }
 
 // isFinal reports whether a verdict ends the traversal of a base chain.

@@ -20,10 +20,8 @@ import (
 func TestInventedNames(t *testing.T) {
 	t.Parallel()
 	inet := uint8(nftables.TableFamilyINet)
-	a := assembler{
-		vips: []netip.Addr{vip4}, port: internalPort, byNumber: make(map[uint32]*path),
-		chains: map[chainKey]chainInfo{{inet, "filter", "input"}: {hook: input}},
-	}
+	a := newAssembler([]netip.Addr{vip4}, internalPort)
+	a.chains = map[chainKey]chainInfo{{inet, "filter", "input"}: {hook: input}}
 	header := &protocol.TraceHeader{Source: netip.AddrPortFrom(client4, 40000), Destination: netip.AddrPortFrom(vip4, webPort), Flags: 2}
 	begin := time.Now()
 	a.add([]protocol.TraceRecord{
@@ -38,7 +36,7 @@ func TestInventedNames(t *testing.T) {
 	}
 	for _, p := range packets {
 		step, _ := Deciding(p.TracedPacket)
-		for _, text := range []string{p.Message, ChainName(step), RuleText(step), Fix(p.TracedPacket)} {
+		for _, text := range []string{p.Message, ChainName(step), RuleText(step), Fix(p.TracedPacket, internalPort)} {
 			if strings.Contains(text, "curl") || strings.Contains(text, "\x1b") {
 				t.Errorf("an invented name in %q", text)
 			}
@@ -46,10 +44,61 @@ func TestInventedNames(t *testing.T) {
 	}
 }
 
+// TestInventedPort: no command opens another port than those of the VIP and the service.
+func TestInventedPort(t *testing.T) {
+	t.Parallel()
+	inet := uint8(nftables.TableFamilyINet)
+	for port, want := range map[uint16]string{
+		22: "", 8080: "", webPort: "nft insert rule inet filter input ip daddr 192.0.2.5 tcp dport 80 accept",
+		internalPort: "nft insert rule inet filter input tcp dport 8888 accept",
+	} {
+		a := newAssembler([]netip.Addr{vip4}, internalPort)
+		a.chains = map[chainKey]chainInfo{{inet, "filter", "input"}: {hook: input}}
+		record := func(chain string, verdict int32, to netip.AddrPort) protocol.TraceRecord {
+			return protocol.TraceRecord{
+				Packet: 1, Kind: protocol.TraceRule, Family: inet, Table: "filter", Chain: chain, Handle: 4, Verdict: verdict,
+				Header: &protocol.TraceHeader{Source: netip.AddrPortFrom(client4, 40000), Destination: to, Flags: 2},
+			}
+		}
+		begin := time.Now()
+		a.add([]protocol.TraceRecord{
+			record("pre", protocol.VerdictAccept, netip.AddrPortFrom(vip4, webPort)),
+			record("input", protocol.VerdictDrop, netip.AddrPortFrom(netip.MustParseAddr("198.51.100.1"), port)),
+		}, begin)
+		packets := a.complete(begin.Add(time.Minute))
+		if len(packets) != 1 || packets[0].End != report.TraceDropped || Fix(packets[0].TracedPacket, internalPort) != want {
+			t.Errorf("port %d: %+v, %q", port, packets[0], Fix(packets[0].TracedPacket, internalPort))
+		}
+	}
+}
+
+// TestDecidingWords: comments and log prefixes of a rule decide nothing.
+func TestDecidingWords(t *testing.T) {
+	t.Parallel()
+	for rule, want := range map[string]bool{
+		"tcp dport 80 notrack": true, `counter log prefix "REJECT "`: false, `counter comment "no dnat, notrack"`: false, "counter": false,
+	} {
+		p := report.TracedPacket{End: report.TraceLost, Steps: []report.TraceStep{{
+			Hook: "input", Verdict: "accept", Passed: []report.TraceRule{{Chain: "INPUT", Handle: 2, Rule: rule}},
+		}}}
+		if _, decided := Deciding(p); decided != want {
+			t.Errorf("%s: %v", rule, decided)
+		}
+	}
+	for rule, want := range map[string]bool{
+		"dnat ip to 192.0.2.7": true, "xt target \"DNAT\"": true, "redirect to :1": true, `accept comment "dnat"`: false,
+	} {
+		p := report.TracedPacket{End: report.TraceDelivered, Steps: []report.TraceStep{{Hook: prerouting, Verdict: "accept", Handle: 3, Rule: rule}}}
+		if _, decided := Deciding(p); decided != want {
+			t.Errorf("%s: %v", rule, decided)
+		}
+	}
+}
+
 // TestBounds: packets and steps beyond the bounds are left out.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	a := assembler{vips: []netip.Addr{vip4}, byNumber: make(map[uint32]*path)}
+	a := newAssembler([]netip.Addr{vip4}, internalPort)
 	begin := time.Now()
 	for i := range uint32(maxPackets + 100) {
 		a.add([]protocol.TraceRecord{{

@@ -28,6 +28,8 @@ var counterMeanings = map[string]string{ //nolint:gochecknoglobals // a constant
 	"TcpExtTCPReqQFullDoCookies": "the queue of incomplete connections is full; cookies are sent",
 	"TcpInCsumErrors":            "a TCP checksum is wrong",
 	"TcpExtTCPMD5NotFound":       "the listening socket requires MD5 signatures",
+	"route in_martian_src":       "the source address is one of this host, or not valid (martian source)",
+	"route in_martian_dst":       "the destination address is not valid (martian destination)",
 	"conntrack drop":             "connection tracking dropped a packet: its table is full, or memory is missing",
 	"conntrack insert_failed":    "connection tracking could not add a connection",
 	"conntrack early_drop":       "connection tracking dropped another connection for lack of room",
@@ -47,17 +49,23 @@ func readCounters() counters {
 			all.add(fields[0], fields[1], 10)
 		}
 	}
-	var titles []string
-	for line := range strings.Lines(readNet("stat/nf_conntrack")) { // one line for each processor
-		if fields := strings.Fields(line); titles == nil {
-			titles = fields
+	all.addProcessors("conntrack ", readNet("stat/nf_conntrack"))
+	all.addProcessors("route ", readNet("stat/rt_cache"))
+	return all
+}
+
+// addProcessors adds a line of names, and one of values for each processor.
+func (c counters) addProcessors(group, text string) {
+	var names []string
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); names == nil {
+			names = fields
 		} else {
-			for i := range min(len(titles), len(fields)) {
-				all.add("conntrack "+titles[i], fields[i], 16)
+			for i := range min(len(names), len(fields)) {
+				c.add(group+names[i], fields[i], 16)
 			}
 		}
 	}
-	return all
 }
 
 // addTables adds pairs of lines: the names of a group, and their values.

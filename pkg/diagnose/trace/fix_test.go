@@ -101,7 +101,7 @@ func firewalls() map[string]firewall {
 func TestFix(t *testing.T) {
 	t.Parallel()
 	for name, tt := range firewalls() {
-		if got := trace.Fix(tt.packet); got != tt.fix {
+		if got := trace.Fix(tt.packet, 8888); got != tt.fix {
 			t.Errorf("%s: %q, want %q", name, got, tt.fix)
 		}
 	}

@@ -22,16 +22,16 @@ func TestFlood(t *testing.T) {
 	request(h.client, vip4) // ARP
 	const sent, chains = 20_000, 3
 	begin := time.Now()
-	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { flood(t, h.client, sent) })
+	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { flood(t, h.client, 101, sent) })
 	seconds := int(time.Since(begin)/time.Second) + 1
 	if limit := chains * (burst + synPerSecond*seconds); len(packets) < burst || len(packets) > limit {
 		t.Errorf("%d packets traced of %d, want %d to %d", len(packets), sent, burst, limit)
 	}
 }
 
-// flood sends SYNs to port 80 of the VIP, from many addresses and ports of the network that
-// nobody has.
-func flood(t *testing.T, n *nstest.Netns, count int) {
+// flood sends SYNs to port 80 of the VIP, from many ports of 100 addresses, of which first is the
+// last byte of the first one.
+func flood(t *testing.T, n *nstest.Netns, first, count int) {
 	t.Helper()
 	n.In(func() {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
@@ -46,7 +46,7 @@ func flood(t *testing.T, n *nstest.Netns, count int) {
 		tcp := packet[20:]
 		tcp[3], tcp[12], tcp[13] = webPort, 5<<4, 2
 		for i := range count {
-			packet[15] = byte(101 + i%100)
+			packet[15] = byte(first + i%100)
 			binary.BigEndian.PutUint16(tcp, uint16(1024+i/100))
 			binary.BigEndian.PutUint16(tcp[16:], 0)
 			binary.BigEndian.PutUint16(tcp[16:], tcpChecksum(packet))

@@ -49,13 +49,13 @@ func (l listing) rule(s report.TraceStep) string { return findRule(l[ChainName(s
 
 // listRules lists all rules. Listing one chain takes longer where its table has large sets,
 // because nft fetches their elements.
-func listRules(ctx context.Context) listing {
+func listRules(ctx context.Context) (listing, error) {
 	l := make(listing)
 	ctx, cancel := context.WithTimeout(ctx, nftTimeout)
 	defer cancel()
 	text, err := runNFT(ctx, "-t", "-s", "-a", "list", "ruleset")
 	if err != nil {
-		return l
+		return nil, err
 	}
 	table, chain := "", ""
 	for line := range strings.Lines(text) {
@@ -72,7 +72,7 @@ func listRules(ctx context.Context) listing {
 			l[chain] = append(l[chain], line)
 		}
 	}
-	return l
+	return l, nil
 }
 
 // runNFT runs nft and returns its output, at most maxListing bytes.

@@ -294,6 +294,16 @@ func (t *tables) listChains() (map[chainKey]chainInfo, error) {
 	return all, nil
 }
 
+// rulesetID returns the generation of the ruleset of this network namespace, which changes with
+// each transaction.
+func (t *tables) rulesetID() (uint32, error) {
+	generation, err := t.conn.GetGen()
+	if err != nil {
+		return 0, fmt.Errorf("read the generation of the ruleset: %w", err)
+	}
+	return generation.ID, nil
+}
+
 // hookName returns nft's name of a hook (linux/netfilter.h).
 func hookName(family nftables.TableFamily, hook nftables.ChainHook) string {
 	if family == nftables.TableFamilyNetdev {

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -48,8 +47,11 @@ type Trace struct {
 	socket   int
 	devices  []report.TracedDevice
 	assemble assembler
+	ruleset  uint32    // the ID of the current one
+	chainsID uint32    // the ID of the ruleset of which the chains are
 	chains   time.Time // when they were listed again
-	listing  listing   // of nft
+	listing  listing   // of nft, of the ruleset with the ID listedID
+	listedID uint32
 	listed   time.Time // when it was
 	read     time.Time // all events until then have been read
 	counters counters  // before the packets that are not complete yet
@@ -73,10 +75,11 @@ func Start(o Options, reader Reader) (*Trace, error) {
 	if t.tables, err = addTables(o, t.devices, o.dial); err != nil {
 		return nil, explain(errors.Join(err, unix.Close(t.socket)))
 	}
-	t.assemble = assembler{vips: slices.Concat(o.Held, o.Standby), port: o.Port, byNumber: make(map[uint32]*path)}
-	if t.assemble.chains, err = t.tables.listChains(); err != nil {
+	t.assemble = newAssembler(slices.Concat(o.Held, o.Standby), o.Port)
+	if err := t.listChains(); err != nil {
 		return nil, explain(errors.Join(err, t.Close()))
 	}
+	t.ruleset = t.chainsID
 	return t, nil
 }
 
@@ -115,28 +118,24 @@ const (
 // Next waits for packets whose path is complete, until ctx ends. ctx has a deadline; its end is
 // no error. The last wait may last pollTime longer.
 func (t *Trace) Next(ctx context.Context) ([]report.TracedPacket, error) {
-	for {
+	for ctx.Err() == nil {
 		if all := t.assemble.complete(t.read); len(all) > 0 {
 			return t.describe(ctx, all), nil
-		}
-		if isDone(ctx) {
-			return nil, nil
 		}
 		// The end of ctx must not lose events that the prober has read.
 		if err := t.poll(context.WithoutCancel(ctx)); err != nil {
 			return nil, err
 		}
 	}
+	return t.describe(ctx, t.assemble.complete(t.read)), nil
 }
 
-// isDone reports whether ctx has ended.
-func isDone(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return true
-	default:
-		return false
+// listChains lists the chains of the current ruleset.
+func (t *Trace) listChains() (err error) {
+	if t.chainsID, err = t.tables.rulesetID(); err == nil {
+		t.assemble.chains, err = t.tables.listChains()
 	}
+	return err
 }
 
 // poll reads events once.
@@ -156,11 +155,16 @@ func (t *Trace) poll(ctx context.Context) error {
 		t.read = begin
 	}
 	t.lost += found.Lost
-	if !t.assemble.knows(found.Records) && time.Since(t.chains) > relistTime { // the ruleset has changed meanwhile
+	current, err := t.tables.rulesetID()
+	if err == nil && current != t.chainsID && time.Since(t.chains) > relistTime {
 		t.chains = time.Now()
-		if t.assemble.chains, err = t.tables.listChains(); err != nil {
-			return explain(err)
-		}
+		err = t.listChains()
+	}
+	if err != nil {
+		return explain(err)
+	}
+	if t.assemble.ruleset = current; current != t.ruleset {
+		t.ruleset, t.assemble.ruleset = current, 0 // these packets may have met the previous one
 	}
 	t.assemble.add(found.Records, time.Now())
 	if len(t.assemble.packets) == 0 { // otherwise the packets may have been lost before this call
@@ -174,7 +178,7 @@ func (t *Trace) describe(ctx context.Context, paths []*path) (packets []report.T
 	grown := sync.OnceValue(func() []report.KernelCounter { return readCounters().grown(t.counters) })
 	for _, p := range paths {
 		for j := range p.Steps {
-			t.addRules(ctx, &p.Steps[j])
+			t.addRules(ctx, p.ruleset, &p.Steps[j])
 		}
 		if p.End == report.TraceDropped {
 			step, _ := Deciding(p.TracedPacket)
@@ -210,26 +214,33 @@ func (p *path) addCounters(grown []report.KernelCounter) {
 	p.Message += ": " + strings.Join(causes, "; ")
 }
 
-func (t *Trace) addRules(ctx context.Context, s *report.TraceStep) {
+func (t *Trace) addRules(ctx context.Context, ruleset uint32, s *report.TraceStep) {
 	if s.Handle != 0 {
-		s.Rule = t.rule(ctx, *s)
+		s.Rule = t.rule(ctx, ruleset, *s)
 	}
 	for i := range s.Passed {
 		passed := *s
 		passed.RuleChain, passed.Handle = s.Passed[i].Chain, s.Passed[i].Handle
-		s.Passed[i].Rule = t.rule(ctx, passed)
+		s.Passed[i].Rule = t.rule(ctx, ruleset, passed)
 	}
 }
 
-// rule returns a rule in nft syntax; empty if nft is not installed or does not list it.
-func (t *Trace) rule(ctx context.Context, s report.TraceStep) string {
-	text := t.listing.rule(s)
-	if text == "" && time.Since(t.listed) > relistTime {
+// rule returns a rule in nft syntax; empty if nft is not installed or does not list it. A table that
+// is loaded again uses the handles of its previous rules for other ones: the listing must be of
+// the ruleset that the packet met.
+func (t *Trace) rule(ctx context.Context, ruleset uint32, s report.TraceStep) string {
+	if ruleset != 0 && t.listedID != ruleset && time.Since(t.listed) > relistTime {
 		// The end of the wait for packets must not leave out the texts of those that have come.
-		t.listing, t.listed = listRules(context.WithoutCancel(ctx)), time.Now()
-		text = t.listing.rule(s)
+		all, err := listRules(context.WithoutCancel(ctx))
+		t.listed = time.Now()
+		if after, idErr := t.tables.rulesetID(); err == nil && idErr == nil && after == ruleset {
+			t.listing, t.listedID = all, ruleset
+		}
 	}
-	return text
+	if ruleset == 0 || t.listedID != ruleset {
+		return ""
+	}
+	return t.listing.rule(s)
 }
 
 // Devices are the network devices at whose ingress packets are traced.
@@ -240,15 +251,3 @@ func (t *Trace) Lost() uint64 { return t.lost }
 
 // Close removes the tables.
 func (t *Trace) Close() error { return errors.Join(unix.Close(t.socket), t.tables.close()) }
-
-// deviceName returns the name of a device of this host.
-func deviceName(index uint32) string {
-	if index == 0 {
-		return ""
-	}
-	link, err := net.InterfaceByIndex(int(index))
-	if err != nil {
-		return fmt.Sprintf("device %d", index)
-	}
-	return link.Name
-}

@@ -418,6 +418,17 @@ func TestReversePath(t *testing.T) {
 	}
 }
 
+// TestMartian: a packet with an address of this host as its source is lost.
+func TestMartian(t *testing.T) {
+	h := newTestHost(t)
+	load(t, serviceTable)
+	request(h.client, vip4) // ARP
+	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { flood(t, h.client, 10, 1) })
+	if len(packets) != 1 || packets[0].End != report.TraceLost || !strings.Contains(packets[0].Message, "route in_martian_src grew by ") {
+		t.Errorf("%+v", packets)
+	}
+}
+
 // TestFullQueue: the kernel drops the first packet of a connection when the queue of the listening
 // socket is full.
 func TestFullQueue(t *testing.T) {
@@ -490,10 +501,41 @@ func TestFaults(t *testing.T) {
 			nstest.RunWithInput(t, "table inet later { chain y { type filter hook input priority 0; tcp dport 8888 drop; }; }", "nft", "-f", "-")
 			request(h.client, vip4)
 		})
-		const want = "dropped at port 8888 in chain inet later y: tcp dport 8888 drop (handle "
+		// The packet may have met either ruleset, and handles of tables that are loaded again are not unique.
+		const want = "dropped at port 8888 in chain inet later y: the rule with handle "
 		if len(packets) == 0 || !strings.HasPrefix(packets[0].Message, want) {
 			t.Errorf("%+v", packets)
 		}
+	})
+	t.Run("the ruleset is loaded again", func(t *testing.T) {
+		const table = "table inet again { chain y { type filter hook input priority 0; %s; }; }"
+		load(t, serviceTable+fmt.Sprintf(table, "tcp dport 22 accept; tcp dport 8888 drop"))
+		tr, err := Start(Options{Held: []netip.Addr{vip4}, Port: internalPort}, h.prober)
+		must(t, err)
+		defer tr.Close()
+		next := func() []report.TracedPacket {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*settleTime)
+			defer cancel()
+			packets, err := tr.Next(ctx)
+			must(t, err)
+			return packets
+		}
+		expectRule := func(want string) {
+			t.Helper()
+			for len(next()) > 0 { // also repetitions of an earlier request
+			}
+			request(h.client, vip4)
+			if packets := next(); len(packets) == 0 || !strings.Contains(packets[0].Message, want) {
+				t.Errorf("no %q: %+v", want, packets)
+			}
+		}
+		expectRule("in chain inet again y: tcp dport 8888 drop (handle ")
+		nstest.RunWithInput(t, "delete table inet again\n"+fmt.Sprintf(table, "tcp dport 443 accept; ip saddr 192.0.2.0/24 drop"), "nft", "-f", "-")
+		tr.listed = time.Time{} // as if relistTime had passed
+		expectRule("in chain inet again y: ip saddr 192.0.2.0/24 drop (handle ")
+		nstest.RunWithInput(t, "delete table inet again\n"+fmt.Sprintf(table, "tcp dport 444 accept; tcp dport 8888 drop"), "nft", "-f", "-")
+		tr.listed = time.Now().Add(time.Hour) // too soon for another list
+		expectRule("in chain inet again y: the rule with handle ")
 	})
 	t.Run("a late prober", func(t *testing.T) {
 		load(t, serviceTable)

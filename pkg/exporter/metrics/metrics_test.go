@@ -20,6 +20,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -107,6 +108,14 @@ func text(t *testing.T, r report.Report) string {
 func TestText(t *testing.T) {
 	t.Parallel()
 	checkFile(t, "testdata/report.prom", text(t, sample()))
+}
+
+// TestReducedReport: the part of the report that the exporter gets has all that becomes metrics.
+func TestReducedReport(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff(text(t, sample()), text(t, protocol.NewReport(1, sample()).Report)); diff != "" {
+		t.Errorf("of the whole report, and of the reduced one (-want +got):\n%s", diff)
+	}
 }
 
 // checkFile compares a generated file, or writes it.

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// TestNewReport: the exporter gets no message of a failure, and the report itself does not change.
+func TestNewReport(t *testing.T) {
+	t.Parallel()
+	failed := report.SelfTest{VIP: netip.MustParseAddr("192.0.2.5"), Checked: time.Unix(1e9, 0).UTC(), Cause: "ingress-refused", Error: "192.0.2.6:80 refuses connections"}
+	unreachable := report.VIPTest{VIP: failed.VIP, Error: "192.0.2.5:80 refuses connections"}
+	r := report.Report{SelfTests: []report.SelfTest{failed}, VIPTests: []report.VIPTest{unreachable}}
+	want := failed
+	want.Error = ""
+	if diff := cmp.Diff([]report.SelfTest{want}, protocol.NewReport(1, r).Report.SelfTests, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := protocol.NewReport(1, r).Report.VIPTests; len(got) != 1 || got[0].Error != "" {
+		t.Errorf("%+v", got)
+	}
+	if r.SelfTests[0].Error == "" || r.VIPTests[0].Error == "" {
+		t.Error("the report itself has changed")
+	}
+}
