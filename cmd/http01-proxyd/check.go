@@ -82,7 +82,7 @@ cannot hold the API's virtual IP, such as a worker.`,
 	flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` with the time servers")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node with the URL of the API")
 	flags.StringVar(&o.APIName, "name", "", "`NAME` of the API; default: from hosts, --kubeconfig or the serving certificate")
-	flags.StringVar(&o.Token, "token", "", "`TOKEN` of an open challenge to trace; default: none")
+	flags.StringVar(&o.Token, "token", "", "`TOKEN` of the open challenge to follow (default: none)")
 	flags.StringSliceVar(&o.Only, "only", nil, "run only these `CHECKS`, or the checks with these IDs of findings, and report only these (default: all)")
 	flags.BoolVarP(&list, "list", "l", false, "list the checks with one sentence each, and run none")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print findings only; the exit code is the same")
@@ -101,7 +101,7 @@ func addVIPSources(flags *pflag.FlagSet, paths *config.HostPaths) {
 	flags.StringVar(&paths.ConfigPath, "config", defaultConfig, "`FILE` with the configuration of the service")
 	flags.StringVar(&paths.StateDir, "state-dir", defaultState, "`DIR` with the state of the service")
 	flags.StringVar(&paths.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
-	flags.StringVar(&paths.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with those of keepalived or kube-vip")
+	flags.StringVar(&paths.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, where the pod of keepalived or kube-vip is")
 	flags.StringVar(&paths.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
 		"`DIR` of keepalived's static pod when the VIPs are user-managed")
 	cli.Advanced(flags, "config", "state-dir", "status-socket", "manifests", "disabled-manifests")

@@ -90,7 +90,7 @@ capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configura
 	flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration; a missing file means the defaults")
 	flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` for the state of the service; its parent must exist")
 	flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` for \"http01-proxyd status\"")
-	flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, with those of keepalived or kube-vip")
+	flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, where the pod of keepalived or kube-vip is")
 	flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
 		"`DIR` of keepalived's static pod when the VIPs are user-managed")
 	flags.StringVar(&o.APIServerURLFile, "apiserver-url", defaultAPIServerURL,

@@ -69,7 +69,7 @@ did not report or could not check everything that is necessary.`,
 	}
 	// The nodes validate these.
 	c.Flags().String("name", "", "`NAME` of the API; default: what each node detects")
-	c.Flags().String("token", "", "`TOKEN` of an open challenge to trace; default: none")
+	c.Flags().String("token", "", "`TOKEN` of the open challenge to follow (default: none)")
 	c.Flags().String("only", "", "run only these `CHECKS`, or the checks with these IDs of findings, separated by commas (default: all)")
 	cli.OutputFlag(c, &format, cli.Text, cli.JSON, cli.YAML)
 	f.add(c)

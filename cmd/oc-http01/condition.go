@@ -28,7 +28,7 @@ func conditionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "condition", Short: "print the condition of the cluster, for scripts and monitoring",
 		Long: `Query the nodes as "oc http01 status" does, and print the condition
-HTTP01ChallengeProxyReady of the cluster alone. Its form is Kubernetes'
+HTTP01ChallengeProxyReady of the cluster, in the form of Kubernetes'
 metav1.Condition.
 
 True      One host, or with BGP each holder, serves each API VIP (Serving), or no VIP

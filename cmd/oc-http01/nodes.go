@@ -37,12 +37,12 @@ func (f *nodeFlags) add(c *cobra.Command) {
 // addSelection adds the flags of a command that prints no table.
 func (f *nodeFlags) addSelection(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.names, "nodes", "", "`NAMES` of nodes, separated by commas; default: those of --selector")
+	flags.StringVar(&f.names, "nodes", "", "`NAMES` of nodes, separated by commas (default: the nodes that --selector selects)")
 	flags.StringVar(&f.selector, "selector", "",
 		"`LABELS` of the nodes; default: node-role.kubernetes.io/control-plane, or else node-role.kubernetes.io/master")
 	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "maximal `DURATION` for each node")
 	flags.StringVar(&f.oc.Kubeconfig, "kubeconfig", "",
-		"`FILE` for the connection of oc to the cluster; default: that of oc")
+		"kubeconfig `FILE` for oc (default: the one that oc uses)")
 	flags.StringVar(&f.oc.Context, "context", "", "`NAME` of the context in the kubeconfig; default: the current one")
 	cli.Advanced(flags, "kubeconfig", "context")
 }

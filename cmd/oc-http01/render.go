@@ -95,7 +95,7 @@ machine-config-operator. If there is a problem, no file is written.`,
 	flags.StringVar(&f.proxy, "proxy", "",
 		"`FILE` of the cluster's Proxy, whose status provides the egress proxy; default: none")
 	flags.StringVar(&f.domain, "cluster-domain", "",
-		"domain `NAME` of the cluster; default: that of the first api.NAME in hosts, or of the cluster's objects")
+		"domain `NAME` of the cluster; default: taken from the first api.NAME in hosts, or from the cluster's objects")
 	flags.StringVar(&f.apiServer, "apiserver", "",
 		"`FILE` (- is standard input) of the cluster's APIServer or a List, which provides the mode; default: none")
 	flags.StringVar(&f.http01Proxy, "http01proxy", "",

@@ -143,7 +143,7 @@ const (
 func rulesetEntries() []Entry {
 	const (
 		check  = "ruleset"
-		source = "Change the ruleset at its source (a MachineConfig, /etc/sysconfig/nftables.conf, firewalld), because a change by hand ends with the next load or reboot. " +
+		source = "Change the ruleset at its source (a MachineConfig, /etc/sysconfig/nftables.conf, firewalld), because the next load or reboot reverts a change that was made by hand. " +
 			"With oc commatrix, regenerate the rules with --host-open-ports after the installation, or with the custom entry ingress,TCP,{port},,http01-proxyd,,,master,false."
 		until = " Until then this command opens the port."
 	)

@@ -51,7 +51,7 @@ func vipHolderEntries() []Entry {
 			ID: VIPLinkDown, Check: check, Level: Problem,
 			Symptom:     "The state is `Serving`, but no client reaches the VIP.",
 			Message:     "The {role} VIP {vip} is on {link} of this host, and this link is down",
-			Remediation: "Bring the link up. If keepalived does not run here any more, delete the address (ip address delete {vip} dev {link}).",
+			Remediation: "Bring the link up. If keepalived no longer runs here, delete the address (ip address delete {vip} dev {link}).",
 		},
 		{
 			ID: VIPDADFailed, Check: check, Level: Problem,
@@ -122,7 +122,7 @@ func vipPortEntries() []Entry {
 	return []Entry{
 		{
 			ID: ProxyUnreachable, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom: "CAs and self checks get no response at port 80 of the API VIP, or that of another program.",
+			Symptom: "At port 80 of the API VIP, CAs and self checks get no response, or the response of another program.",
 			Message: "http01-proxyd does not respond at {endpoint}: {how}",
 			Remediation: "Run systemctl status http01-proxyd and http01-proxyd check on the host that holds the VIP. If both are fine, look for a firewall between that host and this one. " +
 				"If no host holds it, check keepalived, or kube-vip where BGP announces the VIPs.",
@@ -182,7 +182,7 @@ func vipPortEntries() []Entry {
 		{
 			ID: VIPTestNotSent, Check: check, Level: Warning, CausedBy: packetLossCauses(),
 			Symptom: "A host that does not hold the VIP cannot test its port 80. Challenges are not affected while another host holds the VIP.",
-			Message: "The rules or routes of this host do not let its test requests to port 80 of the API VIP {vip} out",
+			Message: "The rules or routes of this host block its test requests to port 80 of the API VIP {vip}",
 			Remediation: "Check the output, postrouting and egress chains of this host (nft list ruleset) and its route to the VIP (ip route get {vip}). " +
 				"If that is intended, set vips.testInterval: 0s on this host.",
 		},

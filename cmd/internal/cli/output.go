@@ -86,7 +86,7 @@ type TextFlags struct {
 // Add adds the flags to a command.
 func (f *TextFlags) Add(c *cobra.Command) {
 	ColorFlag(c, &f.color)
-	c.Flags().IntVar(&f.width, "width", 0, "wrap text at this number of `COLUMNS` (default: that of the terminal; none in a file or a pipe)")
+	c.Flags().IntVar(&f.width, "width", 0, "wrap text at this number of `COLUMNS` (default: the width of the terminal; no limit in a file or a pipe)")
 	_ = c.RegisterFlagCompletionFunc("width", cobra.NoFileCompletions) // fails for unknown flags only
 }
 

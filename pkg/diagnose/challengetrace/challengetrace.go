@@ -165,7 +165,7 @@ func (t Trace) letsEncrypt() result.Step {
 	case !response.KeyPattern(t.Token).Match(key):
 		return result.NewStep(step, w.Addr.String(), false, 0, "it would reject the challenge: not the key of this token")
 	default:
-		return result.NewStep(step, w.Addr.String(), true, 0, "it would accept the challenge if the thumbprint is that of the account")
+		return result.NewStep(step, w.Addr.String(), true, 0, "it would accept the challenge if the thumbprint belongs to the account")
 	}
 }
 
@@ -188,7 +188,7 @@ func (t Trace) certManager() result.Step {
 	case t.Log.Missing():
 		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would pass, but cert-manager has sent no request within %v", t.Log.Watched.Round(time.Second))
 	default:
-		text := "the self check would pass if the thumbprint is that of the account"
+		text := "the self check would pass if the thumbprint belongs to the account"
 		if c := t.Log.Request; c != nil {
 			text += fmt.Sprintf("; at %s, %s got status %d", c.Time.Format(time.TimeOnly), c.ClientKind, c.Status)
 		}
