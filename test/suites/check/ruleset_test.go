@@ -52,6 +52,9 @@ func TestRuleset(t *testing.T) {
 		{name: "iptables rejects", file: "iptables-reject.ipt", v6: true, ids: []string{"packet-dropped"}, texts: []string{"chain ip filter INPUT", "reject"}, fixed: true},
 		{name: "protection against spoofed loopback", file: "harmless-loopback-antispoof.nft", v4: true, v6: true},
 		{name: "reverse path filter of firewalld", file: "harmless-fib-rpfilter.nft", v4: true, v6: true},
+		{name: "firewalld", file: "harmless-firewalld.nft", v4: true, v6: true},
+		{name: "docker", file: "harmless-docker.ipt", v4: true, v6: true},
+		{name: "podman", file: "harmless-podman.nft", v4: true, v6: true},
 		{name: "iptables accepts", file: "harmless-iptables-multiport.ipt", v4: true, v6: true},
 		{
 			name: "dropped at the device", text: "table netdev x {\nchain y { type filter hook ingress device \"br-ex\" priority -500; tcp dport 80 drop; }\n}\n",
