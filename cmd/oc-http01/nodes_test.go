@@ -229,7 +229,7 @@ func TestTrace(t *testing.T) {
 			cli.Unhealthy,
 			[]string{
 				"Trace:          port 80 of 192.0.2.5 on master0, 1.0 s\n", "SYN  to 192.0.2.5:80\n", "Input:          inet filter input  drop\n",
-				"End:            ✗ dropped by the policy\n", "Fix:            nft insert rule inet filter input tcp dport 8888 accept\n",
+				"End:            ✗ dropped by the policy\n", "Fix:            oc debug node/master0 -- chroot /host nft insert rule inet filter input tcp dport 8888 accept\n",
 				"Trace:          ✗ none on master2: the command printed nothing\n",
 			},
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -116,6 +117,9 @@ func parseTrace(node string, document []byte) (*report.Trace, error) {
 		return nil, fmt.Errorf("not a trace, but of the kind %.100q", t.Kind)
 	}
 	t.Host = node
+	for i := range t.Packets {
+		t.Packets[i].Fix = check.CommandOn(node, t.Packets[i].Fix)
+	}
 	return &t, nil
 }
 

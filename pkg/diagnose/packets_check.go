@@ -48,11 +48,14 @@ func checkPackets(ctx context.Context, o *observations) result.Result {
 	if err != nil {
 		return result.Skip("%v", err)
 	}
-	found := packets.Observation{Held: o.VIPs.Held, Port: port, Redirecting: o.reported().Table.Present}
+	found := packets.Observation{
+		Held: o.VIPs.Held, Port: port, Redirecting: o.reported().Table.Present,
+		Testers: o.recentSources(), Validation: o.Token != "" && len(o.VIPs.Held) > 0,
+	}
 	if o.Coordination != nil && len(o.VIPs.Held) > 0 {
 		o.Coordination.Tracing()
 	}
-	found.Packets, found.Missing, err = o.collectPackets(ctx, t)
+	found.Packets, found.Missing, err = o.collectPackets(ctx, t, found.Testers)
 	found.Err = errors.Join(err, t.Close())
 	if len(o.VIPs.Held) > 0 {
 		found.Rules, found.RulesErr = trace.DescribeSourceRules(ctx, port)
@@ -64,19 +67,24 @@ func checkPackets(ctx context.Context, o *observations) result.Result {
 
 // collectPackets sends the requests of this host, and collects packets until those of the
 // other hosts have arrived too.
-func (o *observations) collectPackets(ctx context.Context, t *trace.Trace) (all []report.TracedPacket, missing []netip.Addr, err error) {
+func (o *observations) collectPackets(
+	ctx context.Context, t *trace.Trace, expected []netip.Addr,
+) (all []report.TracedPacket, missing []netip.Addr, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTraceTime)
 	defer cancel()
 	requested := o.requestVIPs(ctx)
-	expected := o.recentSources()
 	if o.Coordination != nil { // which has the list of the hosts that take part
 		expected = nil
 	}
 	isMissing := func(source netip.Addr) bool {
-		return !slices.ContainsFunc(all, func(p report.TracedPacket) bool { return p.Client.Addr() == source })
+		return !slices.ContainsFunc(all, func(p report.TracedPacket) bool {
+			return p.Client.Addr() == source && p.End != report.TraceUnknown
+		})
 	}
 	end := time.Now()
 	switch interval := o.config.VIPs.TestInterval * intervalPercent / 100; {
+	case o.Token != "": // until the packets of a CA
+		end = end.Add(maxTraceTime)
 	case len(expected) > 0:
 		end = end.Add(interval + testTimeout)
 	case o.reported().Table.Present && !o.VIPs.MicroShift: // otherwise there is nothing to learn
@@ -94,7 +102,7 @@ func (o *observations) collectPackets(ctx context.Context, t *trace.Trace) (all 
 		if requested() && o.isTraced(end, expected, missing) {
 			settled++
 		}
-		if ctx.Err() != nil || settled > 1 { // once more, for the events of the last packets
+		if ctx.Err() != nil || settled > 1 || len(all) >= maxReported { // once more, for the events of the last packets
 			return all, missing, nil
 		}
 	}
@@ -141,10 +149,11 @@ func isClosed(c <-chan struct{}) bool {
 // changed configuration yet.
 func (h *host) redirectPort() uint16 { return cmp.Or(h.reported().Table.Port, h.config.InternalPort) }
 
-// recentSources are the hosts that have tested the VIPs of this host within the last minute.
+// recentSources are the hosts that have tested the VIPs of this host within the last minute. Anybody
+// can send such requests: what comes through a gateway is not expected again.
 func (o *observations) recentSources() (all []netip.Addr) {
 	for _, s := range o.reported().TestRequests.Sources {
-		if time.Since(s.Last) < report.RecentTest {
+		if path, err := o.PathTo(s.Address); err == nil && !path.Gateway.IsValid() && time.Since(s.Last) < report.RecentTest {
 			all = append(all, s.Address)
 		}
 	}

@@ -142,14 +142,18 @@ func (r TestRequests) describe(vip netip.Addr, now time.Time) string {
 	return fmt.Sprintf("test requests from %s (%s ago)", strings.Join(sources, ", "), Age(now.Sub(last)))
 }
 
-// DescribeTests names the nodes that do not reach port 80 of the VIP from outside its holder, or
-// else those that do.
+// DescribeTests names the nodes that do not reach port 80 of the VIP from outside its holder, and
+// those that do.
 func (v ClusterVIP) DescribeTests(now time.Time) string {
+	unreachable := "not reachable from " + strings.Join(v.UnreachableFrom, ", ")
+	reachable := fmt.Sprintf("reachable from %s (%s ago)", strings.Join(v.ReachableFrom, ", "), Age(now.Sub(v.Tested)))
 	switch {
+	case len(v.UnreachableFrom) > 0 && len(v.ReachableFrom) > 0:
+		return unreachable + "; " + reachable
 	case len(v.UnreachableFrom) > 0:
-		return "not reachable from " + strings.Join(v.UnreachableFrom, ", ")
+		return unreachable
 	case len(v.ReachableFrom) > 0:
-		return fmt.Sprintf("reachable from %s (%s ago)", strings.Join(v.ReachableFrom, ", "), Age(now.Sub(v.Tested)))
+		return reachable
 	case !v.Tested.IsZero():
 		return fmt.Sprintf("no answer to another node's last test (%s ago)", Age(now.Sub(v.Tested)))
 	}

@@ -87,7 +87,7 @@ func TestClusterVIPRow(t *testing.T) {
 			},
 			[]string{
 				"192.0.2.5  master0  60m  reachable from master1, master2 (3s ago)\n",
-				"192.0.2.7  master0  60m  not reachable from master2\n",
+				"192.0.2.7  master0  60m  not reachable from master2; reachable from master1 (3s ago)\n",
 				"192.0.2.9  master0  60m  no answer to another node's last test (3s ago)\n",
 			},
 		},

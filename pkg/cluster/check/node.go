@@ -118,12 +118,26 @@ func Parse(name string, text []byte) (Node, error) {
 	return n, nil
 }
 
-// commandsOn returns the form of a node's commands for a workstation.
+// commandsOn returns the forms of a node's commands for a workstation.
 func commandsOn(node string, commands []string) (all []string) {
 	for _, command := range first(commands) {
-		all = append(all, fmt.Sprintf("oc debug node/%s -- chroot /host %s", node, clean(command)))
+		if command = CommandOn(node, command); command != "" {
+			all = append(all, command)
+		}
 	}
 	return all
+}
+
+// plainCommand matches a command of words that no shell interprets.
+var plainCommand = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+( [A-Za-z0-9_./:=,@%+-]+)*$`)
+
+// CommandOn returns the form of a node's command for a workstation. A node is not trusted: the result is
+// empty if the shell of the workstation would do more than run the command on the node.
+func CommandOn(node, command string) string {
+	if len(command) > maxText || !plainCommand.MatchString(command) {
+		return ""
+	}
+	return fmt.Sprintf("oc debug node/%s -- chroot /host %s", node, command)
 }
 
 // first returns the first elements of a list of a node.

@@ -16,6 +16,8 @@ const (
 	// failureThreshold is how many failures in a row are a finding. A holder restarts, and a VIP
 	// moves, within fewer.
 	failureThreshold = 3
+	// minFailing is how long the tests fail before a finding, also with a short interval.
+	minFailing = 10 * time.Second
 	// sameThreshold is how many responses of one instance in a row end the finding that two
 	// hosts answer.
 	sameThreshold = 3
@@ -32,6 +34,11 @@ const (
 	sightingWindow = 30 * time.Second
 	maxSightings   = 16
 
+	// A result without a finding is dropped when missedTests intervals and expiryInterval have passed
+	// without another one.
+	missedTests    = 3
+	expiryInterval = 30 * time.Second
+
 	// resultTimeout is longer than the proxy process takes for a test.
 	resultTimeout = 8 * time.Second
 )
@@ -40,6 +47,7 @@ const (
 type state struct {
 	reported  report.VIPTest
 	sightings []sighting // of the last sightingWindow, oldest first
+	failing   time.Time  // the first failure of those in a row
 	same      int        // responses of the last instance in a row
 	followUps int        // tests that follow soon
 }
@@ -70,7 +78,12 @@ func (s state) next(tested protocol.VIPTested, severalHolders bool, now time.Tim
 			r.Result = report.VIPTwoHosts
 		}
 	} else {
-		r.Failures++
+		if r.Failures++; r.Failures == 1 {
+			s.failing = now
+		}
+		if now.Sub(s.failing) < minFailing {
+			r.Failures = min(r.Failures, failureThreshold-1)
+		}
 		s.same, s.followUps = 0, 0
 	}
 	if r.Result != s.reported.Result {

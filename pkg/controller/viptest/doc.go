@@ -31,9 +31,9 @@
 //	                                   |                                       | process gets an answer too. While two
 //	                                   |                                       | hosts answer, it gets one: the proxy
 //	                                   |                                       | process can end vip-two-hosts
-//	a hostile proxy process here that  | no result                             | the last result and its finding stay
-//	answers for other VIPs, or not     |                                       |
-//	the proxy process here is replaced | no result                             | the last result and its finding stay
+//	a hostile proxy process here that  | no result                             | a finding stays; a result without one
+//	answers for other VIPs, or not     |                                       | is dropped after some intervals
+//	the proxy process here is replaced | no result                             | the same
 //	a duplicate VIP                    | XYXY within 30 s                      | two-hosts: vip-two-hosts
 //	a duplicate VIP whose hosts answer | XX…YY…XX                              | answered, no finding: it is
 //	in turns of more than 10 s         |                                       | like a VIP that moves

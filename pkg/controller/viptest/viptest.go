@@ -132,6 +132,8 @@ func (t *Tester) current() inputs {
 // Run tests until ctx ends.
 func (t *Tester) Run(ctx context.Context) error {
 	var due time.Time // zero: no test follows
+	expiry := time.NewTicker(expiryInterval)
+	defer expiry.Stop()
 	for {
 		in := t.current()
 		select {
@@ -144,6 +146,10 @@ func (t *Tester) Run(ctx context.Context) error {
 			// Never later than before: VIPs that move must not delay it.
 			if due.IsZero() || first.Before(due) {
 				due = first
+			}
+		case <-expiry.C: // while the proxy process gives no result, or does not run
+			if len(t.vips) > 0 {
+				t.retain(in)
 			}
 		case <-t.beats:
 			if due.IsZero() || time.Now().Before(due) {
@@ -158,9 +164,13 @@ func (t *Tester) Run(ctx context.Context) error {
 	}
 }
 
-// retain drops the results of other VIPs, and of other periods.
+// retain drops the results of other VIPs, of other periods, and old ones. A finding stays until a
+// test succeeds.
 func (t *Tester) retain(in inputs) {
-	maps.DeleteFunc(t.vips, func(s standby, _ state) bool { return !slices.Contains(in.vips, s) })
+	maps.DeleteFunc(t.vips, func(s standby, last state) bool {
+		isOld := last.reported.Cause == "" && time.Since(last.reported.Checked) > missedTests*in.interval+expiryInterval
+		return isOld || !slices.Contains(in.vips, s)
+	})
 	var all []report.VIPTest
 	for _, s := range t.vips {
 		all = append(all, s.reported)

@@ -271,6 +271,39 @@ func TestNoResult(t *testing.T) {
 	})
 }
 
+// TestOldResult: a result is dropped when no other one follows, so that nobody takes it for a new one.
+func TestOldResult(t *testing.T) {
+	t.Parallel()
+	with(t, func(h *harness) {
+		h.observe(report.VIPStandby, "")
+		h.test(answered(x))
+		h.sleep(time.Minute)
+		if len(h.tests) != 1 {
+			t.Errorf("after a minute: %+v", h.tests)
+		}
+		h.sleep(time.Minute)
+		if len(h.tests) != 0 {
+			t.Errorf("after two minutes: %+v", h.tests)
+		}
+	})
+}
+
+// TestShortInterval: a restart of some seconds is no finding with a short interval either.
+func TestShortInterval(t *testing.T) {
+	t.Parallel()
+	with(t, func(h *harness) {
+		c := config.Default()
+		c.VIPs.TestInterval = time.Second
+		h.Configure(c)
+		h.observe(report.VIPStandby, "")
+		refused := failed(report.VIPRefused)
+		h.test(answered(x), refused, refused, refused, refused, refused)
+		h.expect("five seconds", report.VIPRefused, "")
+		h.test(refused, refused, refused, refused, refused, refused)
+		h.expect("eleven seconds", report.VIPRefused, "vip-unreachable-from-here", "vip-test-failed", "vip-unreachable-from-here")
+	})
+}
+
 // TestHostileProxy: the proxy process alone cannot end a finding.
 func TestHostileProxy(t *testing.T) {
 	t.Parallel()

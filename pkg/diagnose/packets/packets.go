@@ -22,20 +22,48 @@ type Observation struct {
 	// Redirecting: the service has its table. Without it, other checks report why.
 	Redirecting bool
 	Packets     []report.TracedPacket
+	Testers     []netip.Addr // hosts that tested a VIP within the last minute
+	Validation  bool         // a challenge is open, so that a CA may send packets
 	Missing     []netip.Addr // hosts that tested a VIP within the last minute, and not during the trace
 	Rules       string       // the rules that depend on the client's address; empty: none
 	RulesErr    error        // why these are not known
 	Err         error        // why the trace ended early
 }
 
-// arrived lists the other hosts whose packets arrived at this one.
-func (o Observation) arrived() (all []netip.Addr) {
+// served lists the other hosts whose packets reached the service, and reports whether the replies to
+// all of them left this host.
+func (o Observation) served() (sources []netip.Addr, replied bool) {
+	answered := make(map[netip.Addr]bool)
 	for _, p := range o.Packets {
-		if source := p.Client.Addr(); !p.Reply && !p.Local && slices.Contains(o.Held, p.VIP.Addr()) && !slices.Contains(all, source) {
-			all = append(all, source)
+		source := p.Client.Addr()
+		switch {
+		case p.Local || !slices.Contains(o.Held, p.VIP.Addr()):
+		case p.Reply && p.End == report.TraceSent:
+			answered[source] = true
+		case !p.Reply && p.Redirected && p.End == report.TraceDelivered && !slices.Contains(sources, source):
+			sources = append(sources, source)
 		}
 	}
-	slices.SortFunc(all, netip.Addr.Compare)
+	slices.SortFunc(sources, netip.Addr.Compare)
+	return sources, !slices.ContainsFunc(sources, func(source netip.Addr) bool { return !answered[source] })
+}
+
+// unclear returns what is known of the packets of other hosts that arrived, and of which the trace
+// shows neither that they reached the service nor what prevented it.
+func (o Observation) unclear(served []netip.Addr) (all []string) {
+	seen := slices.Clone(served)
+	for _, p := range o.Packets {
+		source := p.Client.Addr()
+		if !o.Redirecting || p.Reply || p.Local || isEnd(p) || !slices.Contains(o.Held, p.VIP.Addr()) ||
+			slices.Contains(seen, source) || len(all) == maxSources {
+			continue
+		}
+		seen = append(seen, source)
+		obstacle := func(other report.TracedPacket) bool { return other.Client.Addr() == source && o.judge(other) != "" }
+		if !slices.ContainsFunc(o.Packets, obstacle) {
+			all = append(all, fmt.Sprintf("what became of the packets of %v: %s", source, p.Message))
+		}
+	}
 	return all
 }
 
@@ -48,17 +76,27 @@ func (o Observation) Check() result.Result {
 			all.add(id, p)
 		}
 	}
+	served, replied := o.served()
+	notChecked := o.unclear(served)
 	text := "the requests of this host reach the VIPs"
 	if len(o.Held) > 0 {
-		text = "the requests of this host reach the service; during the trace, no packet arrived from another host"
-		if arrived := o.arrived(); len(arrived) > 0 {
-			text = fmt.Sprintf("the packets of %s reach the service, and the replies leave", result.JoinAddresses(arrived))
+		text = "the requests of this host reach the service"
+		if len(served) == 0 && len(notChecked) == 0 {
+			text += "; during the trace, no other host sent a request"
 		}
+		if len(served) > 0 {
+			text = fmt.Sprintf("the packets of %s reach the service", result.JoinAddresses(served))
+		}
+		if len(served) > 0 && replied {
+			text += ", and the replies leave"
+		}
+	}
+	if o.Validation && !slices.ContainsFunc(served, func(source netip.Addr) bool { return !slices.Contains(o.Testers, source) }) {
+		text += "; no packet of another client, such as a CA, arrived meanwhile"
 	}
 	if o.Rules != "" {
 		text += "; " + o.Rules
 	}
-	var notChecked []string
 	if len(o.Missing) > 0 {
 		notChecked = append(notChecked, result.JoinAddresses(o.Missing)+
 			" tested the VIP within the last minute, but no packet of it arrived during the trace")
@@ -81,7 +119,7 @@ func (o Observation) judge(p report.TracedPacket) findings.ID {
 	switch {
 	case lost && !decided && !o.isLost(p):
 		return "" // a slow host can miss the rest of the events
-	case !p.Failed(), !dropped && !lost && !o.Redirecting, strings.Contains(p.Flags, "FIN"), strings.Contains(p.Flags, "RST"):
+	case !p.Failed(), !dropped && !lost && !o.Redirecting, isEnd(p):
 		return ""
 	case !held && (dropped || lost):
 		return findings.VIPTestNotSent
@@ -98,6 +136,11 @@ func (o Observation) judge(p report.TracedPacket) findings.ID {
 	default:
 		return findings.PacketDropped
 	}
+}
+
+// isEnd reports whether a packet ends a connection.
+func isEnd(p report.TracedPacket) bool {
+	return strings.Contains(p.Flags, "FIN") || strings.Contains(p.Flags, "RST")
 }
 
 // isLost reports whether more than missing events shows that a packet was lost: a counter of the

@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 		sources int
 		text    string
 	}{
-		"nothing": {nil, nil, 0, "the requests of this host reach the service; during the trace, no packet arrived from another host"},
+		"nothing": {nil, nil, 0, "the requests of this host reach the service; during the trace, no other host sent a request"},
 		"delivered": {
 			[]report.TracedPacket{packet("192.0.2.11:1000", func(*report.TracedPacket) {}), packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.Reply, p.End = true, report.TraceSent })},
 			nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave",
@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 		"the end of a connection, dropped": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) {
 			dropped(p)
 			p.Flags = "FIN-ACK"
-		})}, nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave"},
+		})}, nil, 0, "the requests of this host reach the service; during the trace, no other host sent a request"},
 		"lost, as a counter shows": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) {
 			p.End, p.Counters = report.TraceLost, []report.KernelCounter{{Name: "TcpExtIPReversePathFilter", Grown: 1}}
 		})}, []findings.ID{findings.PacketLost}, 1, ""},
@@ -66,12 +66,11 @@ func TestCheck(t *testing.T) {
 			[]findings.ID{findings.PacketLost},
 			1, "",
 		},
-		"perhaps lost": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.End = report.TraceLost })}, nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave"},
 		"events of one are missing": {
 			[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) {
 				p.End, p.Counters = report.TraceLost, []report.KernelCounter{{Name: "TcpExtIPReversePathFilter", Grown: 1}}
 			}), packet("192.0.2.11:1000", func(*report.TracedPacket) {})},
-			nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave",
+			nil, 0, "the packets of 192.0.2.11 reach the service",
 		},
 		"local": {[]report.TracedPacket{packet("192.0.2.5:1000", func(p *report.TracedPacket) {
 			dropped(p)
@@ -81,8 +80,7 @@ func TestCheck(t *testing.T) {
 			dropped(p)
 			p.VIP = other
 		})}, []findings.ID{findings.VIPTestNotSent}, 1, ""},
-		"delivered by another host": {[]report.TracedPacket{packet("192.0.2.10:1000", func(p *report.TracedPacket) { p.VIP, p.TranslatedTo, p.Redirected = other, 0, false })}, nil, 0, "the requests of this host reach the service; during the trace, no packet arrived from another host"},
-		"events are missing":        {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.End, p.Redirected = report.TraceUnknown, false })}, nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave"},
+		"delivered by another host": {[]report.TracedPacket{packet("192.0.2.10:1000", func(p *report.TracedPacket) { p.VIP, p.TranslatedTo, p.Redirected = other, 0, false })}, nil, 0, "the requests of this host reach the service; during the trace, no other host sent a request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,12 +97,58 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestUnclear: a packet whose end was not observed does not show that the service is reached.
+func TestUnclear(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddrPort("192.0.2.5:80")
+	for name, p := range map[string]report.TracedPacket{
+		"perhaps lost":             {End: report.TraceLost, Redirected: true, Message: "why"},
+		"events are missing":       {End: report.TraceUnknown, Message: "why"},
+		"taken by another program": {End: report.TraceUnknown, TranslatedTo: 8888, Redirected: true, Message: "why"},
+	} {
+		p.Client, p.VIP = netip.MustParseAddrPort("192.0.2.11:1000"), vip
+		for count := range 3 {
+			o := Observation{Redirecting: true, Held: []netip.Addr{vip.Addr()}}
+			for range count + 1 {
+				o.Packets = append(o.Packets, p)
+			}
+			if p.End == report.TraceLost && count > 0 {
+				continue // a finding
+			}
+			r := o.Check()
+			const text, why = "the requests of this host reach the service", "what became of the packets of 192.0.2.11: why"
+			if !r.Incomplete || len(r.Findings) > 0 || r.Text != text || r.NotChecked != why {
+				t.Errorf("%s, %d times: %+v", name, count+1, r)
+			}
+		}
+	}
+}
+
+// TestValidation: while a challenge is open, packets of other clients than the testing hosts count.
+func TestValidation(t *testing.T) {
+	t.Parallel()
+	vip, tester := netip.MustParseAddrPort("192.0.2.5:80"), netip.MustParseAddr("192.0.2.11")
+	delivered := func(client string) report.TracedPacket {
+		return report.TracedPacket{Client: netip.MustParseAddrPort(client), VIP: vip, End: report.TraceDelivered, Redirected: true}
+	}
+	o := Observation{Redirecting: true, Held: []netip.Addr{vip.Addr()}, Testers: []netip.Addr{tester}, Validation: true}
+	o.Packets = []report.TracedPacket{delivered("192.0.2.11:1000")}
+	want := "the packets of 192.0.2.11 reach the service"
+	if r := o.Check(); r.Text != want+"; no packet of another client, such as a CA, arrived meanwhile" {
+		t.Errorf("%+v", r)
+	}
+	o.Packets = append(o.Packets, delivered("203.0.113.9:1000"))
+	if r := o.Check(); r.Text != "the packets of 192.0.2.11 and 203.0.113.9 reach the service" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestNotes: rules that nothing here can meet are a note, and hosts that did not test the
 // VIP again are not checked.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	r := Observation{Held: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Rules: "not tested from here: a rule"}.Check()
-	if r.Outcome != result.OK || r.Incomplete || r.Text != "the requests of this host reach the service; during the trace, no packet arrived from another host; not tested from here: a rule" {
+	if r.Outcome != result.OK || r.Incomplete || r.Text != "the requests of this host reach the service; during the trace, no other host sent a request; not tested from here: a rule" {
 		t.Errorf("%+v", r)
 	}
 	r = Observation{Missing: []netip.Addr{netip.MustParseAddr("192.0.2.11")}, RulesErr: errors.New("no nft")}.Check()

@@ -225,25 +225,32 @@ func (a *assembler) complete(read time.Time) (all []*path) {
 // finish determines the end of a path.
 func (p *path) finish() {
 	undecided := slices.ContainsFunc(p.Steps, func(s report.TraceStep) bool { return s.Verdict == "" })
-	taken := slices.ContainsFunc(p.Steps, func(s report.TraceStep) bool {
-		return s.Verdict == verdictName(protocol.VerdictQueue) || s.Verdict == verdictName(protocol.VerdictStolen)
-	})
+	_, taken := p.taker()
 	switch {
 	case p.End == report.TraceDropped:
-	case taken:
-		p.End = report.TraceUnknown
 	case !p.leaves() && p.reached[inputLast]:
 		p.End = report.TraceDelivered
 	case p.leaves() && p.reached[postroutingLast]:
 		p.End = report.TraceSent
 	case p.reached[forward]:
 		p.End = report.TraceForwarded
-	case undecided:
+	case undecided, taken:
 		p.End = report.TraceUnknown
 	default:
 		p.End = report.TraceLost
 	}
 	p.Message = p.describeEnd()
+}
+
+// taker returns the step whose rule has passed the packet to another program.
+func (p *path) taker() (step report.TraceStep, taken bool) {
+	i := slices.IndexFunc(p.Steps, func(s report.TraceStep) bool {
+		return s.Verdict == verdictName(protocol.VerdictQueue) || s.Verdict == verdictName(protocol.VerdictStolen)
+	})
+	if i < 0 {
+		return report.TraceStep{}, false
+	}
+	return p.Steps[i], true
 }
 
 // isSilent reports whether the service's socket has got the first packet of a client, and no
@@ -274,8 +281,11 @@ func (p *path) describeEnd() string {
 	case report.TraceLost:
 		return fmt.Sprintf("passed %s, never reached %s", last.Hook, nextHook(last.Hook, p.leaves()))
 	case report.TraceUnknown:
+		if step, taken := p.taker(); taken {
+			return fmt.Sprintf("passed to another program in chain %s, which has not returned it", ChainName(step))
+		}
 	}
-	return "events are missing, or another program has taken the packet"
+	return "events are missing"
 }
 
 // nextHook returns what follows a hook on the path of a packet.

@@ -29,7 +29,7 @@ func Fix(p report.TracedPacket, internalPort uint16) string {
 	exact := s.Port == p.VIP.Port()
 	switch {
 	case s.Table == "firewalld" && s.Hook == "input" && !p.Reply:
-		return fmt.Sprintf("firewall-cmd --add-port=%d/tcp", s.Port)
+		return fmt.Sprintf("firewall-cmd %s--add-port=%d/tcp", zone(s), s.Port)
 	case isIptables(s):
 		program, table, address, port := "iptables", "", "", "--dport"
 		if s.Family == "ip6" {
@@ -62,6 +62,19 @@ func Fix(p report.TracedPacket, internalPort uint16) string {
 		address = fmt.Sprintf("%s %saddr %v ", protocol, side, vip)
 	}
 	return fmt.Sprintf("nft insert rule %s %s %s %stcp %sport %d accept", s.Family, s.Table, s.Chain, address, side, s.Port)
+}
+
+// zoneRule matches the rule by which firewalld passes packets to the chain of a zone.
+var zoneRule = regexp.MustCompile(`goto filter_IN_([A-Za-z0-9_-]+)$`)
+
+// zone returns the option for the zone of firewalld that a packet passed; empty for the default one.
+func zone(s report.TraceStep) string {
+	for _, rule := range s.Passed {
+		if name := zoneRule.FindStringSubmatch(rule.Rule); name != nil {
+			return "--zone=" + name[1] + " "
+		}
+	}
+	return ""
 }
 
 // isIptables reports whether iptables-nft manages the table of a step: nft users write the

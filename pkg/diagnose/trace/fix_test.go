@@ -87,6 +87,9 @@ func firewalls() map[string]firewall {
 			dropped(vip4, "prerouting: ip raw PREROUTING", 80, false), "iptables -t raw -I PREROUTING -d 192.0.2.5 -p tcp --dport 80 -j ACCEPT",
 		},
 		"firewalld": {"", dropped(vip4, "input: inet firewalld filter_INPUT", 8888, false), "firewall-cmd --add-port=8888/tcp"},
+		"firewalld, not the default zone": {
+			"", inZone(dropped(vip4, "input: inet firewalld filter_INPUT", 8888, false)), "firewall-cmd --zone=internal --add-port=8888/tcp",
+		},
 		"firewalld, no zone decides about the reply": {
 			"table inet firewalld { chain filter_OUTPUT { type filter hook output priority 10; tcp sport 8888 drop; }; }",
 			dropped(vip4, "output: inet firewalld filter_OUTPUT", 8888, true), "nft insert rule inet firewalld filter_OUTPUT tcp sport 8888 accept",
@@ -95,6 +98,13 @@ func firewalls() map[string]firewall {
 		"not dropped":                    {"", report.TracedPacket{End: report.TraceLost, Steps: []report.TraceStep{{Family: "ip", Table: "a", Chain: "b"}}}, ""},
 		"no steps":                       {"", report.TracedPacket{End: report.TraceDropped}, ""},
 	}
+}
+
+func inZone(p report.TracedPacket) report.TracedPacket {
+	p.Steps[len(p.Steps)-1].Passed = []report.TraceRule{
+		{Chain: "filter_INPUT", Rule: "jump filter_INPUT_ZONES"}, {Chain: "filter_INPUT_ZONES", Rule: `iifname "br-ex" goto filter_IN_internal`},
+	}
+	return p
 }
 
 // TestFix: the command for each kind of table, hook and packet.

@@ -31,7 +31,7 @@ func TestFlood(t *testing.T) {
 
 // flood sends SYNs to port 80 of the VIP, from many ports of 100 addresses, of which first is the
 // last byte of the first one.
-func flood(t *testing.T, n *nstest.Netns, first, count int) {
+func flood(t testing.TB, n *nstest.Netns, first, count int) {
 	t.Helper()
 	n.In(func() {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)

@@ -151,6 +151,7 @@ func (t *Trace) poll(ctx context.Context) error {
 		return fmt.Errorf("cannot trace packets: %w", err)
 	case len(found.Records) == 0:
 		t.read = begin.Add(pollTime)
+		<-time.After(time.Until(t.read)) // a hostile prober may answer at once
 	case len(found.Records) < protocol.MaxTraceRecords:
 		t.read = begin
 	}
@@ -182,6 +183,9 @@ func (t *Trace) describe(ctx context.Context, paths []*path) (packets []report.T
 		}
 		if p.End == report.TraceDropped {
 			step, _ := Deciding(p.TracedPacket)
+			p.Message += ": " + RuleText(step)
+		}
+		if step, taken := p.taker(); taken && p.End == report.TraceUnknown {
 			p.Message += ": " + RuleText(step)
 		}
 		if p.End == report.TraceLost {

@@ -234,6 +234,7 @@ func TestCases(t *testing.T) {
 		{file: "harmless-firewalld.nft", v4: "answered", v6: "answered"},
 		{file: "harmless-docker.ipt", v4: "answered", v6: "answered"},
 		{file: "harmless-podman.nft", v4: "answered", v6: "answered"},
+		{file: "harmless-queue-bypass.ipt", v4: "answered", v6: "answered"},
 		{text: `table netdev x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "netdev x y: tcp dport 80 drop"},
 		{text: `table inet x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet x y: tcp dport 80 drop"},
 		{text: `table netdev x { chain y { type filter hook egress device "near" priority 0; tcp sport 80 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, reply: true, decides: "netdev x y: tcp sport 80 drop"},
@@ -284,6 +285,18 @@ func TestCases(t *testing.T) {
 				t.Errorf("left behind: %s", left)
 			}
 		})
+	}
+}
+
+// TestQueue: a rule passes packets to a program that does not run.
+func TestQueue(t *testing.T) {
+	h := newTestHost(t)
+	load(t, serviceTable)
+	nstest.Run(t, "iptables-nft", "-A", "INPUT", "-p", "tcp", "--dport", "8888", "-j", "NFQUEUE", "--queue-num", "1")
+	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
+	const want = "passed to another program in chain ip filter INPUT, which has not returned it: tcp dport 8888 counter queue num 1 (handle "
+	if len(packets) == 0 || packets[0].End != report.TraceUnknown || !strings.HasPrefix(packets[0].Message, want) {
+		t.Errorf("%+v", packets)
 	}
 }
 

@@ -171,8 +171,8 @@ func selfTestFamilies(all []report.SelfTest) []*family {
 
 // vipTestFamilies describes the tests of API VIPs that other hosts hold, and the test requests
 // that this host received. A VIP has no series before the first answer or finding, and none while this
-// host's own rules do not let the requests out, unless the VIP was unreachable before: neither a
-// restart of the service nor a hostile proxy process must end that alert.
+// host's own rules do not let the requests out, unless the VIP was unreachable before: a
+// hostile proxy process must not end that alert.
 func vipTestFamilies(r report.Report) []*family {
 	reachable := gauge(prefix+"vip_reachable",
 		"1 while this host reaches port 80 of another host's API VIP; 0 after three failed tests in a row, or if two hosts answer.", "vip")

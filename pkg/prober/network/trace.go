@@ -99,13 +99,23 @@ func parseTrace(datagram []byte, limit int) (all []protocol.TraceRecord) {
 		}
 		kind, body := binary.NativeEndian.Uint16(datagram[4:]), datagram[unix.SizeofNlMsghdr:length]
 		if kind == traceMessage && len(body) >= nfgenmsgSize {
-			if r, ok := parseTraceEvent(body[0], body[nfgenmsgSize:]); ok {
+			if r, ok := parseTraceEvent(body[0], body[nfgenmsgSize:]); ok && r.Validate() == nil {
 				all = append(all, r)
 			}
 		}
 		datagram = datagram[min(len(datagram), (length+3)&^3):]
 	}
 	return all
+}
+
+// verdict returns a verdict without the number of the queue and the flags, which the upper bits of
+// one that is not negative have (NF_VERDICT_MASK, linux/netfilter.h).
+func verdict(code uint32) int32 {
+	const mask = 0xff
+	if v := int32(code); v < 0 { //nolint:gosec // the kernel encodes an int
+		return v
+	}
+	return int32(code & mask)
 }
 
 // parseTraceEvent parses the attributes of one event (enum nft_trace_attributes).
@@ -131,13 +141,13 @@ func parseTraceEvent(family uint8, attributes []byte) (r protocol.TraceRecord, o
 			d.Nested(func(nested *netlink.AttributeDecoder) error {
 				for nested.Next() {
 					if nested.Type() == verdictCode {
-						r.Verdict = int32(nested.Uint32()) //nolint:gosec // the kernel encodes an int
+						r.Verdict = verdict(nested.Uint32())
 					}
 				}
 				return nil
 			})
 		case unix.NFTA_TRACE_POLICY:
-			r.Verdict = int32(d.Uint32()) //nolint:gosec // the kernel encodes an int
+			r.Verdict = verdict(d.Uint32())
 		case unix.NFTA_TRACE_ID:
 			r.Packet = d.Uint32()
 		case unix.NFTA_TRACE_IIF:

@@ -80,14 +80,15 @@ func (t *TraceResult) validate() error {
 		return fmt.Errorf("%w: %d trace records", cause.ErrInvalid, len(t.Records))
 	}
 	for i := range t.Records {
-		if err := t.Records[i].validate(); err != nil {
+		if err := t.Records[i].Validate(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *TraceRecord) validate() error {
+// Validate returns an error that wraps [cause.ErrInvalid] for a record that no event of a TCP packet gives.
+func (r *TraceRecord) Validate() error {
 	switch {
 	case r.Kind < TracePolicy || r.Kind > TraceRule, r.Verdict < VerdictReturn || r.Verdict > VerdictQueue+1:
 		return fmt.Errorf("%w: trace record of kind %d with verdict %d", cause.ErrInvalid, r.Kind, r.Verdict)

@@ -124,7 +124,7 @@ func TestCoordinated(t *testing.T) {
 	<-ended
 	for _, part := range []string{
 		"on " + c.holder().Name + ",", "SYN to " + c.API.V4.String() + ":80\n", "Translation:    port 80 to port 8888\n", "Input:          inet admin input  drop\n",
-		"End:            ✗ dropped at port 8888 in chain inet admin input: ", "Fix:            nft insert rule inet admin input tcp dport 8888 accept\n",
+		"End:            ✗ dropped at port 8888 in chain inet admin input: ", "Fix:            oc debug node/" + c.holder().Name + " -- chroot /host nft insert rule inet admin input tcp dport 8888 accept\n",
 	} {
 		if !strings.Contains(out, part) || code != 3 {
 			t.Errorf("exit code %d, %q is missing in:\n%s", code, part, out)

@@ -114,7 +114,7 @@ func TestTraceCommand(t *testing.T) {
 	r = c.startTrace(c.holder())
 	must(t, c.ControlPlane[0].StopKeepalived(t.Context()))
 	c.onCleanup(c.ControlPlane[0].StartKeepalived)
-	if found, _ = r.end(t); !strings.HasPrefix(found.Message, "the trace ended early: this host does not hold ") {
+	if found, _ = r.end(t); !strings.HasPrefix(found.Message, "the trace ended early: this host no longer holds ") {
 		t.Errorf("%+v", found)
 	}
 	expectNoTables()
