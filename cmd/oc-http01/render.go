@@ -47,8 +47,8 @@ func renderCommand() *cobra.Command {
   98-POOL-http01-proxyd.yaml         units and installer
   98-POOL-http01-proxyd-config.yaml  the hosts' configuration
 
-The configuration is validated as on a host, and the result as by the
-machine-config-operator. If there is a problem, no file is written.`,
+The configuration is validated as on a host. If there is a problem, no file is
+written.`,
 		Example: `  # for the master pool, with the default configuration, into ./machineconfigs
   oc http01 render --image quay.io/me/http01-proxyd@sha256:...
 

@@ -4,9 +4,11 @@ package machineconfig
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
+	ignition "github.com/coreos/ignition/v2/config/v3_4"
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 	"go.yaml.in/yaml/v4"
 )
@@ -71,7 +73,8 @@ func (m machineConfig) setPool(pool, source string) error {
 	}
 	name := m.name()
 	if role == "" || !strings.Contains(name, "-"+role+"-") {
-		return problem(source, fmt.Sprintf("metadata.name %q does not contain the role %q of its label %s", name, role, roleLabel), "use a name like 98-master-http01-proxyd")
+		message := fmt.Sprintf("metadata.name %q does not contain the role %q of its label %s", name, role, roleLabel)
+		return problem(source, message, "use a name like 98-master-http01-proxyd")
 	}
 	metadata["name"] = strings.Replace(name, "-"+role+"-", "-"+pool+"-", 1)
 	labels[roleLabel] = pool
@@ -93,6 +96,23 @@ func (m machineConfig) yaml() ([]byte, error) {
 		return nil, fmt.Errorf("cannot write %s as YAML: %w", m.name(), err)
 	}
 	return text, nil
+}
+
+// listContents returns the files and units of the object.
+func (m machineConfig) listContents() (paths, units []string, err error) {
+	text, err := json.Marshal(m.section("spec")["config"])
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot write the Ignition part of %s: %w", m.name(), err)
+	}
+	c, remarks, err := ignition.ParseCompatibleVersion(text)
+	if err == nil && len(remarks.Entries) > 0 {
+		err = errors.New(remarks.String())
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot use the Ignition part of %s: %w", m.name(), err)
+	}
+	paths, units = listContents(c)
+	return paths, units, nil
 }
 
 func listContents(c types.Config) (paths, units []string) {

@@ -50,7 +50,7 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 	if err != nil {
 		return Object{}, err
 	}
-	ignition, err := validateMachineConfig(source, m)
+	paths, units, err := m.listContents()
 	if err := errors.Join(err, m.setPool(r.Pool, source)); err != nil {
 		return Object{}, err
 	}
@@ -62,8 +62,7 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 	if err != nil {
 		return Object{}, err
 	}
-	o := Object{File: m.name() + ".yaml", Size: len(size)}
-	o.Paths, o.Units = listContents(ignition)
+	o := Object{File: m.name() + ".yaml", Size: len(size), Paths: paths, Units: units}
 	description := "Image: " + r.Image
 	switch source {
 	case configSource:
@@ -76,7 +75,8 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 		description = "Image: the operating system image, with the binary in /usr/bin"
 	}
 	if o.Size > annotationLimit {
-		o.Notes = append(o.Notes, o.File+" is too large for the annotation of client-side oc apply: use oc apply --server-side")
+		o.Notes = append(o.Notes,
+			o.File+" is too large for the annotation of client-side oc apply: use oc apply --server-side")
 	}
 	o.Text = append(fileHeader(m.name(), source, description, o.Size, r.Image == ExampleImage), body...)
 	return o, nil
@@ -95,5 +95,7 @@ func checkTotalSize(objects []Object) error {
 	if total <= TotalLimit {
 		return nil
 	}
-	return problem("MachineConfigs", fmt.Sprintf("together %d bytes of JSON, %s of the machine-config-operator's limit of %d for a pool; at most %d, %s, are allowed", total, LimitShare(total), OperatorLimit, TotalLimit, LimitShare(TotalLimit)), "use a smaller configuration or CA bundle, or remove files from butane/*.bu")
+	message := fmt.Sprintf("together %d bytes of JSON, %s of the machine-config-operator's limit of %d for a pool; "+
+		"at most %d, %s, are allowed", total, LimitShare(total), OperatorLimit, TotalLimit, LimitShare(TotalLimit))
+	return problem("MachineConfigs", message, "use a smaller configuration or CA bundle, or remove files from butane/*.bu")
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineconfig_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/install"
+)
+
+func packed(t *testing.T, text []byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	must(t, w.Close())
+	return "data:;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+// TestFileContents: what the machine-config-daemon can write.
+func TestFileContents(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 10
+	gz := new("gzip")
+	for name, tt := range map[string]struct {
+		source, compression *string
+		want                string
+		ok                  bool
+	}{
+		"none":         {nil, nil, "", true},
+		"inline":       {new("data:,x"), nil, "x", true},
+		"compressed":   {new(packed(t, []byte("x"))), gz, "x", true},
+		"largest":      {new(packed(t, make([]byte, limit))), gz, string(make([]byte, limit)), true},
+		"larger":       {new(packed(t, make([]byte, limit+1))), gz, "", false},
+		"remote":       {new("https://example.com/"), nil, "", false},
+		"bad data URL": {new("data:;base64,%%%"), nil, "", false},
+		"not gzip":     {new("data:,x"), gz, "", false},
+		"torn gzip":    {new("data:;base64,H4sIAAAAAAAA/w=="), gz, "", false},
+		"xz":           {new(packed(t, []byte("x"))), new("xz"), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := machineconfig.FileContents(tt.source, tt.compression, limit)
+			if ok != tt.ok || ok && string(got) != tt.want {
+				t.Errorf("%q, %v", got, ok)
+			}
+		})
+	}
+}
+
+// TestHostWrittenPaths: a MachineConfig delivers no file that the installer writes or removes: the
+// machine-config-daemon marks a node degraded if its files differ from the MachineConfigs. The
+// names come from the script, with the values of its variables, and from the unit that removes all
+// files.
+func TestHostWrittenPaths(t *testing.T) {
+	t.Parallel()
+	script := source(t, "systemd/http01-proxyd-install")
+	values := map[string]string{}
+	expand := func(name string) string {
+		if _, value, ok := strings.Cut(name, ":-"); ok {
+			return value
+		}
+		return values[name]
+	}
+	for _, found := range regexp.MustCompile(`(?m)^([a-z_]+)=(\S+)`).FindAllStringSubmatch(script, -1) {
+		values[found[1]] = os.Expand(found[2], expand)
+	}
+	others := []string{
+		"/usr/local/bin", "/usr/local/bin/http01-proxyd-install", "/usr/local/lib/systemd",
+		"/usr/local/lib/systemd/catalog", "/usr/local/lib/systemd/system", "/var/lib/kubelet/config.json",
+		"/var/lib/containers",
+	}
+	files := make(map[string]bool)
+	words := regexp.MustCompile(`(?:\$[a-z_]+|/(?:usr/local|run|var)/)[\w./$-]*`)
+	for _, word := range words.FindAllString(script+install.Remover, -1) {
+		file := strings.TrimRight(os.Expand(word, expand), "./")
+		if regexp.MustCompile(`^/(usr/local|run|var)/`).MatchString(file) && !slices.Contains(others, file) {
+			files[file] = true
+		}
+	}
+	for _, r := range []machineconfig.Request{{Image: image, Pool: "master"}, {Layered: true, Pool: "master"}} {
+		for _, o := range render(t, r) {
+			for _, file := range o.Paths {
+				if files[file] {
+					t.Errorf("%s is delivered", file)
+				}
+			}
+		}
+	}
+	for _, file := range []string{
+		values["program"], values["next"], values["program"] + ".previous", values["units"] + "/" + values["remover"],
+		values["opened"], values["run"] + "/lock",
+	} {
+		if !files[file] {
+			t.Errorf("%q was not found in the script", file)
+		}
+	}
+}
+
+// noise returns text that does not compress.
+func noise(size int) []byte {
+	out := make([]byte, size)
+	for i, r := 0, rand.New(rand.NewPCG(1, 2)); i < len(out); i++ {
+		out[i] = byte(r.Uint32())
+	}
+	return out
+}
+
+// TestTotalSize: two files that do not compress are too large together.
+func TestTotalSize(t *testing.T) {
+	t.Parallel()
+	var files strings.Builder
+	for i := range 2 {
+		fmt.Fprintf(&files, "\n    - path: /etc/noise/%d\n      contents:\n        local: butane/noise", i)
+	}
+	changed := edited(t, "butane/config.bu", "  files:", "  files:"+files.String())
+	changed["butane/noise"] = &fstest.MapFile{Data: noise(256 << 10)}
+	got := rejection(t, changed, machineconfig.Request{Image: image, Pool: "master"})
+	want := regexp.MustCompile(`^MachineConfigs: together (6|7)[0-9]{5} bytes of JSON, (4[0-9])\.[0-9]{2} % of the ` +
+		`machine-config-operator's limit of 1572864 for a pool; at most 524288, 33\.33 %, are allowed: ` +
+		`use a smaller configuration or CA bundle, or remove files from butane/\*\.bu$`)
+	if !want.MatchString(got) {
+		t.Error(got)
+	}
+}
+
+// TestAdditionalFiles: an additional file of the user is rendered, and listed for the
+// policy.
+func TestAdditionalFiles(t *testing.T) {
+	t.Parallel()
+	changed := edited(t, "butane/config.bu", "  files:",
+		"  files:\n    - path: /etc/mine\n      contents:\n        local: butane/mine")
+	changed["butane/mine"] = &fstest.MapFile{Data: []byte("mine")}
+	objects := must1(machineconfig.Render(changed, machineconfig.Request{Image: image, Pool: "master"}))(t)
+	if diff := cmp.Diff([]string{"/etc/mine", "/etc/http01-proxyd/config.yaml"}, objects[1].Paths); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
