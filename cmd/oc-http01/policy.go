@@ -41,26 +41,27 @@ render" applies the entries, and waits until they are in force.`,
 		},
 	}
 	cli.OutputFlag(c, &f.format, cli.YAML, cli.JSON)
-	c.Flags().BoolVar(&f.release, "release", false, "print an object that removes all entries of the field manager http01-proxyd")
-	c.Flags().BoolVar(&f.layered, "layered", false, "print the entries for hosts whose operating system image contains the binary")
+	c.Flags().BoolVar(&f.release, "release", false,
+		"print an object that removes all entries of the field manager http01-proxyd")
+	c.Flags().BoolVar(&f.layered, "layered", false,
+		"print the entries for hosts whose operating system image contains the binary")
 	return c
 }
 
 func (f policyFlags) run(out io.Writer) error {
-	manifest := disruption.InstallerPolicy().Manifest
+	text := disruption.InstallerPolicy().Manifest()
 	switch {
 	case f.release:
-		manifest = disruption.RemovalManifest
+		text = disruption.RemovalManifest()
 	case f.layered:
-		manifest = disruption.LayeredPolicy().Manifest
+		text = disruption.LayeredPolicy().Manifest()
 	}
-	text, err := manifest()
-	if err == nil && f.format == cli.JSON {
-		text, err = sigsyaml.YAMLToJSON(text)
+	if f.format == cli.JSON {
+		var err error
+		if text, err = sigsyaml.YAMLToJSON(text); err != nil {
+			return err
+		}
 		text = append(text, '\n')
-	}
-	if err != nil {
-		return err
 	}
 	if _, err := out.Write(text); err != nil {
 		return fmt.Errorf("cannot print the policy: %w", err)

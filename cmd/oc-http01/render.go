@@ -285,16 +285,11 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	if f.out == "-" { // the policy must be in force first, so it is not part of the stream
 		return outputs, nil
 	}
-	manifest, err := policy.Manifest()
-	if err != nil {
-		return nil, err
-	}
 	// In a folder of its own: "oc apply -f" applies all files of a folder. No file removes
 	// the policy, because tools for GitOps apply folders recursively.
 	return append([]outputFile{
-		policyOutput(disruption.PolicyFile, manifest), policyOutput(disruption.ScriptFile, disruption.Script()),
-	},
-		outputs...), nil
+		policyOutput(disruption.PolicyFile, policy.Manifest()), policyOutput(disruption.ScriptFile, disruption.Script()),
+	}, outputs...), nil
 }
 
 // policyOutput returns a file that is not a MachineConfig.

@@ -6,14 +6,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
-
-	"go.yaml.in/yaml/v4"
-)
-
-const (
-	apiVersion = "operator.openshift.io/v1"
-	objectKind = "MachineConfiguration"
-	objectName = "cluster"
+	"strings"
 )
 
 // The files of a rendering, below its folder.
@@ -46,20 +39,17 @@ const manifestHeader = `# SPDX-License-Identifier: Apache-2.0
 `
 
 // Manifest returns the object for server-side apply.
-func (p Policy) Manifest() ([]byte, error) {
-	lists := mappingNode()
-	for _, l := range p.lists() {
-		if len(l.entries) == 0 {
-			continue
-		}
-		list := &yaml.Node{Kind: yaml.SequenceNode}
-		for _, e := range l.entries {
-			list.Content = append(list.Content, entryNode(l.key, e))
-		}
-		lists.Content = append(lists.Content, stringNode(l.name), list)
-	}
-	return dumpObject(manifestHeader, mappingNode(stringNode("nodeDisruptionPolicy"), lists))
+func (p Policy) Manifest() []byte {
+	lists := strings.ReplaceAll(p.Lists(), "\n", "\n    ")
+	return []byte(manifestHeader + objectText + "\n  nodeDisruptionPolicy:\n    " + lists + "\n")
 }
+
+// objectText is the object without its spec.
+const objectText = `apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata:
+  name: cluster
+spec:`
 
 const removalHeader = `# SPDX-License-Identifier: Apache-2.0
 #
@@ -72,59 +62,26 @@ const removalHeader = `# SPDX-License-Identifier: Apache-2.0
 
 // RemovalManifest returns the object that removes the entries by server-side apply: the
 // same field manager then manages no field.
-func RemovalManifest() ([]byte, error) {
-	return dumpObject(removalHeader, &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle})
-}
+func RemovalManifest() []byte { return []byte(removalHeader + objectText + " {}\n") }
 
-func dumpObject(head string, spec *yaml.Node) ([]byte, error) {
-	object := mappingNode(
-		stringNode("apiVersion"), stringNode(apiVersion),
-		stringNode("kind"), stringNode(objectKind),
-		stringNode("metadata"), mappingNode(stringNode("name"), stringNode(objectName)),
-		stringNode("spec"), spec,
-	)
-	body, err := yaml.Dump(object, yaml.WithIndent(2), yaml.WithCompactSeqIndent())
-	if err != nil {
-		return nil, fmt.Errorf("cannot write the policy: %w", err)
-	}
-	return append([]byte(head), body...), nil
-}
-
-// policyList is one of the two lists of the policy.
-type policyList struct {
-	name    string // key in nodeDisruptionPolicy
-	key     string // key in an entry
-	entries []Entry
-}
-
-func (p Policy) lists() []policyList {
-	return []policyList{{"files", "path", p.Files}, {"units", "name", p.Units}}
-}
-
-func stringNode(value string) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value}
-}
-
-func mappingNode(content ...*yaml.Node) *yaml.Node {
-	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: content}
-}
-
-// entryNode writes an entry as the API has it.
-func entryNode(key string, e Entry) *yaml.Node {
-	return mappingNode(stringNode(key), stringNode(e.Key), stringNode("actions"), actionsNode(e.Actions))
-}
-
-func actionsNode(actions []Action) *yaml.Node {
-	node := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-	for _, a := range actions {
-		action := mappingNode(stringNode("type"), stringNode(a.Type))
-		switch a.Type {
-		case Restart:
-			action.Content = append(action.Content, stringNode("restart"), mappingNode(stringNode("serviceName"), stringNode(a.Service)))
-		case Reload:
-			action.Content = append(action.Content, stringNode("reload"), mappingNode(stringNode("serviceName"), stringNode(a.Service)))
+// Lists returns the lists of the policy as the API has them, in YAML.
+func (p Policy) Lists() string {
+	var text strings.Builder
+	add := func(list, key string, entries []Entry) {
+		if len(entries) > 0 {
+			fmt.Fprintf(&text, "%s:\n", list)
 		}
-		node.Content = append(node.Content, action)
+		for _, e := range entries {
+			fmt.Fprintf(&text, "- %s: %s\n  actions:\n", key, e.Key)
+			for _, a := range e.Actions {
+				fmt.Fprintf(&text, "  - type: %s\n", a.Type)
+				if a.Service != "" {
+					fmt.Fprintf(&text, "    %s:\n      serviceName: %s\n", strings.ToLower(a.Type), a.Service)
+				}
+			}
+		}
 	}
-	return node
+	add("files", "path", p.Files)
+	add("units", "name", p.Units)
+	return strings.TrimSuffix(text.String(), "\n")
 }

@@ -51,10 +51,10 @@ func TestManifest(t *testing.T) {
 	reload := map[string]any{"type": "DaemonReload"}
 	install := []any{reload, map[string]any{"type": "Restart", "restart": map[string]any{"serviceName": "http01-proxyd-install.service"}}}
 	for name, tt := range map[string]struct {
-		text func() ([]byte, error)
+		text []byte
 		want map[string]any
 	}{
-		"installer": {disruption.InstallerPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{
+		"installer": {disruption.InstallerPolicy().Manifest(), map[string]any{"nodeDisruptionPolicy": map[string]any{
 			"files": []any{configuration, script, catalog, sos},
 			"units": []any{
 				map[string]any{"name": "http01-proxyd.service", "actions": install},
@@ -63,15 +63,11 @@ func TestManifest(t *testing.T) {
 				map[string]any{"name": "http01-proxyd-install.timer", "actions": []any{reload}},
 			},
 		}}},
-		"layered": {disruption.LayeredPolicy().Manifest, map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog, sos}}}},
-		"removal": {disruption.RemovalManifest, map[string]any{}},
+		"layered": {disruption.LayeredPolicy().Manifest(), map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog, sos}}}},
+		"removal": {disruption.RemovalManifest(), map[string]any{}},
 	} {
-		text, err := tt.text()
-		if err != nil {
-			t.Fatal(err)
-		}
 		var got map[string]any
-		if err := yaml.Load(text, &got); err != nil {
+		if err := yaml.Load(tt.text, &got); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]any{
@@ -182,10 +178,7 @@ esac
 // TestScriptRemoves: the object in the script is the one of "oc http01 policy --release".
 func TestScriptRemoves(t *testing.T) {
 	t.Parallel()
-	text, err := disruption.RemovalManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := disruption.RemovalManifest()
 	_, object, _ := strings.Cut(string(text), "\napiVersion")
 	if inScript := strings.ReplaceAll(string(disruption.Script()), "\n\t\t", "\n"); !strings.Contains(inScript, "\napiVersion"+object) {
 		t.Errorf("the script has no\napiVersion%s", object)

@@ -4,11 +4,15 @@ package layout
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
 	"fmt"
 	"path"
 	"regexp"
-
-	"go.yaml.in/yaml/v4"
+	"slices"
+	"strings"
+	"text/template"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
@@ -20,6 +24,9 @@ const (
 	ArgoCD    = "argocd"
 	RHACM     = "rhacm"
 )
+
+// DefaultCLIImage contains oc. Version skew is no problem for "oc get".
+const DefaultCLIImage = "registry.redhat.io/openshift4/ose-cli-rhel9:v4.17"
 
 // Names returns the names of all layouts.
 func Names() []string { return []string{Kustomize, ArgoCD, RHACM} }
@@ -55,7 +62,9 @@ func Folders() []string { return []string{".", Folder(Kustomize), Folder(RHACM)}
 // PolicyFiles returns the files that can have the node disruption policy, below the folder
 // of a rendering or of a base.
 func PolicyFiles() []string {
-	return []string{PolicyFile, path.Join(Folder(ArgoCD), basePolicyFile), path.Join(Folder(RHACM), basePolicyFile), basePolicyFile}
+	return []string{
+		PolicyFile, path.Join(Folder(ArgoCD), basePolicyFile), path.Join(Folder(RHACM), basePolicyFile), basePolicyFile,
+	}
 }
 
 // IsOverlay reports whether a folder is that of an overlay. The base is below the folder
@@ -74,20 +83,39 @@ const PolicyFile = disruption.PolicyFile
 // basePolicyFile is the same in the folder of the base, for the other layouts.
 const basePolicyFile = "policy.yaml"
 
+// templates are the files of the layouts, below a folder for each set.
+//
+//go:embed templates
+var templates embed.FS
+
+// values are the parts of the templates that are not constant.
+type values struct {
+	Service, Config, CLIImage, Cluster string
+
+	Entries  string // of the node disruption policy
+	Expected string // the lines that the hook of Argo CD requires
+	Hash     string // of the entries
+}
+
 // Base returns the files around the MachineConfigs in Folder. None of them removes the
 // node disruption policy.
 func Base(r Request) ([]File, error) {
-	manifest, err := r.Policy.Manifest()
-	if err != nil {
-		return nil, err
+	v := values{
+		Service: r.Service, Config: r.Config, CLIImage: r.CLIImage,
+		Entries: r.Policy.Lists(), Expected: expectedEntries(r.Policy),
 	}
+	sum := sha256.Sum256([]byte(v.Entries + "\n"))
+	v.Hash = hex.EncodeToString(sum[:])[:8]
 	switch r.Layout {
 	case ArgoCD:
-		return argoCDBase(r, withoutHeader(manifest))
+		return execute(ArgoCD, "", v, "base/policy.yaml", "base/kustomization.yaml", "base/hook.yaml")
 	case RHACM:
-		return rhacmBase(r, withoutHeader(manifest))
+		return execute(RHACM, "", v, "kustomization.yaml", "hub.yaml", "policy-generator.yaml",
+			"manifests/in-force.yaml", "manifests/policy.yaml")
 	default:
-		return kustomizeBase(r, manifest)
+		files, err := execute(Kustomize, "", v, "10-policy/kustomization.yaml", "base/kustomization.yaml")
+		own := []File{{PolicyFile, r.Policy.Manifest()}, {disruption.ScriptFile, disruption.Script()}}
+		return slices.Concat(own, files), err
 	}
 }
 
@@ -95,15 +123,45 @@ func Base(r Request) ([]File, error) {
 // configuration in the file config. Without this file, the cluster has the
 // configuration of the base.
 func Overlay(layout, cluster, config string) ([]File, error) {
-	folder := OverlayFolder(cluster)
+	v := values{Cluster: cluster, Config: config}
 	if layout == RHACM {
-		return rhacmOverlay(folder, cluster, config)
+		return execute("rhacm-overlay", OverlayFolder(cluster), v, "kustomization.yaml", "policy-generator.yaml")
 	}
-	k := newKustomization("../../base")
-	if config != "" {
-		k.Patches = []patch{{Path: config}}
+	return execute("overlay", OverlayFolder(cluster), v, "kustomization.yaml")
+}
+
+// execute returns files of a set of templates, in a folder.
+func execute(set, folder string, v values, names ...string) (files []File, err error) {
+	functions := template.FuncMap{"indent": func(columns int, text string) string {
+		margin := strings.Repeat(" ", columns)
+		return margin + strings.ReplaceAll(text, "\n", "\n"+margin)
+	}}
+	for _, name := range names {
+		source := name + ".tmpl"
+		var out bytes.Buffer
+		t, err := template.New(path.Base(source)).Funcs(functions).ParseFS(templates, path.Join("templates", set, source))
+		if err == nil {
+			err = t.Execute(&out, v)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot write %s: %w", name, err)
+		}
+		files = append(files, File{path.Join(folder, name), out.Bytes()})
 	}
-	return dumpAll(object{path.Join(folder, kustomizationFile), overlayHeader, k})
+	return files, nil
+}
+
+// expectedEntries returns the lines that the hook of Argo CD requires.
+func expectedEntries(p disruption.Policy) string {
+	var lines []string
+	for _, e := range slices.Concat(p.Files, p.Units) {
+		words := []string{e.Key}
+		for _, a := range e.Actions {
+			words = append(words, a.Type+"="+a.Service)
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // CheckCluster requires a name that is valid as a folder, and for RHACM as a part of the
@@ -111,7 +169,7 @@ func Overlay(layout, cluster, config string) ([]File, error) {
 func CheckCluster(layout, name string) error {
 	limit := 63
 	if layout == RHACM { // the propagator joins namespace and name to one label value
-		limit = 63 - len(namespace+"."+overlayPolicy(""))
+		limit = 63 - len("http01-proxyd.http01-proxyd-config-")
 	}
 	if len(name) <= limit && regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`).MatchString(name) {
 		return nil
@@ -120,68 +178,4 @@ func CheckCluster(layout, name string) error {
 		Where: fmt.Sprintf("cluster %q", name), Message: "not a valid name of an overlay",
 		Remediation: fmt.Sprintf(`give at most %d lower-case letters, digits and "-"`, limit),
 	}
-}
-
-// withoutHeader removes the comments at the beginning of a manifest. They describe
-// commands that an engine replaces.
-func withoutHeader(manifest []byte) []byte {
-	for bytes.HasPrefix(manifest, []byte("#")) {
-		_, manifest, _ = bytes.Cut(manifest, []byte("\n"))
-	}
-	return manifest
-}
-
-const license = "# SPDX-License-Identifier: Apache-2.0\n#\n"
-
-// object is one file before it is written.
-type object struct {
-	path, header string
-	value        any
-}
-
-func dumpAll(objects ...object) ([]File, error) {
-	files := make([]File, 0, len(objects))
-	for _, o := range objects {
-		text, err := dump(o.value)
-		if err != nil {
-			return nil, fmt.Errorf("cannot write %s: %w", o.path, err)
-		}
-		files = append(files, File{o.path, append([]byte(license+o.header), text...)})
-	}
-	return files, nil
-}
-
-// stream is a file with several objects.
-type stream []any
-
-func dump(value any) ([]byte, error) {
-	documents, several := value.(stream)
-	if !several {
-		documents = stream{value}
-	}
-	var out []byte
-	for i, d := range documents {
-		text, err := yaml.Dump(d, yaml.WithIndent(2), yaml.WithCompactSeqIndent(), yaml.WithLineWidth(-1))
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			out = append(out, "---\n"...)
-		}
-		out = append(out, text...)
-	}
-	return out, nil
-}
-
-// head is what all objects of Kubernetes have.
-type head struct {
-	APIVersion string   `yaml:"apiVersion"`
-	Kind       string   `yaml:"kind"`
-	Metadata   metadata `yaml:"metadata"`
-}
-
-type metadata struct {
-	Name        string            `yaml:"name"`
-	Namespace   string            `yaml:"namespace,omitempty"`
-	Annotations map[string]string `yaml:"annotations,omitempty"`
 }
