@@ -5,68 +5,61 @@
 package socketowner
 
 import (
-	"bufio"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-const (
-	// maxCgroups limits the search for a cgroup. A node with 500 pods has about 3000.
-	maxCgroups = 1 << 14
-	// maxCgroupProcesses limits how many processes of a cgroup are examined.
-	maxCgroupProcesses = 1 << 10
-)
+// maxCgroups limits the search for a cgroup. A node with 500 pods has about 3000.
+const maxCgroups = 1 << 14
 
-// findCgroup returns the directory of the cgroup with an ID and its path below the mount
-// point. It does not return the root cgroup: on hosts with cgroup version 1 all processes are
-// in it.
-func findCgroup(id uint64) (dir, path string, found bool) {
-	root := cgroupMount()
-	info, err := os.Lstat(root)
-	if err != nil || id == 0 {
-		return "", "", false
-	}
-	if inode, _ := inodeOf(info); inode == id {
-		return "", "", false
-	}
-	dir, found = searchCgroup(root, id)
-	return dir, strings.TrimPrefix(dir, root), found
-}
-
-// cgroupMount returns the mount point of the cgroup version 2 hierarchy: /sys/fs/cgroup, or
-// /sys/fs/cgroup/unified beside version 1. It returns "" if the hierarchy is not mounted.
-func cgroupMount() string {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	return findMount(f)
-}
-
-// findMount parses proc_pid_mountinfo(5). The fourth field is the mounted root within the
-// file system, the fifth is the mount point, and the file system type follows a single
-// hyphen. A mount of a subdirectory is used only if there is no other.
-func findMount(mountinfo io.Reader) string {
-	part := ""
-	for lines := bufio.NewScanner(mountinfo); lines.Scan(); {
-		mount, filesystem, _ := strings.Cut(lines.Text(), " - ")
-		fields := strings.Fields(mount)
-		if !strings.HasPrefix(filesystem, "cgroup2 ") || len(fields) < 5 {
+// describeCgroup names the unit, or else the cgroup, in which a socket was created, and its pod. It
+// returns "" if it finds no cgroup, and for the root cgroup: on hosts with cgroup version 1 all
+// processes are in it.
+func describeCgroup(id uint64) string {
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} { // the second one is beside version 1
+		var mount unix.Statfs_t
+		if err := unix.Statfs(root, &mount); err != nil || mount.Type != unix.CGROUP2_SUPER_MAGIC || id == 0 {
 			continue
 		}
-		root, point := fields[3], fields[4]
-		if root == "/" {
-			return point
+		if dir, found := searchCgroup(root, id); found {
+			return describePath(strings.TrimPrefix(dir, root))
 		}
-		part = point
 	}
-	return part
+	return ""
+}
+
+var (
+	// unitName is the innermost unit in a path. systemd adds an underscore before a name that could
+	// conflict with a file of the kernel (cg_escape).
+	unitName = regexp.MustCompile(`.*/_?([^/]+\.(?:service|scope|socket|mount|swap))(?:/|$)`)
+	// podUID is the UID of a pod. Hyphens nest the slices of systemd, so the kubelet replaces those of
+	// the UID with underscores.
+	podUID = regexp.MustCompile(`/kubepods[./].*pod([0-9a-f_-]{32,36})(?:\.slice)?/`)
+)
+
+// describePath describes a path below the cgroup mount point, with the names of systemd
+// (CONTROL_GROUP_INTERFACE), CRI-O and the kubelet:
+//
+//	/system.slice/otelcol.service
+//	/user.slice/user-1000.slice/user@1000.service/app.slice/otelcol.service
+//	/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/crio-<id>.scope
+//	/kubepods/burstable/pod<uid>/<id>
+func describePath(cgroup string) string {
+	cgroup = replaceUnprintable(cgroup)
+	name := "cgroup " + cgroup
+	if found := unitName.FindStringSubmatch(cgroup); found != nil {
+		name = "unit " + found[1]
+	}
+	if found := podUID.FindStringSubmatch(cgroup); found != nil {
+		name += ", pod " + strings.ReplaceAll(found[1], "_", "-")
+	}
+	return name
 }
 
 // searchCgroup searches breadth-first for the directory whose inode number is the cgroup's
@@ -107,24 +100,4 @@ func inodeOf(info fs.FileInfo) (inode, links uint64) {
 		return stat.Ino, uint64(stat.Nlink) //nolint:unconvert // 32 bits on some machines
 	}
 	return 0, 0
-}
-
-// cgroupProcesses lists the processes in a cgroup, which every user may read. It returns nil
-// if there are more than maxCgroupProcesses or if one of them is in another PID namespace (ID
-// 0).
-func cgroupProcesses(dir string) []int {
-	f, err := os.Open(filepath.Join(dir, "cgroup.procs"))
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = f.Close() }()
-	var pids []int
-	for lines := bufio.NewScanner(io.LimitReader(f, maxCgroupProcesses*8)); lines.Scan(); {
-		pid, err := strconv.Atoi(lines.Text())
-		if err != nil || pid == 0 || len(pids) == maxCgroupProcesses {
-			return nil
-		}
-		pids = append(pids, pid)
-	}
-	return pids
 }

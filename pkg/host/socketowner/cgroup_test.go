@@ -1,40 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 package socketowner
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-func TestFindMount(t *testing.T) {
+func TestDescribePath(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ text, want string }{
-		"only version 2": {
-			"24 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n" +
-				"35 25 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 none rw,nsdelegate\n",
-			"/sys/fs/cgroup",
+	const pod = "8f1f7c1e-33a4-4b0a-9d1c-0d9a3a0b7f11"
+	slice := "kubepods-burstable-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice"
+	id := strings.Repeat("0123456789abcdef", 4)
+	for name, tt := range map[string]struct {
+		path string
+		want string
+	}{
+		"unit":           {"/system.slice/otelcol.service", "unit otelcol.service"},
+		"template":       {"/system.slice/system-otelcol.slice/otelcol@a.service", "unit otelcol@a.service"},
+		"socket unit":    {"/system.slice/web.socket", "unit web.socket"},
+		"below a unit":   {"/system.slice/otelcol.service/main/x", "unit otelcol.service"},
+		"escaped":        {"/system.slice/_cgroup.service", "unit cgroup.service"},
+		"systemd itself": {"/init.scope", "unit init.scope"},
+		"user's unit": {
+			"/user.slice/user-1000.slice/user@1000.service/app.slice/otelcol.service",
+			"unit otelcol.service",
 		},
-		"beside version 1": {
-			"31 29 0:27 / /sys/fs/cgroup/systemd rw,relatime - cgroup none rw,name=systemd\n" +
-				"32 29 0:28 / /sys/fs/cgroup/unified rw,relatime shared:12 master:3 - cgroup2 none rw\n",
-			"/sys/fs/cgroup/unified",
+		"CRI-O": {
+			"/kubepods.slice/kubepods-burstable.slice/" + slice + "/crio-" + id + ".scope",
+			"unit crio-" + id + ".scope, pod " + pod,
 		},
-		"a subdirectory first": {
-			"35 25 0:30 /a /mnt/a rw - cgroup2 none rw\n" +
-				"36 25 0:30 / /sys/fs/cgroup rw - cgroup2 none rw\n",
-			"/sys/fs/cgroup",
+		"CRI-O, a cgroup of the container's own": {
+			"/kubepods.slice/kubepods-burstable.slice/" + slice + "/crio-" + id + ".scope/container",
+			"unit crio-" + id + ".scope, pod " + pod,
 		},
-		"only a subdirectory": {"35 25 0:30 /a /mnt/a rw - cgroup2 none rw\n", "/mnt/a"},
-		"only version 1":      {"31 29 0:27 / /sys/fs/cgroup/systemd rw - cgroup none rw,name=systemd\n", ""},
-		"broken":              {"35 25 - cgroup2 none rw\n\nx\n", ""},
+		"CRI-O, guaranteed static pod": {
+			"/kubepods.slice/kubepods-pod" + id[:32] + ".slice/crio-" + id + ".scope",
+			"unit crio-" + id + ".scope, pod " + id[:32],
+		},
+		"CRI-O's monitor": {
+			"/system.slice/crio-conmon-" + id + ".scope",
+			"unit crio-conmon-" + id + ".scope",
+		},
+		"containerd": {
+			"/kubepods.slice/" + slice + "/cri-containerd-" + id + ".scope",
+			"unit cri-containerd-" + id + ".scope, pod " + pod,
+		},
+		"kubelet without systemd's names": {
+			"/kubepods/burstable/pod" + pod + "/" + id,
+			"cgroup /kubepods/burstable/pod" + pod + "/" + id + ", pod " + pod,
+		},
+		"a pod of something else": {"/system.slice/pods-pod1.slice/a.scope", "unit a.scope"},
+		"no unit":                 {"/jobs/17", "cgroup /jobs/17"},
+		"slice":                   {"/user.slice", "cgroup /user.slice"},
+		"not printable":           {"/system.slice/a\x1b[2J\n\xff.service", "unit a?[2J??.service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := findMount(strings.NewReader(tt.text)); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
+			if diff := cmp.Diff(tt.want, describePath(tt.path)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -51,8 +51,8 @@ func TestDescribeTCPPort(t *testing.T) {
 				t.Fatalf("listening = %v, %v", sockets, err)
 			}
 			want := descriptions{
-				Root: fmt.Sprintf("process %d (%s) of squatter.service", s.pid, commOf(t, s.pid)) + hint(s.port),
-				Unit: fmt.Sprintf("unit squatter.service, whose only process is %d", s.pid) + hint(s.port),
+				Root: fmt.Sprintf("process %d (%s) of unit squatter.service", s.pid, commOf(t, s.pid)) + hint(s.port),
+				Unit: "unit squatter.service" + hint(s.port),
 			}
 			if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -65,11 +65,12 @@ func TestPod(t *testing.T) {
 	const pod = "8f1f7c1e-33a4-4b0a-9d1c-0d9a3a0b7f11"
 	id := strings.Repeat("0123456789abcdef", 4)
 	scope := "crio-" + id + ".scope"
-	s := startListener(t, makeCgroup(t, uniqueCgroup("kubepods.slice/kubepods-pod"+strings.ReplaceAll(pod, "-", "_")+".slice/"+scope+"/container")), "tcp", ":0", "")
-	commands := fmt.Sprintf(" (see: crictl ps --id 0123456789abc; ss -ltnp 'sport = :%d')", s.port)
+	slice := "kubepods-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice"
+	cgroup := makeCgroup(t, uniqueCgroup("kubepods.slice/"+slice+"/"+scope+"/container"))
+	s := startListener(t, cgroup, "tcp", ":0", "")
 	want := descriptions{
-		Root: fmt.Sprintf("process %d (%s) of %s, pod %s", s.pid, commOf(t, s.pid), scope, pod) + commands,
-		Unit: fmt.Sprintf("unit %s, pod %s, whose only process is %d", scope, pod, s.pid) + commands,
+		Root: fmt.Sprintf("process %d (%s) of unit %s, pod %s", s.pid, commOf(t, s.pid), scope, pod) + hint(s.port),
+		Unit: fmt.Sprintf("unit %s, pod %s", scope, pod) + hint(s.port),
 	}
 	if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -81,8 +82,9 @@ func TestSeveralOwners(t *testing.T) {
 	a := startListener(t, makeCgroup(t, uniqueCgroup("a.service")), "tcp4", "127.0.0.1:0", "")
 	b := startListener(t, makeCgroup(t, uniqueCgroup("b.service")), "tcp6", fmt.Sprintf("[::1]:%d", a.port), "")
 	want := descriptions{
-		Root: fmt.Sprintf("process %d (%s) of a.service and process %d (%s) of b.service", a.pid, commOf(t, a.pid), b.pid, commOf(t, b.pid)) + hint(a.port),
-		Unit: fmt.Sprintf("unit a.service, whose only process is %d and unit b.service, whose only process is %d", a.pid, b.pid) + hint(a.port),
+		Root: fmt.Sprintf("process %d (%s) of unit a.service and process %d (%s) of unit b.service",
+			a.pid, commOf(t, a.pid), b.pid, commOf(t, b.pid)) + hint(a.port),
+		Unit: "unit a.service and unit b.service" + hint(a.port),
 	}
 	if diff := cmp.Diff(want, describeBoth(t, a.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -105,11 +107,13 @@ func TestRootCgroupIsNotNamed(t *testing.T) {
 func TestProcessChangesCgroup(t *testing.T) {
 	dir := makeCgroup(t, uniqueCgroup("squatter.service"))
 	s := startListener(t, dir, "tcp", ":0", "")
-	if err := os.WriteFile(filepath.Join(makeCgroup(t, ""), "cgroup.procs"), []byte(strconv.Itoa(s.pid)), 0o600); err != nil {
+	err := os.WriteFile(filepath.Join(makeCgroup(t, ""), "cgroup.procs"), []byte(strconv.Itoa(s.pid)), 0o600)
+	if err != nil {
 		t.Fatal(err)
 	}
 	process := fmt.Sprintf("process %d (%s)", s.pid, commOf(t, s.pid))
-	want := descriptions{Root: process + " of squatter.service" + hint(s.port), Unit: "unit squatter.service" + hint(s.port)}
+	const squatter = "unit squatter.service"
+	want := descriptions{Root: process + " of " + squatter + hint(s.port), Unit: squatter + hint(s.port)}
 	if diff := cmp.Diff(want, describeBoth(t, s.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -123,7 +127,7 @@ func TestProcessChangesCgroup(t *testing.T) {
 // A process can choose its name. The name must not look like a systemd notification.
 func TestProcessNameWithNewline(t *testing.T) {
 	s := startListener(t, makeCgroup(t, uniqueCgroup("squatter.service")), "tcp", ":0", "a b\nMAINPID=1")
-	want := fmt.Sprintf("process %d (a b?MAINPID=1) of squatter.service", s.pid) + hint(s.port)
+	want := fmt.Sprintf("process %d (a b?MAINPID=1) of unit squatter.service", s.pid) + hint(s.port)
 	if diff := cmp.Diff(want, DescribeTCPPort(s.port)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -142,7 +146,8 @@ func TestNobodyListens(t *testing.T) {
 		"a connection's port": netip.MustParseAddrPort(conn.LocalAddr().String()).Port(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := fmt.Sprintf("a socket that does not listen, such as an outgoing connection from this port (see: ss -tanp 'sport = :%d')", port)
+			text := fmt.Sprintf("a socket that does not listen, such as an outgoing connection from this port "+
+				"(see: ss -tanp 'sport = :%d')", port)
 			if diff := cmp.Diff(descriptions{Root: text, Unit: text}, describeBoth(t, port)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -163,7 +168,9 @@ func TestFindProcess(t *testing.T) {
 	}
 	inode, pid := uint64(sockets[0].inode), os.Getpid()
 	want := Process{PID: pid, Comm: commOf(t, pid)}
-	for name, likely := range map[string][]int{"unknown": nil, "right": {pid}, "wrong": {1, os.Getppid()}, "ended": {1 << 30}} {
+	for name, likely := range map[string][]int{
+		"unknown": nil, "right": {pid}, "wrong": {1, os.Getppid()}, "ended": {1 << 30},
+	} {
 		t.Run(name, func(t *testing.T) {
 			if got, found := FindProcess(inode, likely...); !found || got != want {
 				t.Errorf("got %v, %v; want %v", got, found, want)

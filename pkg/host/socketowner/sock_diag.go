@@ -140,7 +140,8 @@ func dumpRequest(family uint8, port uint16) []byte {
 // requires no privilege (inet_diag_msg_attrs_fill).
 func parseSocket(b []byte) (listeningSocket, error) {
 	if len(b) < messageBytes {
-		return listeningSocket{}, fmt.Errorf("the reply about a listening socket has %d bytes, want at least %d", len(b), messageBytes)
+		return listeningSocket{},
+			fmt.Errorf("the reply about a listening socket has %d bytes, want at least %d", len(b), messageBytes)
 	}
 	s := listeningSocket{uid: binary.NativeEndian.Uint32(b[64:]), inode: binary.NativeEndian.Uint32(b[68:])}
 	attributes, err := netlink.NewAttributeDecoder(b[messageBytes:])
