@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
@@ -46,18 +48,12 @@ func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, er
 		text, err := readAll(in, "standard input", limit)
 		return &machineconfig.Input{Name: "standard input", Text: text}, err
 	}
-	text, err := readFile(path, limit)
-	return &machineconfig.Input{Name: path, Text: text}, err
-}
-
-// readFile reads a file of at most limit bytes.
-func readFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, readError(err)
 	}
 	text, err := readAll(f, path, limit)
-	return text, errors.Join(err, f.Close())
+	return &machineconfig.Input{Name: path, Text: text}, errors.Join(err, f.Close())
 }
 
 // readError adds the remediation to an error of a file that cannot be read.
@@ -81,7 +77,10 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 func writeFiles(dir string, outputs []outputFile) error {
 	for _, o := range outputs {
 		path := filepath.Join(dir, filepath.FromSlash(o.File))
-		if err := replaceFile(path, o.Text); err != nil {
+		err := textfile.ReplaceWith(path, o.Text, func(temporary string) error {
+			return os.Chmod(temporary, 0o644) //nolint:gosec // nothing in it is secret
+		})
+		if err != nil {
 			return fmt.Errorf("cannot write %s: %w: give another folder with --output-dir", path, err)
 		}
 	}
@@ -113,8 +112,9 @@ func checkStaleFiles(dir string, outputs []outputFile) error {
 		return nil
 	}
 	return config.Problem{
-		Where:       dir,
-		Message:     fmt.Sprintf("the folder has %s of another rendering, which would also be applied", strings.Join(stale, " and ")),
+		Where: dir,
+		Message: fmt.Sprintf("the folder has %s of another rendering, which would also be applied",
+			strings.Join(stale, " and ")),
 		Remediation: "give another folder with --output-dir, or remove them",
 	}
 }
@@ -124,36 +124,17 @@ func isMachineConfig(name string) bool {
 	return regexp.MustCompile(`^98-.+-http01-proxyd(-config)?\.ya?ml$`).MatchString(name)
 }
 
-func replaceFile(path string, text []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // nothing in it is secret
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
-}
-
 // printStream writes the files as one YAML stream.
 func printStream(w io.Writer, outputs []outputFile) error {
+	var stream bytes.Buffer
 	for i, o := range outputs {
 		if i > 0 {
-			if _, err := io.WriteString(w, "---\n"); err != nil {
-				return fmt.Errorf("cannot write the output: %w", err)
-			}
+			stream.WriteString("---\n")
 		}
-		if _, err := w.Write(o.Text); err != nil {
-			return fmt.Errorf("cannot write the output: %w", err)
-		}
+		stream.Write(o.Text)
+	}
+	if _, err := stream.WriteTo(w); err != nil {
+		return fmt.Errorf("cannot write the output: %w", err)
 	}
 	return nil
 }

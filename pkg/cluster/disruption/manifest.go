@@ -72,11 +72,11 @@ func (p Policy) Lists() string {
 			fmt.Fprintf(&text, "%s:\n", list)
 		}
 		for _, e := range entries {
-			fmt.Fprintf(&text, "- %s: %s\n  actions:\n", key, e.Key)
+			fmt.Fprintf(&text, "- %s: %s\n  actions:\n", key, e.Key())
 			for _, a := range e.Actions {
 				fmt.Fprintf(&text, "  - type: %s\n", a.Type)
-				if a.Service != "" {
-					fmt.Fprintf(&text, "    %s:\n      serviceName: %s\n", strings.ToLower(a.Type), a.Service)
+				if service := a.Service(); service != "" {
+					fmt.Fprintf(&text, "    %s:\n      serviceName: %s\n", strings.ToLower(a.Type), service)
 				}
 			}
 		}

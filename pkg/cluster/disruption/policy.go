@@ -3,6 +3,7 @@
 package disruption
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -25,19 +26,33 @@ const (
 
 // Action is one step of the machine-config-daemon.
 type Action struct {
-	Type    string
-	Service string // for Restart and Reload
+	Type    string  `json:"type"`
+	Restart Service `json:"restart"` // of the type Restart
+	Reload  Service `json:"reload"`  // of the type Reload
 }
+
+// Service is the unit of an action.
+type Service struct {
+	Name string `json:"serviceName"`
+}
+
+// Service returns the unit of the action, if it has one.
+func (a Action) Service() string { return cmp.Or(a.Restart.Name, a.Reload.Name) }
 
 // Entry lists the actions for a change of a file or unit.
 type Entry struct {
-	Key     string // the path of a file or a parent directory, or the name of a unit
-	Actions []Action
+	Path    string   `json:"path"` // of a file or a parent directory
+	Name    string   `json:"name"` // of a unit
+	Actions []Action `json:"actions"`
 }
 
-// Policy is a set of entries. It is immutable.
+// Key returns the path or the name.
+func (e Entry) Key() string { return cmp.Or(e.Path, e.Name) }
+
+// Policy is a set of entries, in the form of the API. It is immutable.
 type Policy struct {
-	Files, Units []Entry
+	Files []Entry `json:"files"`
+	Units []Entry `json:"units"`
 }
 
 // journalCatalog explains the journal entries to readers. The service does not need it.
@@ -51,19 +66,20 @@ const sosExtras = "/etc/sos/extras.d/http01-proxyd"
 // When the MachineConfig is deleted, a unit of the same name remains, which removes the
 // service, so that the action succeeds.
 func InstallerPolicy() Policy {
-	install := []Action{{Type: DaemonReload}, {Type: Restart, Service: "http01-proxyd-install.service"}}
+	none := []Action{{Type: None}}
+	install := []Action{{Type: DaemonReload}, {Type: Restart, Restart: Service{"http01-proxyd-install.service"}}}
 	return Policy{
 		Files: []Entry{
-			{"/etc/http01-proxyd", []Action{{Type: None}}}, // the service watches the files
-			{"/usr/local/bin/http01-proxyd-install", []Action{{Type: None}}},
-			{journalCatalog, []Action{{Type: None}}}, // it changes with the image, and the installer compiles it
-			{sosExtras, []Action{{Type: None}}},
+			{Path: "/etc/http01-proxyd", Actions: none}, // the service watches the files
+			{Path: "/usr/local/bin/http01-proxyd-install", Actions: none},
+			{Path: journalCatalog, Actions: none}, // it changes with the image, and the installer compiles it
+			{Path: sosExtras, Actions: none},
 		},
 		Units: []Entry{
-			{"http01-proxyd.service", install},
-			{"http01-proxyd-table.service", []Action{{Type: DaemonReload}}},
-			{"http01-proxyd-install.service", install},
-			{"http01-proxyd-install.timer", []Action{{Type: DaemonReload}}},
+			{Name: "http01-proxyd.service", Actions: install},
+			{Name: "http01-proxyd-table.service", Actions: []Action{{Type: DaemonReload}}},
+			{Name: "http01-proxyd-install.service", Actions: install},
+			{Name: "http01-proxyd-install.timer", Actions: []Action{{Type: DaemonReload}}},
 		},
 	}
 }
@@ -71,11 +87,12 @@ func InstallerPolicy() Policy {
 // LayeredPolicy is the policy for hosts whose operating system image contains the
 // binary. A change of the unit comes with the reboot that a new image requires.
 func LayeredPolicy() Policy {
+	none := []Action{{Type: None}}
 	return Policy{
 		Files: []Entry{
-			{"/etc/http01-proxyd", []Action{{Type: None}}},
-			{journalCatalog, []Action{{Type: None}}}, // compiled at the next boot
-			{sosExtras, []Action{{Type: None}}},
+			{Path: "/etc/http01-proxyd", Actions: none},
+			{Path: journalCatalog, Actions: none}, // compiled at the next boot
+			{Path: sosExtras, Actions: none},
 		},
 	}
 }
@@ -87,19 +104,19 @@ func LayeredPolicy() Policy {
 func (p Policy) File(file string) (Entry, bool) {
 	var found Entry
 	for _, e := range p.Files {
-		if file != e.Key && !strings.HasPrefix(path.Clean(file), path.Clean(e.Key)+"/") {
+		if file != e.Path && !strings.HasPrefix(path.Clean(file), path.Clean(e.Path)+"/") {
 			continue
 		}
-		if len(e.Key) > len(found.Key) {
+		if len(e.Path) > len(found.Path) {
 			found = e
 		}
 	}
-	return found, found.Key != ""
+	return found, found.Path != ""
 }
 
 // Unit returns the entry that applies to a unit.
 func (p Policy) Unit(name string) (Entry, bool) {
-	i := slices.IndexFunc(p.Units, func(e Entry) bool { return e.Key == name })
+	i := slices.IndexFunc(p.Units, func(e Entry) bool { return e.Name == name })
 	if i < 0 {
 		return Entry{}, false
 	}

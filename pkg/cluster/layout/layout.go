@@ -155,9 +155,9 @@ func execute(set, folder string, v values, names ...string) (files []File, err e
 func expectedEntries(p disruption.Policy) string {
 	var lines []string
 	for _, e := range slices.Concat(p.Files, p.Units) {
-		words := []string{e.Key}
+		words := []string{e.Key()}
 		for _, a := range e.Actions {
-			words = append(words, a.Type+"="+a.Service)
+			words = append(words, a.Type+"="+a.Service())
 		}
 		lines = append(lines, strings.Join(words, " "))
 	}

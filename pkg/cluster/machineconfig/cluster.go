@@ -148,11 +148,6 @@ func (c ClusterObjects) resolve() (clusterSettings, error) {
 			"infrastructure cluster -o yaml\""
 		problems = append(problems, problem(files[0].Name, "contains no "+kindInfrastructure, remediation))
 	}
-	if owner := openShiftPorts()[w.proxy.port()]; owner != "" && !w.proxy.disabled() {
-		w.warnings = append(w.warnings,
-			fmt.Sprintf("%s: port %d is used by OpenShift's %s: hosts where it listens report PortInUse", w.proxy.file,
-				w.proxy.port(), owner))
-	}
 	return w, joinProblems(problems)
 }
 
@@ -265,15 +260,6 @@ func readSettings(field ReadObject) (proxySettings, error) {
 // isAbsent reports whether a field is absent. Null counts as absent: the API server drops
 // it.
 func isAbsent(text json.RawMessage) bool { return len(text) == 0 || string(text) == "null" }
-
-// openShiftPorts maps the ports of OpenShift on control-plane nodes that an
-// administrator might choose to their owners.
-func openShiftPorts() map[int64]string {
-	return map[int64]string{
-		2379: "etcd", 2380: "etcd", 6443: "API server", 10250: "kubelet",
-		10257: "controller manager", 10259: "scheduler", 22623: "machine-config server", 22624: "machine-config server",
-	}
-}
 
 // certificateWarnings returns hints about the certificates of the API server.
 func certificateWarnings(o ReadObject) (all []string, err error) {

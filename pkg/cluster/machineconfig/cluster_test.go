@@ -184,12 +184,6 @@ func TestCluster(t *testing.T) {
 			[]string{"a.yaml: CustomDeployment, port 9888; i.yaml: API VIP 2001:db8::5 and 192.0.2.5, ingress VIP 192.0.2.6 and 2001:db8::6"},
 			nil,
 		},
-		"a port of OpenShift's own": {
-			clusterOf(apiServer(strings.Replace(customMode, "9888", "6443", 1)), metal("")), nil,
-			comments + strings.Replace(custom, "9888", "6443", 1) + one,
-			[]string{strings.Replace(noted, "DefaultDeployment, port 8888", "CustomDeployment, port 6443", 1)},
-			[]string{"a.yaml: port 6443 is used by OpenShift's API server: hosts where it listens report PortInUse"},
-		},
 		"nutanix, one address": {
 			clusterOf(apiServer(defaultMode), infrastructure("Nutanix", "nutanix", "apiServerInternalIPs: ['2001:db8::5'], ingressIPs: ['2001:db8::5']")), nil,
 			comments + byDefault + "vips:\n  api:\n  - 2001:db8::5\n  ingress:\n  - 2001:db8::5\n",
@@ -316,10 +310,10 @@ func TestClusterRefused(t *testing.T) {
 		"a port as text":      {custom("'8888'"), metal, []string{port + "wrong type: string" + wrongType}},
 
 		// The platform.
-		"AWS":          {valid, infrastructure("AWS", "aws", ""), []string{"i.yaml: status.platformStatus: platform AWS: the API's address belongs to a load balancer of the cloud, not to a host: forward port 80 of that address to the routers, or use DNS-01 for the API's name"}},
-		"None":         {valid, infrastructure("None", "external", ""), []string{"i.yaml: status.platformStatus: platform None: no keepalived runs on the hosts, and there are no VIPs: on a single node the router already listens on the API's address; with several nodes, forward port 80 of your load balancer to the routers"}},
-		"Libvirt":      {valid, infrastructure("Libvirt", "external", ""), []string{"i.yaml: status.platformStatus: platform Libvirt: no keepalived runs on the hosts: forward port 80 of the API's address to the routers, on the machine with that address"}},
-		"unknown":      {valid, infrastructure("Moon", "external", ""), []string{`i.yaml: status.platformStatus: platform "Moon" is not known to this release: supported platforms are BareMetal, Nutanix, OpenStack, VSphere, oVirt; if its hosts run keepalived, render without objects of the cluster, and the hosts read keepalived.conf`}},
+		"AWS": {valid, infrastructure("AWS", "aws", ""), []string{`i.yaml: status.platformStatus: platform "AWS": ` +
+			"OpenShift runs keepalived only on BareMetal, Nutanix, OpenStack, VSphere, oVirt: forward port 80 of the API's " +
+			"address to the routers, on the load balancer or machine with that address, or use DNS-01 for the API's name; " +
+			"the router of a single node already has that address"}},
 		"no status":    {valid, "{apiVersion: config.openshift.io/v1, kind: Infrastructure, metadata: {name: cluster}}\n", []string{`i.yaml: status.platformStatus.type: absent: give the output of "oc get infrastructure cluster -o yaml": the manifest of the installer has no status yet`}},
 		"no name":      {valid, strings.Replace(metal, "type: BareMetal\n", "type: [1]\n", 1), []string{"i.yaml: status.platformStatus.type: wrong type: array" + wrongType}},
 		"hosted":       {valid, strings.Replace(metal, "HighlyAvailable", "External", 1), []string{"i.yaml: status.controlPlaneTopology: External: the API server runs outside this cluster, and no host has the API's address: forward port 80 of the API's address to the routers, on the machine with that address, or use DNS-01 for the API's name"}},

@@ -50,32 +50,6 @@ func keepalivedPlatforms() []string {
 	return []string{"BareMetal", "Nutanix", "OpenStack", "VSphere", "oVirt"}
 }
 
-// unsupportedPlatforms maps the other platforms to the reason why they are not
-// supported, and the remediation.
-func unsupportedPlatforms() map[string][2]string {
-	cloud := [2]string{
-		"the API's address belongs to a load balancer of the cloud, not to a host",
-		"forward port 80 of that address to the routers, or use DNS-01 for the API's name",
-	}
-	own := [2]string{
-		"no keepalived runs on the hosts, and there are no VIPs",
-		"on a single node the router already listens on the API's address; with several nodes, forward port 80 of your " +
-			"load balancer to the routers",
-	}
-	bare := [2]string{
-		"no keepalived runs on the hosts",
-		"forward port 80 of the API's address to the routers, on the machine with that address",
-	}
-	return map[string][2]string{
-		"AWS": cloud, "Azure": cloud, "GCP": cloud, "IBMCloud": cloud, "PowerVS": cloud, "AlibabaCloud": cloud,
-		"None": own, "External": own, "EquinixMetal": bare, "Libvirt": bare,
-		"KubeVirt": {
-			"no keepalived runs on the hosts: the API's address belongs to the infrastructure cluster",
-			"forward port 80 of that address to the routers, or use DNS-01 for the API's name",
-		},
-	}
-}
-
 // clusterVIPs are the virtual IPs of a cluster.
 type clusterVIPs struct {
 	api, ingress []string
@@ -145,17 +119,16 @@ func (i infrastructure) section(o ReadObject) (ReadObject, error) {
 			return o, err
 		}
 	}
-	why, known := unsupportedPlatforms()[platform]
 	switch {
 	case platform == "":
 		return o, o.problem(platformPath+".type", "absent",
 			`give the output of "oc get infrastructure cluster -o yaml": the manifest of the installer has no status yet`)
-	case known:
-		return o, o.problem(platformPath, "platform "+platform+": "+why[0], why[1])
 	case !slices.Contains(keepalivedPlatforms(), platform):
-		return o, o.problem(platformPath, fmt.Sprintf("platform %.100q is not known to this release", platform),
-			"supported platforms are "+strings.Join(keepalivedPlatforms(),
-				", ")+"; if its hosts run keepalived, render without objects of the cluster, and the hosts read keepalived.conf")
+		message := fmt.Sprintf("platform %.100q: OpenShift runs keepalived only on %s", platform,
+			strings.Join(keepalivedPlatforms(), ", "))
+		return o, o.problem(platformPath, message, "forward port 80 of the API's address to the routers, on the load "+
+			"balancer or machine with that address, or use DNS-01 for the API's name; the router of a single node already "+
+			"has that address")
 	}
 	key := strings.ToLower(platform)
 	section := o.field(platformPath+"."+key, i.Status.PlatformStatus[key])

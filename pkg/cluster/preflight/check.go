@@ -60,7 +60,9 @@ func (c *checker) find(id findings.ID, values findings.Values) { c.add(findings.
 
 // add adds a finding. Equal ones of several objects are one.
 func (c *checker) add(f findings.Finding) {
-	one := report.PreflightFinding{ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation}
+	one := report.PreflightFinding{
+		ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation,
+	}
 	if !slices.Contains(c.report.Findings, one) {
 		c.report.Findings = append(c.report.Findings, one)
 	}
@@ -91,7 +93,7 @@ func (c *checker) ownConfigs() (all []machineConfig) {
 func (c *checker) required() disruption.Policy {
 	if c.objects.rendered != nil {
 		c.examined("the rendered policy")
-		return c.objects.rendered.Spec.Policy.policy()
+		return c.objects.rendered.Spec.Policy
 	}
 	// The units show whether there is an installer. An overlay has the configuration only.
 	var units []string
@@ -117,12 +119,12 @@ func (c *checker) checkPolicy() {
 	var inForce disruption.Policy
 	var observed int64
 	if live.Status != nil {
-		inForce, observed = live.Status.PolicyStatus.Policies.policy(), live.Status.ObservedGeneration
+		inForce, observed = live.Status.PolicyStatus.Policies, live.Status.ObservedGeneration
 	}
-	spec := live.Spec.Policy.policy()
+	spec := live.Spec.Policy
 	var missing, late, reboots, differ []string
 	judge := func(want disruption.Entry, key string, in func(disruption.Policy) (disruption.Entry, bool)) {
-		name := cmp.Or(want.Key, key)
+		name := cmp.Or(want.Key(), key)
 		got, found := in(inForce)
 		switch _, inSpec := in(spec); {
 		case !inSpec && (!found || observed != live.Metadata.Generation): // it is not in force, or not for long
@@ -130,9 +132,9 @@ func (c *checker) checkPolicy() {
 		case !found:
 			late = append(late, name)
 		case got.Reboots():
-			reboots = append(reboots, got.Key)
-		case want.Key != "" && !slices.Equal(want.Actions, got.Actions):
-			differ = append(differ, got.Key)
+			reboots = append(reboots, got.Key())
+		case want.Key() != "" && !slices.Equal(want.Actions, got.Actions):
+			differ = append(differ, got.Key())
 		}
 	}
 	paths, units := c.contents(required)
@@ -161,7 +163,8 @@ func (c *checker) checkPolicy() {
 	}
 	switch {
 	case observed != live.Metadata.Generation:
-		c.find(findings.PolicyNotObserved, findings.Values{"state": fmt.Sprintf("it has observed the generation %d of %d", observed, live.Metadata.Generation)})
+		state := fmt.Sprintf("it has observed the generation %d of %d", observed, live.Metadata.Generation)
+		c.find(findings.PolicyNotObserved, findings.Values{"state": state})
 	case len(late) > 0:
 		c.find(findings.PolicyNotObserved, findings.Values{"state": "the policy in force has no entry for " + join(late)})
 	}
@@ -171,10 +174,10 @@ func (c *checker) checkPolicy() {
 // entries, and those of the MachineConfigs.
 func (c *checker) contents(required disruption.Policy) (paths, units []string) {
 	for _, e := range required.Files {
-		paths = append(paths, e.Key)
+		paths = append(paths, e.Path)
 	}
 	for _, e := range required.Units {
-		units = append(units, e.Key)
+		units = append(units, e.Name)
 	}
 	layered := len(required.Units) == 0 // a change of a unit comes with another image
 	for _, m := range c.ours {
@@ -204,7 +207,8 @@ func (c *checker) checkPool() {
 		}
 	}
 	if degraded {
-		c.find(findings.PoolDegraded, findings.Values{"pool": c.pool, "reason": cmp.Or(strings.TrimSuffix(message, "."), "the condition has no message")})
+		reason := cmp.Or(strings.TrimSuffix(message, "."), "the condition has no message")
+		c.find(findings.PoolDegraded, findings.Values{"pool": c.pool, "reason": reason})
 	}
 }
 
@@ -213,19 +217,23 @@ func (c *checker) checkLayering() {
 	minor, known := minorRelease(c.report.Release)
 	switch {
 	case i < 0 && !c.objects.layeredKnown && known && minor >= layeringRelease:
-		c.examined("OpenShift %s reboots no node for files and units with an entry in the policy, with or without a MachineOSConfig", c.report.Release)
+		c.examined("OpenShift %s reboots no node for files and units with an entry in the policy, "+
+			"with or without a MachineOSConfig", c.report.Release)
 	case i < 0 && !c.objects.layeredKnown:
 		c.notExamined(`MachineOSConfigs: give the output of "oc get machineosconfig -o yaml"`)
 	case i < 0:
 		c.examined("no MachineOSConfig of the pool")
 	case known && minor >= layeringRelease:
-		c.examined("MachineOSConfig %s: OpenShift %s reboots no node for files and units with an entry in the policy", c.objects.layered[i].Metadata.Name, c.report.Release)
+		c.examined("MachineOSConfig %s: OpenShift %s reboots no node for files and units with an entry in the policy",
+			c.objects.layered[i].Metadata.Name, c.report.Release)
 	default:
 		release := "OpenShift " + c.report.Release
 		if !known {
 			release = "OpenShift before 4.20 (no ClusterVersion was given)"
 		}
-		c.find(findings.PoolLayered, findings.Values{"pool": c.pool, "config": c.objects.layered[i].Metadata.Name, "release": release})
+		c.find(findings.PoolLayered, findings.Values{
+			"pool": c.pool, "config": c.objects.layered[i].Metadata.Name, "release": release,
+		})
 	}
 }
 

@@ -155,60 +155,14 @@ type metadata struct {
 type machineConfiguration struct {
 	Metadata metadata `json:"metadata"`
 	Spec     struct {
-		Policy policyLists `json:"nodeDisruptionPolicy"`
+		Policy disruption.Policy `json:"nodeDisruptionPolicy"`
 	} `json:"spec"`
 	Status *struct {
 		ObservedGeneration int64 `json:"observedGeneration"`
 		PolicyStatus       struct {
-			Policies policyLists `json:"clusterPolicies"`
+			Policies disruption.Policy `json:"clusterPolicies"`
 		} `json:"nodeDisruptionPolicyStatus"`
 	} `json:"status"`
-}
-
-// policyLists are the lists of a node disruption policy, in the spec and in the status.
-type policyLists struct {
-	Files []struct {
-		Path    string   `json:"path"`
-		Actions []action `json:"actions"`
-	} `json:"files"`
-	Units []struct {
-		Name    string   `json:"name"`
-		Actions []action `json:"actions"`
-	} `json:"units"`
-}
-
-type action struct {
-	Type    string  `json:"type"`
-	Restart service `json:"restart"`
-	Reload  service `json:"reload"`
-}
-
-type service struct {
-	Name string `json:"serviceName"`
-}
-
-func (l policyLists) policy() (p disruption.Policy) {
-	for _, f := range l.Files {
-		p.Files = append(p.Files, disruption.Entry{Key: f.Path, Actions: actions(f.Actions)})
-	}
-	for _, u := range l.Units {
-		p.Units = append(p.Units, disruption.Entry{Key: u.Name, Actions: actions(u.Actions)})
-	}
-	return p
-}
-
-func actions(all []action) []disruption.Action {
-	out := make([]disruption.Action, len(all))
-	for i, a := range all {
-		out[i] = disruption.Action{Type: a.Type}
-		switch a.Type {
-		case disruption.Restart:
-			out[i].Service = a.Restart.Name
-		case disruption.Reload:
-			out[i].Service = a.Reload.Name
-		}
-	}
-	return out
 }
 
 // pool is a MachineConfigPool.
