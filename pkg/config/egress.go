@@ -28,11 +28,15 @@ const maxEndpoints = 8
 // EgressProxy is the cluster-wide egress proxy. Its URLs may contain credentials and
 // must not be printed.
 type EgressProxy struct {
-	File                           string // absolute path of the node's environment file; used unless HTTPProxy or HTTPSProxy is set
+	// File is the absolute path of the node's environment file. It is used unless HTTPProxy or
+	// HTTPSProxy is set.
+	File                           string
 	HTTPProxy, HTTPSProxy, NoProxy string // replace those of the file
-	TrustedCA                      string // absolute path of a PEM bundle for TLS to the proxy and for proxies that intercept TLS
-	ReadinessEndpoints             []string
-	Upstream                       EgressUse
+	// TrustedCA is the absolute path of a PEM bundle for TLS to the proxy and for proxies that
+	// intercept TLS.
+	TrustedCA          string
+	ReadinessEndpoints []string
+	Upstream           EgressUse
 }
 
 // Inline reports whether the configuration contains the proxy's URL.
@@ -118,43 +122,26 @@ func (r *reader) proxyURL(into *string, where string) func(*yaml.Node) {
 
 func (r *reader) noProxy(into *string, where string) func(*yaml.Node) {
 	const fix = "specify names, addresses and networks separated by commas, such as .example.com,192.0.2.0/24"
-	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, fix, "!!str")
-		switch {
-		case !ok:
-		case strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }):
-			r.problem(n, fix, "%s contains control characters", where)
-		default:
-			*into = text
-		}
-	}
+	return value(r, into, where, fix, "!!str", func(text string) (string, bool) {
+		return text, !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
+	})
 }
 
 func (r *reader) urls(into *[]string, where string) func(*yaml.Node) {
-	const fix = "specify a URL with http or https, such as https://www.example.com/healthz"
-	seen := make(map[string]bool)
-	return func(n *yaml.Node) {
-		r.list(n, where, "[https://www.example.com/healthz]", func(n *yaml.Node) {
-			text, ok := r.scalar(n, "an entry of "+where, fix, "!!str")
-			if !ok {
+	const fix = "specify a URL with http or https and without credentials, such as https://www.example.com/healthz"
+	parse := func(text string) (string, bool) {
+		u, err := url.Parse(text)
+		return text, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && isPort(u.Port()) &&
+			u.User == nil
+	}
+	return entries(r, where, "a valid URL", "[https://www.example.com/healthz]", fix, parse,
+		func(text string, n *yaml.Node) {
+			if len(*into) == maxEndpoints {
+				r.problem(n, "delete the others", "%s has more than %d entries", where, maxEndpoints)
 				return
 			}
-			u, err := url.Parse(text)
-			switch {
-			case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()):
-				r.problem(n, fix, "an entry of %s is an invalid URL", where)
-			case u.User != nil:
-				r.problem(n, fix, "an entry of %s contains credentials", where)
-			case seen[text]:
-				r.problem(n, "keep one", "an entry of %s is listed twice", where) // not quoted: its query may contain a secret
-			case len(*into) == maxEndpoints:
-				r.problem(n, "delete the others", "%s has more than %d entries", where, maxEndpoints)
-			default:
-				seen[text] = true
-				*into = append(*into, text)
-			}
+			*into = append(*into, text)
 		})
-	}
 }
 
 func (p *parser) checkEgress() {
@@ -170,10 +157,12 @@ func (p *parser) checkEgress() {
 	}
 	if len(c.Hosts) == 0 {
 		p.problem(p.egressUse, "add hosts: [api.cluster.example.com], or set upstream.scheme: https",
-			"egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of the request, and would fetch any host that a client sends")
+			"egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of "+
+				"the request, and would fetch any host that a client sends")
 	}
 	if c.Upstream.ProxyProtocol != ProxyProtocolOff {
 		p.problem(cmp.Or(p.proxyProtocol, p.egressUse), "set upstream.scheme: https, or proxyProtocol: \"off\"",
-			"upstream.proxyProtocol %s cannot be used through an egress proxy with upstream.scheme http", c.Upstream.ProxyProtocol)
+			"upstream.proxyProtocol %s cannot be used through an egress proxy with upstream.scheme http",
+			c.Upstream.ProxyProtocol)
 	}
 }

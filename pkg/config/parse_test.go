@@ -112,7 +112,12 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 	}
 }
 
-const metricsFix = `specify a port from 1024 to 65535, optionally with an address of this host, such as ":9645" or "[2001:db8::11]:9645", or "" to disable it`
+const (
+	metricsFix = `specify a port from 1024 to 65535, optionally with an address of this host that is not link-local, ` +
+		`such as ":9645" or "[2001:db8::11]:9645", or "" to disable it`
+	noVIP = " is not a virtual IP: specify an IPv4 or IPv6 address that clients use, without prefix length and zone, " +
+		"such as 192.0.2.5 or 2001:db8::5"
+)
 
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
@@ -162,10 +167,10 @@ func TestParseRefuses(t *testing.T) {
 		"proxy as list":                   {"egressProxy: {httpProxy: [a]}", `c.yaml:1:26: egressProxy.httpProxy is not a string: specify the proxy's URL, such as http://proxy.example.com:3128`},
 		"proxy twice":                     {"egressProxy: {file: /etc/p.env, httpProxy: \"proxy:3128\"}", `c.yaml:1:44: egressProxy has both a file and a proxy URL: keep one of the two`},
 		"noProxy alone":                   {"egressProxy: {noProxy: a.example}", `c.yaml:1:24: egressProxy.noProxy is set without a proxy: add httpProxy or httpsProxy`},
-		"endpoint with credentials":       {"egressProxy: {readinessEndpoints: [\"http://u:secret@a.example\"]}", `c.yaml:1:36: an entry of egressProxy.readinessEndpoints contains credentials: specify a URL with http or https, such as https://www.example.com/healthz`},
+		"endpoint with credentials":       {"egressProxy: {readinessEndpoints: [\"http://u:secret@a.example\"]}", `c.yaml:1:36: "…" (not shown: it may contain a password) in egressProxy.readinessEndpoints is not a valid URL: specify a URL with http or https and without credentials, such as https://www.example.com/healthz`},
 		"proxy one key off":               {"egressProxy: {upstream: \"http://u:secret@proxy\"}", `c.yaml:1:25: egressProxy.upstream is "…" (not shown: it may contain a password): write "never" or "auto"`},
-		"endpoint twice":                  {"egressProxy: {readinessEndpoints: [\"http://a.example/?secret\", \"http://a.example/?secret\"]}", `c.yaml:1:64: an entry of egressProxy.readinessEndpoints is listed twice: keep one`},
-		"endpoint that is no URL":         {"egressProxy: {readinessEndpoints: [a.example]}", `c.yaml:1:36: an entry of egressProxy.readinessEndpoints is an invalid URL: specify a URL with http or https, such as https://www.example.com/healthz`},
+		"endpoint twice":                  {"egressProxy: {readinessEndpoints: [\"http://a.example/?secret\", \"http://a.example/?secret\"]}", `c.yaml:1:64: "…" (not shown: it may contain a password) is listed twice in egressProxy.readinessEndpoints: keep one`},
+		"endpoint that is no URL":         {"egressProxy: {readinessEndpoints: [a.example]}", `c.yaml:1:36: "a.example" in egressProxy.readinessEndpoints is not a valid URL: specify a URL with http or https and without credentials, such as https://www.example.com/healthz`},
 		"proxy for any name":              {"egressProxy: {upstream: auto}", `c.yaml:1:25: egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of the request, and would fetch any host that a client sends: add hosts: [api.cluster.example.com], or set upstream.scheme: https`},
 		"PROXY header through a proxy":    {"hosts: [a.example]\nupstream: {proxyProtocol: v1}\negressProxy: {upstream: auto}", `c.yaml:2:27: upstream.proxyProtocol v1 cannot be used through an egress proxy with upstream.scheme http: set upstream.scheme: https, or proxyProtocol: "off"`},
 		"use unknown":                     {"egressProxy: {upstream: always}", `c.yaml:1:25: egressProxy.upstream is "always": write "never" or "auto"`},
@@ -175,11 +180,11 @@ func TestParseRefuses(t *testing.T) {
 		"connect over whole":              {"upstream: {connectTimeout: 9s}", `c.yaml:1:28: upstream.connectTimeout (9s) is longer than upstream.timeout (8s): set a connectTimeout that is not longer than timeout`},
 		"whole under connect":             {"upstream: {timeout: 1s}", `c.yaml:1:21: upstream.connectTimeout (2s) is longer than upstream.timeout (1s): set a connectTimeout that is not longer than timeout`},
 		"relative path":                   {"vips: {keepalivedConfig: keepalived.conf}", `c.yaml:1:26: vips.keepalivedConfig is "keepalived.conf": specify an absolute path`},
-		"zone":                            {`vips: {api: ["fe80::1%eth0"], ingress: ["2001:db8::6"]}`, `c.yaml:1:14: "fe80::1%eth0" in vips.api has an IPv6 zone: specify the address without its zone; a virtual IP is not link-local`},
-		"mask":                            {"vips: {api: [192.0.2.5/32], ingress: [192.0.2.6]}", `c.yaml:1:14: "192.0.2.5/32" in vips.api has a prefix length: delete the prefix length`},
-		"no address":                      {"vips: {api: [api.example.com], ingress: [192.0.2.6]}", `c.yaml:1:14: "api.example.com" in vips.api is not an address: specify an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5`},
-		"mapped":                          {`vips: {api: ["::ffff:192.0.2.5"], ingress: [192.0.2.6]}`, `c.yaml:1:14: "::ffff:192.0.2.5" in vips.api is an IPv4-mapped IPv6 address: write 192.0.2.5`},
-		"loopback":                        {"vips: {api: [127.0.0.1], ingress: [192.0.2.6]}", `c.yaml:1:14: "127.0.0.1" in vips.api cannot be a virtual IP: specify the address that clients use`},
+		"zone":                            {`vips: {api: ["fe80::1%eth0"], ingress: ["2001:db8::6"]}`, `c.yaml:1:14: "fe80::1%eth0" in vips.api` + noVIP},
+		"mask":                            {"vips: {api: [192.0.2.5/32], ingress: [192.0.2.6]}", `c.yaml:1:14: "192.0.2.5/32" in vips.api` + noVIP},
+		"no address":                      {"vips: {api: [api.example.com], ingress: [192.0.2.6]}", `c.yaml:1:14: "api.example.com" in vips.api` + noVIP},
+		"mapped":                          {`vips: {api: ["::ffff:192.0.2.5"], ingress: [192.0.2.6]}`, `c.yaml:1:14: "::ffff:192.0.2.5" in vips.api` + noVIP},
+		"loopback":                        {"vips: {api: [127.0.0.1], ingress: [192.0.2.6]}", `c.yaml:1:14: "127.0.0.1" in vips.api` + noVIP},
 		"VIP twice":                       {"vips: {api: [192.0.2.5, 192.0.2.5], ingress: [192.0.2.6]}", `c.yaml:1:25: "192.0.2.5" is listed twice in vips.api: keep one`},
 		"family without":                  {`vips: {api: [192.0.2.5, "2001:db8::5"], ingress: [192.0.2.6]}`, `c.yaml:1:25: API VIP 2001:db8::5 has no IPv6 ingress VIP: add the ingress VIP of that family to vips.ingress`},
 		"api alone":                       {"vips:\n  api:\n  - 192.0.2.5", `c.yaml:3:5: API VIP 192.0.2.5 has no IPv4 ingress VIP: add the ingress VIP of that family to vips.ingress`},
@@ -201,10 +206,10 @@ func TestParseRefuses(t *testing.T) {
 		"metrics on a number":             {"metrics: {listenAddress: 9645}", `c.yaml:1:26: metrics.listenAddress is the number 9645: ` + metricsFix},
 		"metrics without a port":          {"metrics: {listenAddress: 192.0.2.11}", `c.yaml:1:26: metrics.listenAddress is "192.0.2.11": ` + metricsFix},
 		"metrics on a name":               {"metrics: {listenAddress: localhost:9645}", `c.yaml:1:26: metrics.listenAddress is "localhost:9645": ` + metricsFix},
-		"metrics on a low port":           {`metrics: {listenAddress: ":80"}`, `c.yaml:1:26: metrics.listenAddress has port 80: ` + metricsFix},
+		"metrics on a low port":           {`metrics: {listenAddress: ":80"}`, `c.yaml:1:26: metrics.listenAddress is ":80": ` + metricsFix},
 		"metrics on too high a port":      {`metrics: {listenAddress: ":65536"}`, `c.yaml:1:26: metrics.listenAddress is ":65536": ` + metricsFix},
-		"metrics with a zone":             {`metrics: {listenAddress: "[fe80::1%eth0]:9645"}`, `c.yaml:1:26: metrics.listenAddress is "[fe80::1%eth0]:9645", which has an IPv6 zone: specify an address that is not link-local`},
-		"metrics mapped":                  {`metrics: {listenAddress: "[::ffff:192.0.2.11]:9645"}`, `c.yaml:1:26: metrics.listenAddress is "[::ffff:192.0.2.11]:9645", an IPv4-mapped IPv6 address: write 192.0.2.11:9645`},
+		"metrics with a zone":             {`metrics: {listenAddress: "[fe80::1%eth0]:9645"}`, `c.yaml:1:26: metrics.listenAddress is "[fe80::1%eth0]:9645": ` + metricsFix},
+		"metrics mapped":                  {`metrics: {listenAddress: "[::ffff:192.0.2.11]:9645"}`, `c.yaml:1:26: metrics.listenAddress is "[::ffff:192.0.2.11]:9645": ` + metricsFix},
 		"metrics multicast":               {`metrics: {listenAddress: 224.0.0.1:9645}`, `c.yaml:1:26: metrics.listenAddress is "224.0.0.1:9645": ` + metricsFix},
 		"all at once": {"mode: x\nfoo: 1\nlimits:\n  headBytes: 1\n  maxConnections: many\n", strings.Join([]string{
 			`c.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the proxy`,

@@ -55,7 +55,8 @@ func (r *reader) number(into *int, where string, lowest, highest int) func(*yaml
 }
 
 func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
-	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 2s or 500ms", minTimeout, strings.TrimSuffix(maxTimeout.String(), "0s"))
+	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 2s or 500ms",
+		minTimeout, strings.TrimSuffix(maxTimeout.String(), "0s"))
 	return value(r, into, where, fix, "!!str", func(text string) (time.Duration, bool) {
 		v, err := time.ParseDuration(text)
 		return v, err == nil && v >= minTimeout && v <= maxTimeout
@@ -64,7 +65,8 @@ func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
 
 // intervalOrNone sets a time span. 0s means none.
 func (r *reader) intervalOrNone(into *time.Duration, where string, lowest, highest time.Duration) func(*yaml.Node) {
-	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 1h, or 0s to disable it", lowest, strings.TrimSuffix(highest.String(), "0m0s"))
+	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 1h, or 0s to disable it",
+		lowest, strings.TrimSuffix(highest.String(), "0m0s"))
 	return value(r, into, where, fix, "!!str", func(text string) (time.Duration, bool) {
 		v, err := time.ParseDuration(text)
 		return v, err == nil && (v == 0 || v >= lowest && v <= highest)
@@ -79,7 +81,8 @@ func (r *reader) path(into *string, where string) func(*yaml.Node) {
 
 // pathOrNone sets an absolute path. An empty string means no path.
 func (r *reader) pathOrNone(into *string, where string) func(*yaml.Node) {
-	return value(r, into, where, `specify an absolute path, or "" for no path`, "!!str", func(text string) (string, bool) {
+	const fix = `specify an absolute path, or "" for no path`
+	return value(r, into, where, fix, "!!str", func(text string) (string, bool) {
 		if text == "" {
 			return "", true
 		}
@@ -100,41 +103,28 @@ func oneOf[T ~string](r *reader, into *T, where string, words ...T) func(*yaml.N
 		listed[i] = strconv.Quote(string(word))
 	}
 	fix := "write " + strings.Join(listed[:len(listed)-1], ", ") + " or " + listed[len(listed)-1]
-	return value(r, into, where, fix, "!!str", func(text string) (T, bool) { return T(text), slices.Contains(words, T(text)) })
+	return value(r, into, where, fix, "!!str", func(text string) (T, bool) {
+		return T(text), slices.Contains(words, T(text))
+	})
 }
 
 // listenOn sets the address to listen on: an address of this host and a port, or only
 // a port for all addresses. An empty string disables listening.
 func (r *reader) listenOn(into *netip.AddrPort, where string) func(*yaml.Node) {
-	fix := fmt.Sprintf(`specify a port from %d to %d, optionally with an address of this host, such as ":9645" or "[2001:db8::11]:9645", or "" to disable it`, minMetricsPort, maxPort)
-	return func(n *yaml.Node) {
-		text, ok := r.scalar(n, where, fix, "!!str")
-		if !ok {
-			return
-		}
+	fix := fmt.Sprintf(`specify a port from %d to %d, optionally with an address of this host that is not link-local, `+
+		`such as ":9645" or "[2001:db8::11]:9645", or "" to disable it`, minMetricsPort, maxPort)
+	return value(r, into, where, fix, "!!str", func(text string) (netip.AddrPort, bool) {
 		if text == "" {
-			*into = netip.AddrPort{}
-			return
+			return netip.AddrPort{}, true
 		}
-		whole := text
 		if strings.HasPrefix(text, ":") {
-			whole = "[::]" + text
+			text = "[::]" + text
 		}
-		at, err := netip.ParseAddrPort(whole)
+		at, err := netip.ParseAddrPort(text)
 		addr := at.Addr()
-		switch {
-		case err != nil || addr.IsMulticast():
-			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
-		case at.Port() < minMetricsPort:
-			r.problem(n, fix, "%s has port %d", where, at.Port())
-		case addr.Zone() != "":
-			r.problem(n, "specify an address that is not link-local", "%s is %s, which has an IPv6 zone", where, quoteRedacted(text))
-		case addr.Is4In6():
-			r.problem(n, "write "+netip.AddrPortFrom(addr.Unmap(), at.Port()).String(), "%s is %s, an IPv4-mapped IPv6 address", where, quoteRedacted(text))
-		default:
-			*into = at
-		}
-	}
+		valid := err == nil && addr.Zone() == "" && !addr.Is4In6() && !addr.IsMulticast()
+		return at, valid && at.Port() >= minMetricsPort
+	})
 }
 
 type addrNode struct {
@@ -143,34 +133,14 @@ type addrNode struct {
 }
 
 func (r *reader) addresses(into *[]addrNode, where string) func(*yaml.Node) {
-	const fix = "specify an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
-	seen := make(map[netip.Addr]bool)
-	return func(n *yaml.Node) {
-		r.list(n, where, `["192.0.2.5", "2001:db8::5"]`, func(n *yaml.Node) {
-			text, ok := r.scalar(n, "an entry of "+where, fix, "!!str")
-			if !ok {
-				return
-			}
-			addr, err := netip.ParseAddr(text)
-			switch {
-			case err != nil && strings.Contains(text, "/"):
-				r.problem(n, "delete the prefix length", "%s in %s has a prefix length", quoteRedacted(text), where)
-			case err != nil:
-				r.problem(n, fix, "%s in %s is not an address", quoteRedacted(text), where)
-			case addr.Zone() != "":
-				r.problem(n, "specify the address without its zone; a virtual IP is not link-local", "%s in %s has an IPv6 zone", quoteRedacted(text), where)
-			case addr.Is4In6():
-				r.problem(n, "write "+addr.Unmap().String(), "%s in %s is an IPv4-mapped IPv6 address", quoteRedacted(text), where)
-			case !addr.IsGlobalUnicast():
-				r.problem(n, "specify the address that clients use", "%s in %s cannot be a virtual IP", quoteRedacted(text), where)
-			case seen[addr]:
-				r.problem(n, "keep one", "%s is listed twice in %s", quoteRedacted(text), where)
-			default:
-				seen[addr] = true
-				*into = append(*into, addrNode{addr, n})
-			}
-		})
+	const fix = "specify an IPv4 or IPv6 address that clients use, without prefix length and zone, such as 192.0.2.5 or " +
+		"2001:db8::5"
+	parse := func(text string) (netip.Addr, bool) {
+		addr, err := netip.ParseAddr(text)
+		return addr, err == nil && addr.Zone() == "" && !addr.Is4In6() && addr.IsGlobalUnicast()
 	}
+	return entries(r, where, "a virtual IP", `["192.0.2.5", "2001:db8::5"]`, fix, parse,
+		func(addr netip.Addr, n *yaml.Node) { *into = append(*into, addrNode{addr, n}) })
 }
 
 // hosts appends names in canonical form: lower case, without a trailing dot; an IPv6
@@ -201,23 +171,34 @@ func canonicalName(text string) string { return strings.ToLower(strings.TrimSuff
 
 // names appends names in the form that parse returns, which also reports whether the text
 // is one.
-func (r *reader) names(into *[]string, where, example, fix string, parse func(text string) (string, bool)) func(*yaml.Node) {
-	seen := make(map[string]bool)
+func (r *reader) names(
+	into *[]string, where, example, fix string, parse func(text string) (string, bool),
+) func(*yaml.Node) {
+	return entries(r, where, "a host name", example, fix, parse,
+		func(name string, _ *yaml.Node) { *into = append(*into, name) })
+}
+
+// entries adds the entries of a list, each once, in the form that parse returns, which also
+// reports whether the text is valid. noun is what an entry must be.
+func entries[T comparable](
+	r *reader, where, noun, example, fix string, parse func(text string) (T, bool), add func(T, *yaml.Node),
+) func(*yaml.Node) {
+	seen := make(map[T]bool)
 	return func(n *yaml.Node) {
 		r.list(n, where, example, func(n *yaml.Node) {
 			text, ok := r.scalar(n, "an entry of "+where, fix, "!!str")
 			if !ok {
 				return
 			}
-			name, ok := parse(text)
+			v, ok := parse(text)
 			switch {
 			case !ok:
-				r.problem(n, fix, "%s in %s is not a host name", quoteRedacted(text), where)
-			case seen[name]:
+				r.problem(n, fix, "%s in %s is not %s", quoteRedacted(text), where, noun)
+			case seen[v]:
 				r.problem(n, "keep one", "%s is listed twice in %s", quoteRedacted(text), where)
 			default:
-				seen[name] = true
-				*into = append(*into, name)
+				seen[v] = true
+				add(v, n)
 			}
 		})
 	}

@@ -258,7 +258,8 @@ func TestClusterRefused(t *testing.T) {
 	const port = "a.yaml: " + proxyField + ".customDeployment.internalPort: "
 	const union = "a.yaml: " + proxyField + ": customDeployment is allowed only with mode CustomDeployment, but mode is "
 	const section = "i.yaml: status.platformStatus.baremetal: "
-	const address = ": specify an IPv4 or IPv6 address, such as 192.0.2.5 or 2001:db8::5"
+	const address = " is not a virtual IP: specify an IPv4 or IPv6 address that clients use, without prefix length and zone, " +
+		"such as 192.0.2.5 or 2001:db8::5"
 	field := func(text string) string { return apiServer("  http01ChallengeProxy: " + text + "\n") }
 	custom := func(port string) string {
 		return field("{mode: CustomDeployment, customDeployment: {internalPort: " + port + "}}")
@@ -327,8 +328,8 @@ func TestClusterRefused(t *testing.T) {
 		"no section":     {valid, infrastructure("VSphere", "external", ""), []string{"i.yaml: status.platformStatus.vsphere: absent: there are no VIPs" + noVIPs}},
 		"no VIPs":        {valid, infrastructure("VSphere", "vsphere", "apiServerInternalIPs: [], ingressIPs: null"), []string{"i.yaml: status.platformStatus.vsphere: there is no API VIP, or no ingress VIP" + noVIPs}},
 		"a VIP of text":  {valid, infrastructure("BareMetal", "baremetal", "apiServerInternalIPs: x, ingressIPs: [192.0.2.6]"), []string{"i.yaml: status.platformStatus.baremetal.apiServerInternalIPs: wrong type: string" + wrongType}},
-		"no address":     {valid, addresses("api.example", "192.0.2.6"), []string{section + `"api.example" in vips.api is not an address` + address}},
-		"what is no VIP": {valid, addresses("192.0.2.5", "'::1'"), []string{section + `"::1" in vips.ingress cannot be a virtual IP: specify the address that clients use`}},
+		"no address":     {valid, addresses("api.example", "192.0.2.6"), []string{section + `"api.example" in vips.api` + address}},
+		"what is no VIP": {valid, addresses("192.0.2.5", "'::1'"), []string{section + `"::1" in vips.ingress is not a virtual IP: specify an IPv4 or IPv6 address that clients use, without prefix length and zone, such as 192.0.2.5 or 2001:db8::5`}},
 		"no pair":        {valid, addresses("192.0.2.5", "'2001:db8::6'"), []string{section + "API VIP 192.0.2.5 has no IPv4 ingress VIP: add the ingress VIP of that family to vips.ingress"}},
 
 		"both objects": {
