@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package trace
 
 import (
@@ -7,8 +9,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,38 +45,82 @@ func RuleText(s report.TraceStep) string {
 	}
 }
 
-// listing has the lines of each chain as nft lists them, by family, table and chain.
-type listing map[string][]string
+// listing has the chains as nft lists them, by family, table and name.
+type listing map[string]*chain
+
+type chain struct {
+	table string // with its family
+	base  string // type, hook and priority of a base chain
+	rules []rule
+}
+
+type rule struct {
+	handle uint64
+	text   string
+}
+
+// isOwn reports whether a chain is one of the service or of a trace.
+func (c *chain) isOwn() bool {
+	_, table, _ := strings.Cut(c.table, " ")
+	return table == ownTable || isOwn(table)
+}
+
+// names returns the names of the chains for which is returns true, sorted.
+func (l listing) names(is func(*chain) bool) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(l)), func(name string) bool { return !is(l[name]) })
+}
 
 // rule returns a rule in nft syntax; empty if it is not listed.
-func (l listing) rule(s report.TraceStep) string { return findRule(l[ChainName(s)], s.Handle) }
+func (l listing) rule(s report.TraceStep) string {
+	if c := l[ChainName(s)]; c != nil {
+		for _, r := range c.rules {
+			if r.handle == s.Handle {
+				return r.text
+			}
+		}
+	}
+	return ""
+}
 
 // listRules lists all rules. Listing one chain takes longer where its table has large sets,
 // because nft fetches their elements.
 func listRules(ctx context.Context) (listing, error) {
-	l := make(listing)
 	ctx, cancel := context.WithTimeout(ctx, nftTimeout)
 	defer cancel()
 	text, err := runNFT(ctx, "-t", "-s", "-a", "list", "ruleset")
-	if err != nil {
-		return nil, err
-	}
-	table, chain := "", ""
+	return parseListing(text), err
+}
+
+// parseListing parses the output of nft. A rule with an anonymous chain, which nft does not nest,
+// takes several lines; its handle is in the last one.
+func parseListing(text string) listing {
+	l := make(listing)
+	table, begun := "", ""
+	at := &chain{}
 	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
 		fields := strings.Fields(line)
+		line, handle, hasHandle := strings.Cut(strings.TrimSuffix(line, "\n"), " # handle ")
+		number, err := strconv.ParseUint(handle, 10, 64)
+		text := strings.TrimSpace(line)
 		switch {
 		case strings.HasPrefix(line, "table ") && len(fields) >= 3:
 			table = fields[1] + " " + fields[2]
 		case strings.HasPrefix(line, "\tchain ") && len(fields) >= 2:
-			chain = table + " " + fields[1]
-		case line == "\t}":
-			chain = ""
-		case chain != "":
-			l[chain] = append(l[chain], line)
+			at = &chain{table: table}
+			l[table+" "+fields[1]] = at
+		case !strings.HasPrefix(line, "\t\t"):
+			at = &chain{}
+		case strings.HasPrefix(text, "type "):
+			at.base = text
+		case hasHandle && err == nil:
+			at.rules, begun = append(at.rules, rule{number, begun + text}), ""
+		case strings.HasSuffix(text, "{"):
+			begun = text + " "
+		case begun != "":
+			begun += text + "; "
 		}
 	}
-	return l, nil
+	return l
 }
 
 // runNFT runs nft and returns its output, at most maxListing bytes.
@@ -85,33 +133,6 @@ func runNFT(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("run nft %s: %w", strings.Join(args, " "), err)
 	}
 	return out.String(), nil
-}
-
-// findRule finds a rule in nft's listing by its handle, and returns it as one line. A rule
-// with an anonymous chain, which nft does not nest, takes several lines. Its handle is in the
-// last one.
-func findRule(listing []string, handle uint64) string {
-	end := fmt.Sprintf(" # handle %d", handle)
-	last := slices.IndexFunc(listing, func(line string) bool { return strings.HasSuffix(line, end) })
-	if last < 0 {
-		return ""
-	}
-	rule := strings.TrimSpace(strings.TrimSuffix(listing[last], end))
-	if rule != "}" {
-		return rule
-	}
-	first := last - 1
-	for first >= 0 && !strings.HasSuffix(listing[first], "{") {
-		first--
-	}
-	if first < 0 {
-		return ""
-	}
-	var inner []string
-	for _, line := range listing[first+1 : last] {
-		inner = append(inner, strings.TrimSpace(line))
-	}
-	return strings.TrimSpace(listing[first]) + " " + strings.Join(inner, "; ") + "; " + rule
 }
 
 // limitedWriter accepts a limited number of bytes and rejects more.

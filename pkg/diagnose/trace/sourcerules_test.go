@@ -103,7 +103,7 @@ func TestSourceRules(t *testing.T) {
 		})
 	}
 	for rule, want := range map[string]string{
-		"-m iprange --src-range 203.0.113.1-203.0.113.9 -j DROP": "that may depend on the client's address (ip filter INPUT handle ",
+		"-m iprange --src-range 203.0.113.1-203.0.113.9 -j DROP": "that depend on the client's address (ip filter INPUT handle ",
 		"-s 203.0.113.0/24 -j REJECT":                            "that depend on the client's address (ip filter INPUT handle ",
 		"! -s 127.0.0.0/8 -d 127.0.0.0/8 -j DROP":                "", // of kubelet
 		"-s 203.0.113.0/24 -p tcp --dport 22 -j REJECT":          "",
@@ -123,6 +123,22 @@ func TestSourceRules(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// TestManyRules: nft alone takes seconds to list so many rules, and the rest must not.
+func TestManyRules(t *testing.T) {
+	t.Parallel()
+	const count = 100_000
+	var text strings.Builder
+	text.WriteString("table inet x { # handle 1\n\tchain y { # handle 1\n\t\ttype filter hook input priority filter; policy accept;\n")
+	for i := range count {
+		fmt.Fprintf(&text, "\t\tip saddr 203.0.113.0/24 drop # handle %d\n", i+2)
+	}
+	text.WriteString("\t}\n}\n")
+	names := parseListing(text.String()).sourceRules(webPort, internalPort)
+	if len(names) != count || names[count-1] != "inet x y handle 100001" {
+		t.Errorf("%d rules", len(names))
+	}
 }
 
 // in is a rule in a hook of a table with a chain, a set and a map.
