@@ -37,14 +37,6 @@ func (c *Content[K]) Wait(found K, delay time.Duration, now time.Time) time.Dura
 	return max(0, delay-now.Sub(c.since))
 }
 
-// Age returns for how long the pending content has been the same.
-func (c *Content[K]) Age(now time.Time) time.Duration {
-	if !c.hasPending {
-		return 0
-	}
-	return now.Sub(c.since)
-}
-
 // Accept makes a content the current one.
 func (c *Content[K]) Accept(found K) {
 	c.current, c.hasCurrent = found, true

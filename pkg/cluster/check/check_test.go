@@ -143,9 +143,9 @@ func TestParse(t *testing.T) {
 	}
 	finding := `{"id": "a", "message": "m"},`
 	for text, want := range map[string]string{
-		"hello": `not a result of check: invalid character 'h' looking for beginning of value: give the output of "http01-proxyd check -o json"`,
+		"hello": `not a result of check: invalid character 'h' looking for beginning of value`,
 		`{"kind": "Error", "message": "cannot run\u001b: no host"}`: "cannot run : no host",
-		`{"kind": "Status"}`: `not a result of check, but of the kind "Status": give the output of "http01-proxyd check -o json"`,
+		`{"kind": "Status"}`: `not a result of check, but of the kind "Status"`,
 		`{}`:                 `not a result of check: its outcome is ""`,
 		`{"outcome": "ok", "checks": [{"name": "a b"}]}`:                                                              `not a result of check: a check with the name "a b"`,
 		`{"outcome": "ok", "checks": [{"name": "a", "findings": [{"id": "[x]"}]}]}`:                                   `not a result of check: a finding with the ID "[x]"`,
@@ -165,11 +165,12 @@ func TestPackets(t *testing.T) {
 		dropped = `{"name": "ruleset", "outcome": "problem", "findings": [{"id": "packet-dropped", "level": "problem", "message": "dropped", "remediation": "Open it.", ` +
 			`"commands": ["nft insert rule inet filter input tcp dport 8888 accept"], "sources": ["192.0.2.11", "2001:db8::11"]}]}`
 		from        = `{"name": "ruleset", "outcome": "ok", "addresses": [%q]}`
-		unreachable = `{"name": "self-check", "outcome": "problem", "findings": [{"id": "proxy-unreachable", "level": "problem", "message": "no response", "remediation": "Check it."}]}`
+		unreachable = `{"name": "self-check", "outcome": "problem", "findings": [{"id": "proxy-unreachable", "level": "problem", "message": "no response at %s: timeout", "remediation": "Check it."}]}`
 	)
 	got := check.Combine([]check.Node{
-		parse(t, "m0", "problem", dropped), parse(t, "m1", "problem", fmt.Sprintf(from, "192.0.2.11"), unreachable),
-		parse(t, "m2", "problem", fmt.Sprintf(from, "192.0.2.12"), unreachable),
+		parse(t, "m0", "problem", dropped), parse(t, "m1", "problem", fmt.Sprintf(from, "192.0.2.11"), fmt.Sprintf(unreachable, "192.0.2.5:80")),
+		parse(t, "m2", "problem", fmt.Sprintf(from, "192.0.2.12"), fmt.Sprintf(unreachable, "192.0.2.5:80")),
+		parse(t, "m3", "problem", fmt.Sprintf(from, "192.0.2.11"), fmt.Sprintf(unreachable, "[2001:db8::5]:80")), // of the other family
 	}, now()).Findings
 	want := []report.ClusterProblem{
 		{
@@ -177,7 +178,8 @@ func TestPackets(t *testing.T) {
 			Commands: []string{"oc debug node/m0 -- chroot /host nft insert rule inet filter input tcp dport 8888 accept"},
 			Sources:  []netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8::11")},
 		},
-		{ID: "proxy-unreachable", Level: "problem", Check: "self-check", Message: "no response", Remediation: "Check it.", Nodes: []string{"m2"}},
+		{ID: "proxy-unreachable", Level: "problem", Check: "self-check", Message: "no response at 192.0.2.5:80: timeout", Remediation: "Check it.", Nodes: []string{"m2"}},
+		{ID: "proxy-unreachable", Level: "problem", Check: "self-check", Message: "no response at [2001:db8::5]:80: timeout", Remediation: "Check it.", Nodes: []string{"m3"}},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

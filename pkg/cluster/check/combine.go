@@ -38,16 +38,18 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 	for _, n := range nodes {
 		if !n.reported() {
 			all = append(all, report.ClusterProblem{
-				ID: string(findings.NodeNotReporting), Level: report.LevelProblem, Message: n.Name + ": " + n.Problem, Remediation: n.Remediation, Nodes: []string{n.Name},
+				ID: string(findings.NodeNotReporting), Level: report.LevelProblem, Message: n.Name + ": " + n.Problem,
+				Remediation: n.Remediation, Nodes: []string{n.Name},
 			})
 		}
 		for _, f := range n.Findings {
-			if isUnreachable(f.ID) && explained(nodes, n) {
+			if f.ID == string(findings.ProxyUnreachable) && explained(nodes, n, f.Message) {
 				continue
 			}
 			f.Message += namedSources(nodes, f.Sources)
 			same := slices.IndexFunc(all, func(other report.ClusterProblem) bool {
-				return other.ID == f.ID && other.Level == f.Level && other.Message == f.Message && other.Remediation == f.Remediation
+				return other.ID == f.ID && other.Level == f.Level && other.Message == f.Message &&
+					other.Remediation == f.Remediation
 			})
 			if same < 0 {
 				same, all = len(all), append(all, f)
@@ -61,16 +63,20 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 	return all
 }
 
-// isUnreachable reports whether a finding is that a node does not reach an API VIP.
-func isUnreachable(id string) bool {
-	return slices.Contains([]findings.ID{findings.ProxyUnreachable, "vip-unreachable-from-here"}, findings.ID(id))
-}
-
-// explained reports whether another node has observed what became of the packets of n.
-func explained(nodes []Node, n Node) bool {
+// explained reports whether another node has observed what became of the packets of n to the VIP
+// that the message names. Packets of the other address family explain nothing.
+func explained(nodes []Node, n Node, message string) bool {
+	var vip netip.AddrPort
+	for word := range strings.FieldsSeq(message) {
+		if endpoint, err := netip.ParseAddrPort(strings.TrimSuffix(word, ":")); err == nil {
+			vip = endpoint
+		}
+	}
 	return slices.ContainsFunc(nodes, func(other Node) bool {
 		return slices.ContainsFunc(other.Findings, func(f report.ClusterProblem) bool {
-			return slices.ContainsFunc(f.Sources, func(source netip.Addr) bool { return slices.Contains(n.Addresses, source) })
+			return slices.ContainsFunc(f.Sources, func(source netip.Addr) bool {
+				return slices.Contains(n.Addresses, source) && source.BitLen() == vip.Addr().BitLen()
+			})
 		})
 	})
 }

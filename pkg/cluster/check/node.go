@@ -72,15 +72,14 @@ func Parse(name string, text []byte) (Node, error) {
 			Addresses  []netip.Addr            `json:"addresses"` // missing in earlier versions
 		} `json:"checks"`
 	}
-	const remediation = `give the output of "http01-proxyd check -o json"`
 	if err := json.Unmarshal(text, &parsed); err != nil {
-		return Node{}, fmt.Errorf("not a result of check: %w: %s", err, remediation)
+		return Node{}, fmt.Errorf("not a result of check: %w", err)
 	}
 	switch {
 	case parsed.Kind == "Error":
 		return Node{}, errors.New(clean(parsed.Message))
 	case parsed.Kind != "" && parsed.Kind != "Check":
-		return Node{}, fmt.Errorf("not a result of check, but of the kind %.100q: %s", parsed.Kind, remediation)
+		return Node{}, fmt.Errorf("not a result of check, but of the kind %.100q", parsed.Kind)
 	case !slices.Contains(outcomes(), parsed.Outcome):
 		return Node{}, fmt.Errorf("not a result of check: its outcome is %.100q", parsed.Outcome)
 	}

@@ -71,9 +71,6 @@ type result struct {
 }
 
 func evaluate(hosts []HostReport) result {
-	if len(hosts) == 0 {
-		return result{"Unknown", report.NotReachable, []string{"no report was given"}, time.Time{}, nil}
-	}
 	silent := filter(hosts, func(h HostReport) bool { return !h.answered() })
 	vips := requiredVIPs(hosts)
 	for _, vip := range vips {

@@ -53,26 +53,22 @@ func Parse(name string, text []byte) (HostReport, error) {
 		VIPs       []report.VIP       `json:"vips"`
 		VIPTests   []report.VIPTest   `json:"vipTests"` // missing in earlier versions
 	}
-	if len(text) == 0 {
-		return HostReport{}, errors.New("the report is empty: the service has not answered")
-	}
 	if err := json.Unmarshal(text, &parsed); err != nil {
-		return HostReport{}, fmt.Errorf(
-			"not a report of the service: %w: give the output of \"http01-proxyd status -o json\"", err)
+		return HostReport{}, fmt.Errorf("not a report of the service: %w", err)
 	}
 	switch {
 	case parsed.Kind == "Error":
 		return HostReport{}, errors.New(printable.Truncate(parsed.Message, report.MaxMessage))
 	case parsed.Kind != "" && parsed.Kind != "Status":
-		return HostReport{}, fmt.Errorf(
-			"not a report of the service, but of the kind %.100q: give the output of \"http01-proxyd status -o json\"",
-			parsed.Kind)
+		return HostReport{}, fmt.Errorf("not a report of the service, but of the kind %.100q", parsed.Kind)
 	case len(parsed.VIPs) > maxVIPs || len(parsed.VIPTests) > maxVIPs:
-		return HostReport{}, fmt.Errorf("not a report of the service: %d VIPs and %d tests of VIPs", len(parsed.VIPs), len(parsed.VIPTests))
+		return HostReport{}, fmt.Errorf(
+			"not a report of the service: %d VIPs and %d tests of VIPs", len(parsed.VIPs), len(parsed.VIPTests))
 	}
 	h := HostReport{
 		Name: name, Version: printable.Truncate(parsed.Version, maxVersion),
-		Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs, VIPTests: parsed.VIPTests, Reported: parsed.Time,
+		Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs,
+		VIPTests: parsed.VIPTests, Reported: parsed.Time,
 	}
 	h.Condition.Message = printable.Truncate(h.Condition.Message, report.MaxMessage)
 	for i, v := range h.VIPs {

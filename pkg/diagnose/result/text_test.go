@@ -18,7 +18,7 @@ func sampleReport() Report {
 		{Name: "config", Outcome: OK, Text: "/etc/http01-proxyd/config.yaml"},
 		{Name: "ruleset", Outcome: Problem, Findings: []findings.Finding{
 			{ID: "packet-lost", Level: findings.Problem, Message: "chain input of table inet admin drops packets to port 8888", Remediation: "open the port: tcp dport 8888 accept"},
-			{ID: "packet-lost-for-some", Level: findings.Warning, Message: "a name with an \x1b[31mescape\nand a newline", Remediation: "none"},
+			{ID: "nftables-unsupported", Level: findings.Warning, Message: "a name with an \x1b[31mescape\nand a newline", Remediation: "none"},
 		}},
 		{Name: "mtu", Outcome: Warning, NotChecked: "2001:db8::6: no way there", Findings: []findings.Finding{
 			{ID: findings.PathMTUBlackHole, Level: findings.Warning, Message: "too small", Remediation: "widen it"},
@@ -37,7 +37,7 @@ func TestWriteText(t *testing.T) {
 ✓ config   /etc/http01-proxyd/config.yaml
 ✗ ruleset  [packet-lost] chain input of table inet admin drops packets to port 8888
            fix: open the port: tcp dport 8888 accept
-! ruleset  [packet-lost-for-some] a name with an [31mescape and a newline
+! ruleset  [nftables-unsupported] a name with an [31mescape and a newline
            fix: none
 ! mtu      [path-mtu-black-hole] too small
            fix: widen it
@@ -52,7 +52,7 @@ func TestWriteText(t *testing.T) {
            admin drops packets to port 8888
            fix: open the port: tcp dport 8888
            accept
-! ruleset  [packet-lost-for-some] a name with an
+! ruleset  [nftables-unsupported] a name with an
            [31mescape and a newline
            fix: none
 ! mtu      [path-mtu-black-hole] too small
@@ -70,7 +70,7 @@ skipped).
            to port 8888
            fix: open the port: tcp dport
            8888 accept
-! ruleset  [packet-lost-for-some] a name
+! ruleset  [nftables-unsupported] a name
            with an [31mescape and a
            newline
            fix: none
@@ -88,7 +88,7 @@ skipped).
 		"findings only": {TextOptions{Quiet: true}, `
 ✗ ruleset  [packet-lost] chain input of table inet admin drops packets to port 8888
            fix: open the port: tcp dport 8888 accept
-! ruleset  [packet-lost-for-some] a name with an [31mescape and a newline
+! ruleset  [nftables-unsupported] a name with an [31mescape and a newline
            fix: none
 ! mtu      [path-mtu-black-hole] too small
            fix: widen it
@@ -98,9 +98,9 @@ skipped).
 ✗ ruleset  [packet-lost] chain input of table inet admin drops packets to port 8888
            fix: open the port: tcp dport 8888 accept
            see: ` + docurl.Troubleshooting + `#packet-lost
-! ruleset  [packet-lost-for-some] a name with an [31mescape and a newline
+! ruleset  [nftables-unsupported] a name with an [31mescape and a newline
            fix: none
-           see: ` + docurl.Troubleshooting + `#packet-lost-for-some
+           see: ` + docurl.Troubleshooting + `#nftables-unsupported
 ! mtu      [path-mtu-black-hole] too small
            fix: widen it
            see: ` + docurl.Troubleshooting + `#path-mtu-black-hole

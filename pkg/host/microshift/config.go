@@ -38,7 +38,6 @@ type Config struct {
 type NamedCertificate struct {
 	Names    []string `json:"names"`
 	CertPath string   `json:"certPath"`
-	KeyPath  string   `json:"keyPath"`
 }
 
 // Ingress describes where the router listens.

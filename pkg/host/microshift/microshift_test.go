@@ -72,7 +72,7 @@ func TestRead(t *testing.T) {
 			files{"config.yaml": "apiServer: {advertiseAddress: 192.0.2.77, subjectAltNames: [api.example], namedCertificates: [{certPath: /c, keyPath: /k, names: [a.example]}]}"},
 			func(c *microshift.Config) {
 				c.AdvertiseAddress, c.SubjectAltNames = addr("192.0.2.77"), []string{"api.example"}
-				c.NamedCertificates = []microshift.NamedCertificate{{Names: []string{"a.example"}, CertPath: "/c", KeyPath: "/k"}}
+				c.NamedCertificates = []microshift.NamedCertificate{{Names: []string{"a.example"}, CertPath: "/c"}}
 			},
 		},
 		"ingress": {
