@@ -3,11 +3,9 @@
 package conntrack
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trace"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
@@ -80,16 +79,8 @@ func read() (c stats, err error) {
 	if c.max, err = readNumber(dir + "nf_conntrack_max"); err != nil {
 		return c, err
 	}
-	f, err := os.Open("/proc/thread-self/net/stat/nf_conntrack")
-	if errors.Is(err, fs.ErrNotExist) { // CONFIG_NF_CONNTRACK_PROCFS
-		return c, nil
-	}
-	if err != nil {
-		return c, fmt.Errorf("cannot read connection tracking statistics: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	c.dropped, err = sumDropped(f)
-	return c, err
+	c.dropped = trace.ConntrackDropped()
+	return c, nil
 }
 
 func readNumber(path string) (uint64, error) {
@@ -102,31 +93,4 @@ func readNumber(path string) (uint64, error) {
 		return 0, fmt.Errorf("cannot read connection tracking usage: %w", err)
 	}
 	return n, nil
-}
-
-// sumDropped adds the column "drop" of all processors. It counts packets of new
-// connections that did not fit into the table (nf_conntrack_standalone.c). Its numbers
-// are hexadecimal.
-func sumDropped(statistics io.Reader) (uint64, error) {
-	lines := bufio.NewScanner(io.LimitReader(statistics, 1<<20))
-	lines.Scan()
-	at := -1
-	for i, name := range strings.Fields(lines.Text()) {
-		if name == "drop" {
-			at = i
-		}
-	}
-	var sum uint64
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if at < 0 || at >= len(fields) {
-			return 0, errors.New("cannot read connection tracking statistics: no column \"drop\"")
-		}
-		n, err := strconv.ParseUint(fields[at], 16, 64)
-		if err != nil {
-			return 0, fmt.Errorf("cannot read connection tracking statistics: %w", err)
-		}
-		sum += n
-	}
-	return sum, lines.Err()
 }

@@ -9,22 +9,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-func TestSumDropped(t *testing.T) {
-	t.Parallel()
-	const head = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error\n"
-	for text, want := range map[string]uint64{
-		head: 0,
-		head + "0000abcd  0 0 0 0 0 0 0 0 0 0000000f 00000001 0\n0000abcd  0 0 0 0 0 0 0 0 0 00000010 00000001 0\n": 31,
-		head + "0000abcd 0\n": 0, // cut off: an error
-		"":                    0,
-	} {
-		got, err := sumDropped(strings.NewReader(text))
-		if got != want || (err != nil) != strings.HasSuffix(text, "cd 0\n") {
-			t.Errorf("%q: %d, %v", text, got, err)
-		}
-	}
-}
-
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
