@@ -16,9 +16,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/viptest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
@@ -90,8 +92,9 @@ type components struct {
 	selfTester *selfTester
 	vipTester  *viptest.Tester
 	instance   uint64 // random: the ID of this service in responses to test requests
-	egress     *egressWatcher
-	cas        *caWatcher
+	pipeline   *pipeline
+	cas        *trust.Watcher
+	egress     *egress.Watcher
 
 	exporter *exporterSupervisor
 	proxy    *proxyClient
@@ -116,10 +119,17 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		return c, err
 	}
 	var err error
-	if c.egress, err = newEgressWatcher(o, c.tracker, c.writer.save, c.supervisor.settings.put); err != nil {
+	c.pipeline = newPipeline(c.tracker, c.supervisor.settings.put)
+	if c.cas, err = trust.New(trust.Options{
+		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles, ReadInterval: o.timing.CAReadInterval,
+		StallTimeout: o.timing.StallTimeout, Save: c.writer.save,
+	}); err != nil {
 		return c, err
 	}
-	if c.cas, err = newCAWatcher(o, c.tracker, c.writer.save, c.egress.settings.put); err != nil {
+	if c.egress, err = egress.New(egress.Options{
+		Log: o.Log, StateDir: o.StateDir, ResolvConf: o.ResolvConf, HostsFile: o.HostsFile, APIServerURLFile: o.APIServerURLFile,
+		SystemCABundles: o.SystemCABundles, StallTimeout: o.timing.StallTimeout, Save: c.writer.save,
+	}); err != nil {
 		return c, err
 	}
 	c.exporter = newExporterSupervisor(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
@@ -129,7 +139,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	})
 	c.vipTester = viptest.New(c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.beats)
 	c.proxy = &proxyClient{
-		supervisor: c.supervisor, start: c.cas.settings.put,
+		supervisor: c.supervisor, start: c.pipeline.put,
 		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure, c.selfTester.configure, c.vipTester.Configure},
 	}
 	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
@@ -228,7 +238,7 @@ func (c *components) observe(o reconcile.Observation) {
 	c.expiry.observe(o.VIPs)
 	c.selfTester.observe(o.VIPs)
 	c.vipTester.Observe(o.VIPs, o.OneHost)
-	c.egress.observations.put(o)
+	c.pipeline.observe(o)
 }
 
 // startTasks starts every goroutine of the service.
@@ -258,14 +268,13 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("statistics", c.stats.run)
 	t.start("exporter supervisor", c.exporter.run)
 	t.start("expiry watcher", c.expiry.run)
-	t.start("CA file watch", c.cas.files.Run)
-	t.start("CA watcher", c.cas.run)
-	t.start("egress file watch", c.egress.files.Run)
-	t.start("egress watcher", c.egress.run)
-	t.start("stall check", (&stallCheck{log: o.Log, limit: o.timing.StallTimeout, watchers: []*checkedWatcher{
-		{activity: &c.cas.work, files: "upstream.trustedCA or the CAs of this host", event: "trust", set: c.tracker.SetTrustStalled},
-		{activity: &c.egress.work, files: "egressProxy.file, egressProxy.trustedCA or the CAs of this host", event: "egress", set: c.tracker.SetEgressStalled},
-	}}).run)
+	t.start("CA watcher", func(ctx context.Context) error {
+		return c.cas.Run(ctx, c.pipeline.paths.values, c.pipeline.cas.put)
+	})
+	t.start("egress watcher", func(ctx context.Context) error {
+		return c.egress.Run(ctx, c.pipeline.inputs.values, c.upstreams.egressFailed, c.pipeline.egress.put)
+	})
+	t.start("proxy settings", c.pipeline.run)
 	t.start("reload signal", func(ctx context.Context) error { return forwardReloads(ctx, c.loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer close(c.supervisor.done) // after the loop has closed or handed over the ports

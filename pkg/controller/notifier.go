@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -21,7 +22,7 @@ const (
 	minStatusLineInterval = time.Second
 	// settingsTimeout bounds how long the end of a start or a reload waits for the proxy to
 	// answer by its settings: longer than the first lookup of an egress proxy's name.
-	settingsTimeout = firstResolutionTimeout + 2*time.Second
+	settingsTimeout = egress.LookupTimeout + 2*time.Second
 	// readyRetryInterval is the pause after a message that systemd did not get, and
 	// readyRetries bounds the repetitions: TimeoutStartSec of the unit is 30 s.
 	readyRetryInterval = time.Second

@@ -10,11 +10,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// proxySettings is what a proxy process must know before it serves: an immutable value.
-// The reconcile loop starts it, the CA watcher adds the trusted CAs, the egress watcher
-// adds the routes through an egress proxy, and the proxy supervisor sends the result.
-// So a process never serves a configuration without the CAs and routes that belong to it,
-// and the reconcile loop waits for neither.
+// proxySettings is what a proxy process must know before it serves: an immutable value. See
+// pipeline.
 type proxySettings struct {
 	generation uint64        // grows with each value of the reconcile loop
 	config     config.Config // in force, with the ports of the ingress routers

@@ -19,9 +19,6 @@ const (
 	flushStateTimeout = 2 * time.Second
 )
 
-// saveFunc has a file of the state directory written later, see stateWriter.save.
-type saveFunc func(event, name string, write func() error)
-
 // stateWriter writes the files of the state directory in a goroutine of its own: an
 // fsync can take seconds, and no other goroutine waits for one. Each write has its data
 // with it and reads nothing that changes.

@@ -7,6 +7,14 @@ import (
 	"time"
 )
 
+const (
+	// caReadInterval is when files of CAs are read again without a file event.
+	caReadInterval = 30 * time.Second
+	// stallTimeout is how long reading the files of CAs or of the egress proxy may take, which is
+	// milliseconds usually. A hanging file system is reported; it is no reason to end the service.
+	stallTimeout = 10 * time.Second
+)
+
 // timing holds the timeouts and intervals that tests change. Zero means the default.
 type timing struct {
 	ProxySilenceLimit     time.Duration // after which a proxy process is replaced
@@ -26,7 +34,7 @@ func (t timing) withDefaults() timing {
 	t.ProxySilenceLimit = cmp.Or(t.ProxySilenceLimit, proxySilenceLimit)
 	t.ExporterBackoff = cmp.Or(t.ExporterBackoff, minExporterBackoff)
 	t.ExpiryCheckInterval = cmp.Or(t.ExpiryCheckInterval, expiryCheckInterval)
-	t.CAReadInterval = cmp.Or(t.CAReadInterval, fileReadInterval)
+	t.CAReadInterval = cmp.Or(t.CAReadInterval, caReadInterval)
 	t.LivenessInterval = cmp.Or(t.LivenessInterval, livenessInterval)
 	t.LivenessRetryInterval = cmp.Or(t.LivenessRetryInterval, livenessRetryInterval)
 	t.LivenessTimeout = cmp.Or(t.LivenessTimeout, livenessTimeout)

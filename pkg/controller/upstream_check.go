@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -35,6 +36,8 @@ type upstreamCheck struct {
 	wake    trigger     // requests a probe soon
 	holding atomic.Bool // this host holds a VIP
 
+	egressFailed trigger // fires when the proxy process cannot connect to an egress proxy
+
 	held []report.VIP // of the last observe, by the goroutine that calls it
 }
 
@@ -49,7 +52,7 @@ type upstreamTargets struct {
 }
 
 func newUpstreamCheck(probe func(context.Context) []protocol.Reachability, causes *causeSnapshot, targets *upstreamTargets) *upstreamCheck {
-	return &upstreamCheck{probe: probe, causes: causes, targets: targets, wake: targets.wake}
+	return &upstreamCheck{probe: probe, causes: causes, targets: targets, wake: targets.wake, egressFailed: newTrigger()}
 }
 
 // set replaces the ingress addresses. Results for others are dropped.
@@ -160,6 +163,9 @@ func (c *upstreamCheck) probeAll(ctx context.Context) bool {
 		if r.Failure != nil {
 			all = false
 			upstreams[i].Error = r.Failure.Summary(c.causes.get())
+			if r.Failure.ViaProxy && r.Failure.Cause == string(findings.EgressUnreachable) {
+				c.egressFailed.fire()
+			}
 		}
 	}
 	return c.targets.setResults(upstreams) && all

@@ -199,14 +199,9 @@ func (c *Client) Certificates(ctx context.Context, requests []protocol.Certifica
 	return results
 }
 
-// lookupTimeout bounds the request to one DNS server.
-const lookupTimeout = 3 * time.Second
-
-// Lookup queries one DNS server for the addresses of a name. It is the query function of
-// a resolver with the files of this host (pkg/host/resolve).
+// Lookup queries one DNS server for the addresses of a name until ctx ends. It is the query
+// function of a resolver with the files of this host (pkg/host/resolve).
 func (c *Client) Lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
 	r, err := c.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
 	switch {
 	case err != nil:

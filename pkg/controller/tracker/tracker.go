@@ -51,9 +51,7 @@ type Tracker struct {
 	reported       report.Condition   // the last one that onTransition received
 	partConditions []report.Condition // of parts of the service
 	trust          report.Trust
-	trustStalled   string // why the files of CAs are not read; empty if they are
 	egress         report.EgressProxy
-	egressStalled  string // the same for the files of the egress proxy
 	metrics        report.Metrics
 	certificates   []report.Certificate
 	selfTests      []report.SelfTest
@@ -314,30 +312,8 @@ func (t *Tracker) SetTrust(trust report.Trust, now time.Time) {
 	t.evaluateTrust(now)
 }
 
-// SetTrustStalled sets why the files of CAs are not read; empty if they are.
-func (t *Tracker) SetTrustStalled(why string, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.trustStalled = why
-	t.evaluateTrust(now)
-}
-
-// currentTrust returns the CAs with the reason why their files are not read. The caller
-// holds mu.
-func (t *Tracker) currentTrust() report.Trust {
-	trust := t.trust
-	if t.trustStalled == "" {
-		return trust
-	}
-	trust.Error, trust.NoUsableCertificate = t.trustStalled, false
-	if trust.Certificates == 0 {
-		trust.Kind = report.TrustNone
-	}
-	return trust
-}
-
 func (t *Tracker) evaluateTrust(now time.Time) {
-	reason, message := t.currentTrust().Evaluate()
+	reason, message := t.trust.Evaluate()
 	ready := reason == report.TrustInForce || reason == report.SystemTrust || reason == report.NotRequired
 	t.setPartCondition(report.TrustConditionType, ready, reason, message, now)
 }
@@ -350,25 +326,8 @@ func (t *Tracker) SetEgress(egress report.EgressProxy, now time.Time) {
 	t.evaluateEgress(now)
 }
 
-// SetEgressStalled sets why the files of the egress proxy are not read; empty if they are.
-func (t *Tracker) SetEgressStalled(why string, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.egressStalled = why
-	t.evaluateEgress(now)
-}
-
-// currentEgress is currentTrust for the egress proxy.
-func (t *Tracker) currentEgress() report.EgressProxy {
-	egress := t.egress
-	if t.egressStalled != "" {
-		egress.InvalidInput, egress.Message = report.EgressInputFile, t.egressStalled
-	}
-	return egress
-}
-
 func (t *Tracker) evaluateEgress(now time.Time) {
-	reason, message := t.currentEgress().Evaluate()
+	reason, message := t.egress.Evaluate()
 	ready := reason != report.EgressNotReady && reason != report.EgressInvalid
 	t.setPartCondition(report.EgressConditionType, ready, reason, message, now)
 }
@@ -414,8 +373,8 @@ func (t *Tracker) Report(table report.Table) report.Report {
 		VIPTests:     slices.Clone(t.vipTests),
 		TestRequests: t.testRequests.snapshot(),
 		Metrics:      t.metrics,
-		Trust:        t.currentTrust(),
-		EgressProxy:  t.currentEgress(),
+		Trust:        t.trust,
+		EgressProxy:  t.egress,
 		History:      slices.Clone(t.history),
 	}.WithEmptyLists()
 }

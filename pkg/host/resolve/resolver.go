@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
@@ -23,41 +24,48 @@ const maxAddresses = 16
 const queryTimeout = 3 * time.Second
 
 // Resolver finds the addresses of names. Query sends one DNS server a query for the addresses of one
-// family. No address and no error means that the name has none.
+// family, and returns when ctx ends. No address and no error means that the name has none.
 type Resolver struct {
 	ConfPath, HostsPath string // paths of resolv.conf(5) and hosts(5)
 	Query               func(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error)
 }
 
-// Lookup returns the addresses of a name: at least one, or an error. It returns when ctx
-// ends, even if Query does not.
+// Lookup returns the addresses of a name: at least one, or an error.
 func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return []netip.Addr{addr.Unmap()}, nil
 	}
+	found, err := r.lookup(ctx, name)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("resolve %s: %w", name, err)
+	case len(found) == 0:
+		return nil, fmt.Errorf("resolve %s: the name has no address in the DNS: correct the name, or add an A or AAAA record", name)
+	default:
+		return found[:min(len(found), maxAddresses)], nil
+	}
+}
+
+func (r Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if text, err := textfile.Read(r.HostsPath, maxFileBytes); err == nil {
 		if found := lookupHosts(string(text), name); len(found) > 0 {
-			return found[:min(len(found), maxAddresses)], nil
+			return found, nil
 		}
 	}
 	text, err := textfile.Read(r.ConfPath, maxFileBytes)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("resolve %s: %w", name, err)
+		return nil, err
 	}
 	c := parseResolvConf(string(text))
 	if len(c.servers) == 0 {
-		return nil, fmt.Errorf("resolve %s: no DNS server in %s: add one, or configure the address", name, r.ConfPath)
+		return nil, fmt.Errorf("no DNS server in %s: add one, or configure the address", r.ConfPath)
 	}
 	for _, candidate := range c.absoluteNames(name) {
-		found, err := r.queryServers(ctx, c.servers, candidate)
-		if err != nil {
-			return nil, fmt.Errorf("resolve %s: %w", name, err)
-		}
-		if len(found) > 0 {
-			return found[:min(len(found), maxAddresses)], nil
+		if found, err := r.queryServers(ctx, c.servers, candidate); err != nil || len(found) > 0 {
+			return found, err
 		}
 	}
-	return nil, fmt.Errorf("resolve %s: the name has no address in the DNS: correct the name, or add an A or AAAA record", name)
+	return nil, nil
 }
 
 func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, name string) ([]netip.Addr, error) {
@@ -77,47 +85,18 @@ func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, na
 func (r Resolver) queryBothFamilies(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	v4, v6 := r.query(ctx, server, name, false), r.query(ctx, server, name, true)
-	found4, err4 := await(ctx, v4)
-	found6, err6 := await(ctx, v6)
-	if together := slices.Concat(found4, found6); len(together) > 0 {
-		return together, nil
+	var v4, v6 []netip.Addr
+	var err4, err6 error
+	var both sync.WaitGroup
+	both.Go(func() { v4, err4 = r.Query(ctx, server, name, false) })
+	both.Go(func() { v6, err6 = r.Query(ctx, server, name, true) })
+	both.Wait()
+	switch {
+	case len(v4)+len(v6) > 0:
+		return slices.Concat(v4, v6), nil
+	case err4 != nil:
+		return nil, err4
+	default:
+		return nil, err6
 	}
-	return nil, errors.Join(err4, unlessEqual(err6, err4))
-}
-
-type reply struct {
-	addrs []netip.Addr
-	err   error
-}
-
-func (r Resolver) query(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) <-chan reply {
-	replies := make(chan reply, 1) // a late reply does not block its goroutine
-	go func() {
-		addrs, err := r.Query(ctx, server, name, ipv6)
-		replies <- reply{addrs, err}
-	}()
-	return replies
-}
-
-func await(ctx context.Context, replies <-chan reply) ([]netip.Addr, error) {
-	select {
-	case r := <-replies:
-		return r.addrs, r.err
-	case <-ctx.Done():
-		select {
-		case r := <-replies:
-			return r.addrs, r.err
-		default:
-			return nil, errors.New("does not answer")
-		}
-	}
-}
-
-// unlessEqual returns err unless its text equals that of other.
-func unlessEqual(err, other error) error {
-	if err != nil && other != nil && err.Error() == other.Error() {
-		return nil
-	}
-	return err
 }

@@ -66,7 +66,8 @@ func TestFileSettles(t *testing.T) {
 	expectError("http://two")
 	now = now.Add(time.Second)
 	refresh(false)
-	expectError(path + ": line 1: the quote that begins here is not closed: close it, or check the program that writes the file")
+	expectError(path + ": line 1: HTTP_PROXY: the value is incomplete or has quotes or backslashes inside: " +
+		"write NAME=value in one line, or check the program that writes the file")
 	write("HTTP_PROXY=http://two\n")
 	refresh(true)
 	now = now.Add(time.Second)

@@ -20,38 +20,39 @@ type ProxiedAddress struct {
 }
 
 // ProxiedAddresses returns the ingress addresses that are reached through a proxy.
-// automatic is the part of noProxy that the host adds.
+// automatic is the part of noProxy that the host adds. The address decides, not the requested
+// name: the name is that of the API and resolves to this host.
 func ProxiedAddresses(c config.Config, accepted ProxySettings, addrs []netip.Addr, automatic []string) (all []ProxiedAddress) {
 	if c.EgressProxy.Upstream != config.EgressAuto {
 		return nil
 	}
 	for _, addr := range addrs {
-		for _, port := range upstreamPorts(c.Upstream) {
-			at := netip.AddrPortFrom(addr, port.number)
-			if proxy := accepted.ProxyForIngress(at, port.tls, automatic); proxy != nil {
-				all = append(all, ProxiedAddress{at, proxy})
+		for _, target := range upstreamTargets(c.Upstream, addr) {
+			if proxy := accepted.ProxyFor(&url.URL{Scheme: string(target.scheme), Host: target.addr.String()}, automatic); proxy != nil {
+				all = append(all, ProxiedAddress{target.addr, proxy})
 			}
 		}
 	}
 	return all
 }
 
-type upstreamPort struct {
-	number uint16
-	tls    bool
+type upstreamTarget struct {
+	scheme config.Scheme
+	addr   netip.AddrPort
 }
 
-// upstreamPorts returns the ports of the ingress that requests may use: for HTTP, and
+// upstreamTargets returns the ports of the ingress that requests may use: for HTTP, and
 // for TLS or the redirects to it.
-func upstreamPorts(u config.Upstream) []upstreamPort {
-	https := upstreamPort{u.HTTPSPort, true}
+func upstreamTargets(u config.Upstream, addr netip.Addr) []upstreamTarget {
+	http := upstreamTarget{config.SchemeHTTP, netip.AddrPortFrom(addr, u.Port)}
+	https := upstreamTarget{config.SchemeHTTPS, netip.AddrPortFrom(addr, u.HTTPSPort)}
 	switch {
 	case u.Scheme == config.SchemeHTTPS:
-		return []upstreamPort{https}
+		return []upstreamTarget{https}
 	case u.FollowRedirects && u.HTTPSPort != u.Port:
-		return []upstreamPort{{u.Port, false}, https}
+		return []upstreamTarget{http, https}
 	default:
-		return []upstreamPort{{u.Port, false}}
+		return []upstreamTarget{http}
 	}
 }
 
@@ -140,15 +141,4 @@ func (s ProxySettings) EffectiveNoProxy(automatic []string) string {
 		}
 	}
 	return strings.Join(all, ",")
-}
-
-// ProxyForIngress returns the proxy for an ingress address, or nil. The address
-// decides, not the requested name: the name is that of the API and resolves to this
-// host.
-func (s ProxySettings) ProxyForIngress(ingress netip.AddrPort, secure bool, automatic []string) *url.URL {
-	target := &url.URL{Scheme: "http", Host: ingress.String()}
-	if secure {
-		target.Scheme = "https"
-	}
-	return s.ProxyFor(target, automatic)
 }

@@ -25,27 +25,6 @@ type ProxySettings struct {
 // proxyURLForm describes the URL of a proxy.
 const proxyURLForm = "the proxy's URL, such as http://proxy.example.com:3128"
 
-// FromEnvironment returns the settings in the variables of the file at path.
-func FromEnvironment(path string, e Environment) (ProxySettings, error) {
-	s := ProxySettings{NoProxy: e.NoProxy.Reveal(), Source: path}
-	var err error
-	if s.http, err = proxyFromVariable(e.HTTPProxy); err != nil {
-		return ProxySettings{}, err
-	}
-	if s.https, err = proxyFromVariable(e.HTTPSProxy); err != nil {
-		return ProxySettings{}, err
-	}
-	return s, nil
-}
-
-func proxyFromVariable(v Variable) (*url.URL, error) {
-	proxy, err := parseProxyURL(v.Reveal())
-	if err != nil {
-		return nil, &LineError{v.line, fmt.Errorf("%s %w: give %s", v.name, err, proxyURLForm)}
-	}
-	return proxy, nil
-}
-
 // ConfigurationSource is the source of settings in the configuration.
 const ConfigurationSource = "configuration"
 

@@ -4,11 +4,12 @@ package egress_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,13 +20,19 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 )
 
-func settings(t *testing.T, text string) egress.ProxySettings {
+// read reads a file with this text.
+func read(t *testing.T, text string) (egress.ProxySettings, error) {
 	t.Helper()
-	e, err := egress.ReadEnvironment([]byte(text))
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "proxy.env")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := egress.FromEnvironment("/etc/mco/proxy.env", e)
+	return egress.ReadFile(path)
+}
+
+func settings(t *testing.T, text string) egress.ProxySettings {
+	t.Helper()
+	s, err := read(t, text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,22 +75,42 @@ func TestSettingsAreHidden(t *testing.T) {
 	}
 }
 
-func TestFromEnvironmentRefuses(t *testing.T) {
+// TestFileForms: quotes, comments, CRLF and names in lower case.
+func TestFileForms(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "  ",
+		"HTTP_PROXY=http://p:1\nHTTPS_PROXY=http://q:2\nNO_PROXY=a,b\n":                                "http://p:1 http://q:2 a,b",
+		"# one\r\n; two\r\nHTTP_PROXY=\"http://p:1\"\r\n NO_PROXY = 'a' \r\nOTHER='x\\\r\nNOTHING\r\n": "http://p:1  a",
+		"http_proxy=http://p:1\nHTTPS_PROXY=\nhttps_proxy=q:2\n":                                       "http://p:1 http://q:2 ",
+		"http_proxy=http://p:1\nHTTP_PROXY=http://q:2\nHTTP_PROXY=http://r:3":                          "http://r:3  ",
+	} {
+		s := settings(t, text)
+		if got := fmt.Sprint(s.RedactedHTTP(), " ", s.RedactedHTTPS(), " ", s.NoProxy); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestFileRefuses(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{
 		"socks5://us3r:s3cret@p:1080", "ftp://us3r:s3cret@p", "http://us3r:s3cret@", "http://us3r:s3%zz@p:1", "http://us3r:s3cret@p:port",
 		"http://us3r:s3cret@p:3128\x7f", "us3r:s3cret@p:99999", "http://us3r:s3 cret@[::1",
+		"\"http://us3r:s3cret@p", "'http://us3r:s3cret@p\"", "http://us3r:s3cret@p\\", "\"", "http://us3r:s3cret@p\x00",
 	} {
-		e, err := egress.ReadEnvironment([]byte("# one\nHTTPS_PROXY=" + value + "\n"))
-		if err != nil {
-			t.Fatalf("%q: %v", value, err)
+		_, err := read(t, "# one\nHTTPS_PROXY="+value+"\n")
+		if err == nil {
+			t.Errorf("%q is taken", value)
+			continue
 		}
-		_, err = egress.FromEnvironment("/etc/mco/proxy.env", e)
-		var at *egress.LineError
-		if !errors.As(err, &at) || at.Line != 2 || !strings.Contains(err.Error(), "HTTPS_PROXY") ||
-			strings.Contains(err.Error(), "s3") || strings.Contains(err.Error(), "us3r") {
+		_, message, _ := strings.Cut(err.Error(), "proxy.env: ")
+		if !strings.HasPrefix(message, "line 2: HTTPS_PROXY") || strings.Contains(message, "s3") || strings.Contains(message, "us3r") {
 			t.Errorf("%q: %v", value, err)
 		}
+	}
+	if _, err := read(t, "HTTP_PROXY=http://p\nHTTPS_PR"); err == nil || !strings.Contains(err.Error(), ": line 2: ") {
+		t.Errorf("half a line: %v", err)
 	}
 	_, err := egress.FromConfiguration("", "socks5://us3r:s3cret@p:1080", "")
 	if err == nil || !strings.Contains(err.Error(), "egressProxy.httpsProxy") || strings.Contains(err.Error(), "s3") {
@@ -182,24 +209,6 @@ func TestProxyOfURL(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: got %q, want %q", target, got, want)
-		}
-	}
-	for _, tt := range []struct {
-		ingress string
-		secure  bool
-		want    string
-	}{
-		{"198.51.100.1:80", false, "http://p:3128"},
-		{"198.51.100.1:443", true, "https://q:3129"},
-		{"[2001:db8:7::1]:8443", true, "https://q:3129"},
-		{"192.0.2.6:80", false, ""},
-	} {
-		got := ""
-		if proxy := s.ProxyForIngress(netip.MustParseAddrPort(tt.ingress), tt.secure, directDestinations().NoProxy()); proxy != nil {
-			got = proxy.String()
-		}
-		if got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.ingress, got, tt.want)
 		}
 	}
 	if s.ProxyFor(&url.URL{Scheme: "http", Host: "elsewhere.test"}, []string{"*"}) != nil {

@@ -172,7 +172,6 @@ func fuzzers() []fuzzer {
 		{"pkg/host/keepalived", "FuzzParse", "75000x"},
 		{"pkg/ingress", "FuzzUpstream", "75000x"},
 		{"pkg/ingress/trust", "FuzzFilter", "100000x"},
-		{"pkg/ingress/egress", "FuzzReadEnvironment", "30000x"},
 		{"pkg/config", "FuzzParse", "50000x"},
 		{"pkg/findings/cause", "FuzzReport", "50000x"},
 		{"internal/httpfield", "FuzzSplit", "100000x"},

@@ -30,8 +30,7 @@ func stateFiles() map[string]func(text string) bool {
 		"last-good-ca-bundle.crt": func(text string) bool {
 			return strings.HasPrefix(text, "# the last good CAs of ") && strings.HasSuffix(text, "\n")
 		},
-		"accepted-egress-proxy.json":  isJSON,
-		"egress-proxy-addresses.json": isJSON,
+		"accepted-egress-proxy.json": isJSON,
 	}
 }
 

@@ -92,7 +92,7 @@ func TestSpecAndAccepted(t *testing.T) {
 		p.awaitProxyUsed(t, s, "the-same-again")
 	})
 	t.Run("quotes and CRLF", func(t *testing.T) {
-		must(t, os.WriteFile(path, []byte("# of the MCO\r\nexport HTTP_PROXY=\""+p.Egress.URL("http", "", lab.EgressName)+"\"\r\nUNKNOWN='1'\r\n"), 0o600))
+		must(t, os.WriteFile(path, []byte("# of the MCO\r\nHTTP_PROXY=\""+p.Egress.URL("http", "", lab.EgressName)+"\"\r\nUNKNOWN='1'\r\n"), 0o600))
 		p.awaitEgressReason(t, s, "True", "Accepted")
 		p.awaitProxyUsed(t, s, "written-by-hand")
 	})

@@ -52,11 +52,33 @@ func TestStalledFileRead(t *testing.T) {
 			end := mountStalled(t, stalled)
 			s.configure(explicit + fmt.Sprintf(path, filepath.Join(stalled, "file")) + "\n")
 			s.await("the stall", func(r report.Report) bool { return !isReady(r) })
-			s.awaitLog("has not returned for 200ms, and new configurations wait for it")
+			s.awaitLog("has not returned for 200ms")
 			checkAnswered(t, "during the stall")
 			end()
 			s.await("its end", isReady)
 			s.stop()
+		})
+	}
+}
+
+// TestFirstConfigurationWithHungFile: the first configuration does not wait for
+// egressProxy.file, with or without its use.
+func TestFirstConfigurationWithHungFile(t *testing.T) {
+	for name, use := range map[string]string{"never": "", "auto": ", upstream: auto}\nupstream: {scheme: https"} {
+		t.Run(name, func(t *testing.T) {
+			addNetwork(t, writeKey)
+			addVIP(t)
+			s := newService(t, "")
+			mountStalled(t, filepath.Join(s.dir, "stalled"))
+			s.configure(explicit + fmt.Sprintf("egressProxy: {file: %s%s}\n", filepath.Join(s.dir, "stalled/file"), use))
+			s.start([]string{serviceTiming + `={"StallTimeout": 200000000}`})
+			s.awaitNotification("READY=1")
+			s.awaitReason(report.Serving)
+			if use == "" {
+				checkAnswered(t, "while the file hangs")
+			}
+			s.await("the stall", func(r report.Report) bool { return r.EgressProxy.InvalidInput == report.EgressInputFile })
+			s.stop() // also while the file hangs
 		})
 	}
 }

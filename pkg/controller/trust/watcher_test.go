@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package trust
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,8 +24,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -60,74 +59,67 @@ func (c *testCAs) pem(names ...string) string {
 	return text.String()
 }
 
-// caWatcherTest is a CA watcher, and what it has passed on.
-type caWatcherTest struct {
-	*caWatcher
-
-	t      *testing.T
-	dir    string
-	config config.Config
-	log    *nstest.Log
+// watcherTest is a running watcher, and what it has passed on.
+type watcherTest struct {
+	t     *testing.T
+	dir   string
+	path  string // of the bundle
+	paths chan string
+	log   *nstest.Log
 
 	mu       sync.Mutex
+	report   report.Trust
 	received []string // descriptions of the CAs, without repetitions
 }
 
-func newCAWatcherTest(t *testing.T, dir string) *caWatcherTest {
+func newWatcherTest(t *testing.T, dir string) *watcherTest {
 	t.Helper()
-	w := &caWatcherTest{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
-	w.config.Upstream.TrustedCA = filepath.Join(dir, "ca-bundle.crt")
-	tracker := tracker.New("test", time.Now(), func(_, _ report.Condition) {})
-	o := Options{
-		Log: slog.New(slog.NewTextHandler(w.log, nil)), HostPaths: config.HostPaths{StateDir: filepath.Join(dir, "state")}, SystemCABundles: []string{filepath.Join(dir, "system.crt")},
-		timing: timing{CAReadInterval: time.Hour}, // so that no read at that interval hides a lost file event
-	}
-	var err error
-	w.caWatcher, err = newCAWatcher(o, tracker, saveNow, w.receive)
-	must(t, err)
-	return w
+	return &watcherTest{t: t, dir: dir, path: filepath.Join(dir, "ca-bundle.crt"), paths: make(chan string), log: &nstest.Log{}}
 }
 
 // saveNow is a state writer that writes immediately.
 func saveNow(_, _ string, write func() error) { _ = write() }
 
-// configure applies the configuration as run does.
-func (w *caWatcherTest) configure() {
-	w.apply(proxySettings{config: w.config}, time.Now())
-}
-
-// start runs the watcher with its configuration.
-func (w *caWatcherTest) start() *caWatcherTest {
-	w.settings.put(proxySettings{config: w.config})
-	tasks := newTasks(w.t.Context())
-	tasks.start("files", w.files.Run)
-	tasks.start("CAs", w.run)
-	w.t.Cleanup(func() {
-		if err := tasks.wait(); err != nil {
-			w.t.Error(err)
-		}
+// start runs the watcher with its path until the end of the test.
+func (w *watcherTest) start() *watcherTest {
+	w.t.Helper()
+	watcher, err := New(Options{
+		Log: slog.New(slog.NewTextHandler(w.log, nil)), StateDir: filepath.Join(w.dir, "state"),
+		SystemCABundles: []string{filepath.Join(w.dir, "system.crt")},
+		ReadInterval:    time.Hour, // so that no read at that interval hides a lost file event
+		StallTimeout:    nstest.Timeout, Save: saveNow,
 	})
+	must(w.t, err)
+	ctx, stop := context.WithCancel(w.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = watcher.Run(ctx, w.paths, w.receive) })
+	w.t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	w.paths <- w.path
 	return w
 }
 
-func (w *caWatcherTest) receive(s proxySettings) {
+func (w *watcherTest) receive(out Output) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.report = out.Report
 	description := "none"
-	if s.cas != nil {
-		description = strings.ReplaceAll(s.cas.Description, w.dir+"/", "")
+	if out.CAs != nil {
+		description = strings.ReplaceAll(out.CAs.Description, w.dir+"/", "")
 	}
 	if n := len(w.received); n == 0 || w.received[n-1] != description {
 		w.received = append(w.received, description)
 	}
 }
 
-func (w *caWatcherTest) write(name, text string) {
+func (w *watcherTest) write(name, text string) {
 	w.t.Helper()
 	must(w.t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
 }
 
-func (w *caWatcherTest) replaceFile(name, text string) {
+func (w *watcherTest) replaceFile(name, text string) {
 	w.t.Helper()
 	replace(w.t, filepath.Join(w.dir, name), text)
 }
@@ -147,7 +139,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func (w *caWatcherTest) expectReceived(want ...string) {
+func (w *watcherTest) expectReceived(want ...string) {
 	w.t.Helper()
 	var received []string
 	if !nstest.Poll(func() bool {
@@ -161,58 +153,60 @@ func (w *caWatcherTest) expectReceived(want ...string) {
 }
 
 // awaitReport waits for a report about the CAs.
-func (w *caWatcherTest) awaitReport(what string, matches func(report.Trust, report.Condition) bool) {
+func (w *watcherTest) awaitReport(what string, matches func(report.Trust, report.Reason) bool) {
 	w.t.Helper()
-	var r report.Report
+	var r report.Trust
 	if !nstest.Poll(func() bool {
-		r = w.tracker.Report(report.Table{})
-		return len(r.Conditions) == 2 && matches(r.Trust, r.Conditions[1])
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		r = w.report
+		reason, _ := r.Evaluate()
+		return matches(r, reason)
 	}) {
-		w.t.Fatalf("not %s: %+v, %+v", what, r.Trust, r.Conditions)
+		w.t.Fatalf("not %s: %+v", what, r)
 	}
 }
 
-func (w *caWatcherTest) awaitReason(reason report.Reason, condition string) {
+func (w *watcherTest) awaitReason(want report.Reason) {
 	w.t.Helper()
-	w.awaitReport(string(reason), func(_ report.Trust, c report.Condition) bool {
-		return c.Type == report.TrustConditionType && c.Reason == reason && c.Status == condition
-	})
+	w.awaitReport(string(want), func(_ report.Trust, reason report.Reason) bool { return reason == want })
 }
 
 func TestCABundleIsFollowed(t *testing.T) {
 	t.Parallel()
 	cas := newTestCAs(t)
-	w := newCAWatcherTest(t, t.TempDir())
+	w := newWatcherTest(t, t.TempDir())
 	w.write("system.crt", cas.pem("S1", "S2"))
 	w.start()
 	system := `the 2 CAs of this host, in system.crt ("CN=S1", "CN=S2")`
 	w.expectReceived(system)
-	w.awaitReason(report.SystemTrust, "True")
+	w.awaitReason(report.SystemTrust)
 	w.replaceFile("ca-bundle.crt", cas.pem("A"))
 	a := `the CA of ca-bundle.crt ("CN=A")`
 	w.expectReceived(system, a)
-	w.awaitReport("the administrator's bundle", func(s report.Trust, c report.Condition) bool {
-		return s.Kind == report.TrustAdmin && s.Certificates == 1 && cmp.Equal(s.Subjects, []string{"CN=A"}) && !s.Since.IsZero() && c.Reason == report.TrustInForce
+	w.awaitReport("the administrator's bundle", func(s report.Trust, reason report.Reason) bool {
+		return s.Kind == report.TrustAdmin && s.Certificates == 1 && cmp.Equal(s.Subjects, []string{"CN=A"}) &&
+			!s.Since.IsZero() && reason == report.TrustInForce
 	})
 	w.write("ca-bundle.crt", "") // invalid: the last good CAs stay, and nothing is passed on
-	w.awaitReason(report.TrustRejected, "False")
-	w.awaitReport("last good", func(s report.Trust, _ report.Condition) bool {
+	w.awaitReason(report.TrustRejected)
+	w.awaitReport("last good", func(s report.Trust, _ report.Reason) bool {
 		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": the file is empty")
 	})
 	w.write("ca-bundle.crt", cas.pem("old1"))
-	w.awaitReason(report.NoUsableCertificate, "False")
+	w.awaitReason(report.NoUsableCertificate)
 	w.replaceFile("ca-bundle.crt", cas.pem("B", "old2"))
 	both := `the CA of ca-bundle.crt ("CN=B")`
 	w.expectReceived(system, a, both)
 	if got := describeIgnored(report.IgnoredCertificate{Reason: "x"}, 20, "/a.crt"); got != "the PEM block in line 20 of /a.crt" {
 		t.Errorf("a block without a subject is %s", got)
 	}
-	w.awaitReport("one ignored certificate", func(s report.Trust, c report.Condition) bool {
-		return s.IgnoredTotal == 1 && s.Ignored[0].Subject == "CN=old2" && c.Status == "True"
+	w.awaitReport("one ignored certificate", func(s report.Trust, reason report.Reason) bool {
+		return s.IgnoredTotal == 1 && s.Ignored[0].Subject == "CN=old2" && reason == report.TrustInForce
 	})
 	must(t, os.Remove(filepath.Join(w.dir, "ca-bundle.crt")))
 	w.expectReceived(system, a, both, system)
-	w.awaitReason(report.SystemTrust, "True")
+	w.awaitReason(report.SystemTrust)
 	w.write("system.crt", cas.pem("S1"))
 	w.expectReceived(system, a, both, system, `the CA of this host, in system.crt ("CN=S1")`)
 	for text, n := range map[string]int{
@@ -230,25 +224,25 @@ func TestLastGoodCABundleAfterRestart(t *testing.T) {
 	t.Parallel()
 	cas := newTestCAs(t)
 	dir := t.TempDir()
-	first := newCAWatcherTest(t, dir)
+	first := newWatcherTest(t, dir)
 	first.write("ca-bundle.crt", cas.pem("A"))
-	first.configure()
+	first.start()
 	first.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
 	first.write("ca-bundle.crt", "x")
-	other := newCAWatcherTest(t, dir) // whose configuration names another, invalid file
-	other.config.Upstream.TrustedCA = filepath.Join(dir, "other.crt")
+	other := newWatcherTest(t, dir) // whose configuration names another, invalid file
+	other.path = filepath.Join(dir, "other.crt")
 	other.write("other.crt", "x")
-	other.configure()
+	other.start()
 	other.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
-	other.awaitReport("the previous file", func(s report.Trust, _ report.Condition) bool {
-		return s.Kind == report.TrustLastGood && s.Source == first.config.Upstream.TrustedCA
+	other.awaitReport("the previous file", func(s report.Trust, _ report.Reason) bool {
+		return s.Kind == report.TrustLastGood && s.Source == first.path
 	})
-	second := newCAWatcherTest(t, dir).start()
+	second := newWatcherTest(t, dir).start()
 	second.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
-	second.awaitReason(report.TrustRejected, "False")
+	second.awaitReason(report.TrustRejected)
 	must(t, os.RemoveAll(filepath.Join(dir, "state")))
-	third := newCAWatcherTest(t, dir).start()
-	third.awaitReason(report.NothingTrusted, "False")
+	third := newWatcherTest(t, dir).start()
+	third.awaitReason(report.NothingTrusted)
 	third.expectReceived("nothing of ca-bundle.crt")
 	third.replaceFile("ca-bundle.crt", cas.pem("B"))
 	third.expectReceived("nothing of ca-bundle.crt", `the CA of ca-bundle.crt ("CN=B")`)
@@ -257,19 +251,18 @@ func TestLastGoodCABundleAfterRestart(t *testing.T) {
 func TestCABundleIsReadOnlyForTLS(t *testing.T) {
 	t.Parallel()
 	cas := newTestCAs(t)
-	w := newCAWatcherTest(t, t.TempDir())
+	w := newWatcherTest(t, t.TempDir())
 	w.write("ca-bundle.crt", cas.pem("A"))
-	w.config.Upstream.FollowRedirects = false
+	bundle := w.path
+	w.path = ""
 	w.start()
 	w.expectReceived("none")
-	w.awaitReason(report.NotRequired, "True")
-	w.config.Upstream.Scheme = config.SchemeHTTPS
-	w.settings.put(proxySettings{config: w.config})
+	w.awaitReason(report.NotRequired)
+	w.paths <- bundle
 	w.expectReceived("none", `the CA of ca-bundle.crt ("CN=A")`)
-	w.settings.put(proxySettings{config: w.config})
+	w.paths <- bundle
 	w.write("other.crt", cas.pem("B"))
-	w.config.Upstream.TrustedCA = filepath.Join(w.dir, "other.crt")
-	w.settings.put(proxySettings{config: w.config})
+	w.paths <- filepath.Join(w.dir, "other.crt")
 	w.expectReceived("none", `the CA of ca-bundle.crt ("CN=A")`, `the CA of other.crt ("CN=B")`)
 }
 
@@ -281,7 +274,7 @@ func TestIgnoredCertificateIsLoggedOnce(t *testing.T) {
 	for i := range old {
 		old[i] = fmt.Sprintf("old%d", i)
 	}
-	w := newCAWatcherTest(t, t.TempDir())
+	w := newWatcherTest(t, t.TempDir())
 	text := cas.pem(old...) + cas.pem("A")
 	w.write("ca-bundle.crt", text)
 	w.start()
@@ -301,7 +294,7 @@ func TestIgnoredCertificateIsLoggedOnce(t *testing.T) {
 func TestCABundleIsFollowedDuringEvents(t *testing.T) {
 	t.Parallel()
 	cas := newTestCAs(t)
-	w := newCAWatcherTest(t, t.TempDir())
+	w := newWatcherTest(t, t.TempDir())
 	changeLink := func(text string) {
 		t.Helper()
 		version := filepath.Join(w.dir, fmt.Sprintf("v%d", time.Now().UnixNano()))

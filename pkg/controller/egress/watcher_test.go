@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package egress
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -25,124 +34,140 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
+	answers "github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// egressWatcherTest is an egress watcher with real files and a real prober process, and the
-// routes that it has passed on.
-type egressWatcherTest struct {
-	*egressWatcher
+// TestMain also runs the prober process.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == child.Prober {
+		conn, err := child.Connect()
+		if err == nil {
+			err = answers.RunConfined(context.Background(), conn)
+		}
+		if err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	nstest.Main(m)
+}
+
+// watcherTest is a watcher with real files and a real prober process, and what it has passed on.
+type watcherTest struct {
+	*Watcher
 
 	t          *testing.T
 	dir        string
 	config     config.Config
 	generation uint64
+	inputs     chan Input
+	dialFailed chan struct{}
 	log        *nstest.Log
 	stop       func() // what start has started
 
 	mu   sync.Mutex
-	last ingress.Egress
+	last Output
 }
 
-func newEgressWatcherTest(t *testing.T, dir string) *egressWatcherTest {
+func newWatcherTest(t *testing.T, dir string) *watcherTest {
 	t.Helper()
 	nstest.Require(t)
-	w := &egressWatcherTest{t: t, dir: dir, config: config.Default(), log: &nstest.Log{}}
+	w := &watcherTest{
+		t: t, dir: dir, config: config.Default(), inputs: make(chan Input), dialFailed: make(chan struct{}), log: &nstest.Log{},
+	}
 	w.config.EgressProxy.File = filepath.Join(dir, "proxy.env")
 	w.config.EgressProxy.TrustedCA = filepath.Join(dir, "proxy-ca.crt")
 	w.config.EgressProxy.Upstream = config.EgressAuto
 	w.config.VIPs.API = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
 	w.config.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("198.51.100.6")}
-	o := Options{
-		Log: slog.New(slog.NewTextHandler(w.log, nil)), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
-		HostPaths:        config.HostPaths{StateDir: filepath.Join(dir, "state"), ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts")},
-		APIServerURLFile: filepath.Join(dir, "apiserver-url.env"),
-	}
 	var err error
-	w.egressWatcher, err = newEgressWatcher(o, newTestTracker(), saveNow, w.setLast)
+	w.Watcher, err = New(Options{
+		Log: slog.New(slog.NewTextHandler(w.log, nil)), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
+		StateDir: filepath.Join(dir, "state"), ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts"),
+		APIServerURLFile: filepath.Join(dir, "apiserver-url.env"), StallTimeout: nstest.Timeout, Save: saveNow,
+	})
 	must(t, err)
-	w.observe(reconcile.Observation{Addresses: []ownership.Address{{IP: netip.MustParseAddr("203.0.113.11"), Bits: 24}, {IP: netip.MustParseAddr("127.0.0.1"), Bits: 8}}}, time.Now())
 	return w
 }
 
-// settings returns the settings of the reconcile loop.
-func (w *egressWatcherTest) newSettings(ingress ...netip.Addr) proxySettings {
-	w.generation++
-	return proxySettings{generation: w.generation, config: w.config, ingress: ingress, serving: true}
+// saveNow is a state writer that writes immediately.
+func saveNow(_, _ string, write func() error) { _ = write() }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // configure has the running watcher take the configuration.
-func (w *egressWatcherTest) configure() {
-	w.settings.put(w.newSettings(w.config.VIPs.Ingress...))
+func (w *watcherTest) configure(addrs ...netip.Addr) {
+	w.generation++
+	w.inputs <- Input{
+		Generation: w.generation, Config: w.config, Ingress: append(addrs, w.config.VIPs.Ingress...)[:1], Observed: true,
+		Subnets: []netip.Prefix{netip.MustParsePrefix("203.0.113.11/24"), netip.MustParsePrefix("127.0.0.1/8")},
+	}
 }
 
-func (w *egressWatcherTest) setLast(s proxySettings) {
+func (w *watcherTest) setLast(out Output) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last = s.egress
+	w.last = out
 }
 
-func (w *egressWatcherTest) lastRoutes() ingress.Egress {
+func (w *watcherTest) lastDecision() Output {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
 }
 
+func (w *watcherTest) lastRoutes() ingress.Egress { return w.lastDecision().Egress }
+
 // start runs the watcher with its configuration.
-func (w *egressWatcherTest) start() *egressWatcherTest {
+func (w *watcherTest) start() *watcherTest {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(w.t.Context())
-	tasks := newTasks(ctx)
-	tasks.start("files", w.files.Run)
-	tasks.start("egress", w.run)
-	var once sync.Once
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.Run(ctx, w.inputs, w.dialFailed, w.setLast) })
 	w.stop = func() {
-		once.Do(func() {
-			stop()
-			if err := tasks.wait(); err != nil {
-				w.t.Error(err)
-			}
-		})
+		stop()
+		running.Wait()
 	}
 	w.t.Cleanup(w.stop)
 	w.configure()
 	return w
 }
 
-func (w *egressWatcherTest) write(name, text string) {
+func (w *watcherTest) write(name, text string) {
 	w.t.Helper()
-	replace(w.t, filepath.Join(w.dir, name), text)
+	path := filepath.Join(w.dir, name)
+	must(w.t, os.WriteFile(path+".new", []byte(text), 0o600))
+	must(w.t, os.Rename(path+".new", path))
 }
 
-func (w *egressWatcherTest) status() report.EgressProxy {
-	return w.tracker.Report(report.Table{}).EgressProxy
-}
+func (w *watcherTest) status() report.EgressProxy { return w.lastDecision().Report }
 
-func (w *egressWatcherTest) condition() report.Condition {
-	for _, c := range w.tracker.Report(report.Table{}).Conditions {
-		if c.Type == report.EgressConditionType {
-			return c
-		}
-	}
-	return report.Condition{}
+func (w *watcherTest) reason() report.Reason {
+	reason, _ := w.status().Evaluate()
+	return reason
 }
 
 // await waits until the condition has this reason and ok holds.
-func (w *egressWatcherTest) await(reason report.Reason, ok func(report.EgressProxy) bool) report.EgressProxy {
+func (w *watcherTest) await(reason report.Reason, ok func(report.EgressProxy) bool) report.EgressProxy {
 	w.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); <-tick.C {
-		if s := w.status(); w.condition().Reason == reason && (ok == nil || ok(s)) {
+		if s := w.status(); s.Upstream != "" && w.reason() == reason && (ok == nil || ok(s)) {
 			return s
 		}
 	}
-	w.t.Fatalf("the reason is not %s:\n%+v\n%+v\n%s", reason, w.condition(), w.status(), w.log.String())
+	w.t.Fatalf("the reason is not %s:\n%+v\n%+v\n%s", reason, w.reason(), w.status(), w.log.String())
 	return report.EgressProxy{}
 }
 
@@ -187,11 +212,11 @@ func startStrictProxy(t *testing.T) (*strictProxy, string) {
 const credentials = "us%65r:p%40ss%3Aw%25rd"
 
 // checkNoCredentials checks that no report and no log contains credentials.
-func (w *egressWatcherTest) checkNoCredentials() {
+func (w *watcherTest) checkNoCredentials() {
 	w.t.Helper()
-	text, err := json.Marshal(w.tracker.Report(report.Table{}))
+	text, err := json.Marshal(w.status())
 	must(w.t, err)
-	texts := string(text) + w.log.String() + fmt.Sprintf("%v %+v %#v", w.lastRoutes(), w.lastRoutes(), w.tracker.Report(report.Table{}))
+	texts := string(text) + w.log.String() + fmt.Sprintf("%v %+v %#v", w.lastRoutes(), w.lastRoutes(), w.status())
 	for _, hidden := range []string{"us%65r", "user:", "p%40ss", "p@ss", "w%25rd", "dXNlcjpw"} {
 		if strings.Contains(texts, hidden) {
 			w.t.Errorf("%s is visible: %s", hidden, texts)
@@ -199,10 +224,10 @@ func (w *egressWatcherTest) checkNoCredentials() {
 	}
 }
 
-// TestEgressLifecycle goes from no proxy to one that is accepted immediately, to one whose
+// TestLifecycle goes from no proxy to one that is accepted immediately, to one whose
 // endpoint is not ready, over a restart, and back to no proxy.
-func TestEgressLifecycle(t *testing.T) {
-	w := newEgressWatcherTest(t, t.TempDir()).start()
+func TestLifecycle(t *testing.T) {
+	w := newWatcherTest(t, t.TempDir()).start()
 	g, addr := startStrictProxy(t)
 	s := w.await(report.EgressNotConfigured, nil)
 	if got := w.lastRoutes(); len(got.Routes) != 0 || !strings.HasPrefix(s.NoProxy, "localhost,127.0.0.0/8,::1,.svc,.cluster.local,192.0.2.5,203.0.113.0/24") {
@@ -264,7 +289,7 @@ func TestEgressLifecycle(t *testing.T) {
 	if s.InvalidInput != report.EgressInputTrustedCA || !strings.Contains(s.Message, "proxy-ca.crt") {
 		t.Errorf("%+v", s)
 	}
-	w.write("proxy-ca.crt", newTestCAs(t).pem("Proxy CA"))
+	w.write("proxy-ca.crt", testCA(t, "Proxy CA"))
 	s = w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.TrustedCAs == 1 })
 	if got := w.lastRoutes(); len(got.AdditionalCAs.Roots) != 1 || got.AdditionalCAs.Description != "the 1 CA of egressProxy.trustedCA" || len(got.ProxyCAs.Roots) != 0 {
 		t.Errorf("%v, %+v", got.AdditionalCAs.Description, s)
@@ -278,7 +303,7 @@ func TestEgressLifecycle(t *testing.T) {
 	must(t, err)
 	must(t, w.store.Save(accepted, at.Add(time.Hour)))
 	w.write("proxy.env", strings.ReplaceAll(env, "example.test", "third.test"))
-	again := newEgressWatcherTest(t, w.dir)
+	again := newWatcherTest(t, w.dir)
 	again.config = w.config
 	again.start()
 	s = again.await(report.EgressNotReady, nil)
@@ -306,16 +331,18 @@ func TestEgressLifecycle(t *testing.T) {
 	again.checkNoCredentials()
 }
 
-// TestEgressCAFileForRootOnly has the file of OpenShift: it exists, it is empty or only
-// root can read it, and its CAs are among those of the host.
-func TestEgressCAFileForRootOnly(t *testing.T) {
-	w := newEgressWatcherTest(t, t.TempDir())
-	w.anchorDirs = []string{w.dir}
+// TestCAFileForRootOnly has the file of OpenShift: it exists, it is empty or only root can read it,
+// and its CAs are among those of the host.
+func TestCAFileForRootOnly(t *testing.T) {
+	w := newWatcherTest(t, t.TempDir())
 	w.write("proxy.env", "HTTP_PROXY=http://192.0.2.9:3128\n")
-	w.write("system.crt", newTestCAs(t).pem("S1", "Proxy CA"))
+	w.write("system.crt", testCA(t, "S1")+testCA(t, "Proxy CA"))
 	w.write("proxy-ca.crt", "")
+	for name, mode := range map[string]os.FileMode{"..": 0o755, ".": 0o755, "proxy.env": 0o644, "system.crt": 0o644} {
+		must(t, os.Chmod(filepath.Join(w.dir, name), mode))
+	}
 	// Like the service: a thread without root's access to files.
-	asNobody := func(f func()) {
+	read := func() contents {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		become := func(uid int) {
@@ -325,49 +352,63 @@ func TestEgressCAFileForRootOnly(t *testing.T) {
 		}
 		become(65534)
 		defer become(0)
-		f()
+		return w.reader.read(w.config.EgressProxy, time.Now(), true)
 	}
-	for name, mode := range map[string]os.FileMode{"..": 0o755, ".": 0o755, "proxy.env": 0o644, "system.crt": 0o644, "proxy-ca.crt": 0o600} {
-		must(t, os.Chmod(filepath.Join(w.dir, name), mode))
+	w.reader.anchorDirs = []string{w.dir}
+	if c := read(); c.err != nil || len(c.request.Roots) != 0 || c.request.Settings.IsEmpty() {
+		t.Errorf("with an empty file: %+v", c)
 	}
-	asNobody(func() { w.apply(w.newSettings(w.config.VIPs.Ingress...), time.Now()) })
-	if s := w.status(); w.condition().Reason != report.EgressAccepted || s.Accepted.TrustedCAs != 0 || len(w.lastRoutes().AdditionalCAs.Roots) != 0 {
-		t.Errorf("with an empty file: %+v", s)
-	}
-	w.write("proxy-ca.crt", newTestCAs(t).pem("Proxy CA"))
-	asNobody(func() { w.readFiles(time.Now(), true) })
-	if s, o := w.status(), w.lastRoutes(); s.Accepted.TrustedCAs != 2 || o.AdditionalCAs.Description != "the 2 CAs of this host, including those of egressProxy.trustedCA" || len(o.AdditionalCAs.Roots) != 2 {
-		t.Errorf("with a file for root: %+v, %s, %s", s, o.AdditionalCAs.Description, w.log.String())
+	w.write("proxy-ca.crt", testCA(t, "Proxy CA"))
+	if c := read(); c.err != nil || len(c.request.Roots) != 2 ||
+		c.request.RootsDescription != "the 2 CAs of this host, including those of egressProxy.trustedCA" {
+		t.Errorf("with a file for root: %+v", c)
 	}
 	// The CAs of any other unreadable file are unknown.
-	w.anchorDirs = nil
-	asNobody(func() { w.readFiles(time.Now(), true) })
-	if s := w.status(); w.condition().Reason != report.EgressInvalid || s.InvalidInput != report.EgressInputTrustedCA || !strings.Contains(s.Message, "permission denied") {
-		t.Errorf("with another file for root: %+v", s)
+	w.reader.anchorDirs = nil
+	if c := read(); c.invalid != report.EgressInputTrustedCA || !errors.Is(c.err, fs.ErrPermission) {
+		t.Errorf("with another file for root: %+v", c)
 	}
 }
 
-// TestEgressRoutesFollowProxyConfig checks that routes are passed on with the configuration
-// that they belong to.
-func TestEgressRoutesFollowProxyConfig(t *testing.T) {
-	w := newEgressWatcherTest(t, t.TempDir())
+// testCA returns a CA as PEM.
+func testCA(t *testing.T, name string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// TestRoutesFollowConfig checks that routes are passed on with the configuration that they belong
+// to.
+func TestRoutesFollowConfig(t *testing.T) {
+	w := newWatcherTest(t, t.TempDir())
 	w.write("proxy.env", "HTTP_PROXY=http://192.0.2.9:3128\n")
 	w.config.Upstream.FollowRedirects = false
-	configure := func(ingress ...netip.Addr) { w.apply(w.newSettings(ingress...), time.Now()) }
-	configure(w.config.VIPs.Ingress...)
+	w.start()
 	through := func(ingress, proxy string) {
 		t.Helper()
-		got := w.lastRoutes().Routes
-		if len(got) != 1 || got[0].Ingress.String() != ingress || got[0].Proxy.Addrs[0].String() != proxy {
-			t.Errorf("passed on %v, want %s through %s", got, ingress, proxy)
+		var out Output
+		if !nstest.Poll(func() bool {
+			out = w.lastDecision()
+			got := out.Egress.Routes
+			return out.Generation == w.generation && out.Ready && len(got) == 1 &&
+				got[0].Ingress.String() == ingress && got[0].Proxy.Addrs[0].String() == proxy
+		}) {
+			t.Errorf("passed on %+v, want %s through %s", out, ingress, proxy)
 		}
 	}
 	through("198.51.100.6:80", "192.0.2.9:3128")
 	w.config.Upstream.Port = 81
 	w.config.EgressProxy.HTTPProxy = "http://192.0.2.9:3129"
-	configure(w.config.VIPs.Ingress...)
+	w.configure()
 	through("198.51.100.6:81", "192.0.2.9:3129")
-	configure(netip.MustParseAddr("198.51.100.7"))
+	w.configure(netip.MustParseAddr("198.51.100.7"))
 	through("198.51.100.7:81", "192.0.2.9:3129")
 }
 
@@ -375,13 +416,13 @@ func compareAddrs() cmp.Option {
 	return cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
 }
 
-// TestEgressProxyNameIsResolved has a prober process resolve the proxy's name. The
+// TestNameIsResolved has a prober process resolve the proxy's name. The
 // addresses are passed on when they are found.
-func TestEgressProxyNameIsResolved(t *testing.T) {
-	w := newEgressWatcherTest(t, t.TempDir())
+func TestNameIsResolved(t *testing.T) {
+	w := newWatcherTest(t, t.TempDir())
 	w.write("proxy.env", "HTTP_PROXY=https://proxy.test\n")
-	w.write("system.crt", newTestCAs(t).pem("S1", "S2"))
-	w.write("proxy-ca.crt", newTestCAs(t).pem("Proxy CA"))
+	w.write("system.crt", testCA(t, "S1")+testCA(t, "S2"))
+	w.write("proxy-ca.crt", testCA(t, "Proxy CA"))
 	w.config.Upstream.FollowRedirects = false
 	w.start()
 	s := w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Routes[0].Error != "" })
@@ -418,41 +459,37 @@ func TestEgressProxyNameIsResolved(t *testing.T) {
 	}
 }
 
-// TestEgressProxyNameIsResolvedBeforeUse checks that a proxy is used with its address: at the
-// start, after a change and after a restart without DNS. The previous proxy stays until then.
-func TestEgressProxyNameIsResolvedBeforeUse(t *testing.T) {
-	dir := t.TempDir()
+// TestNameIsResolvedBeforeUse checks that a proxy is used with its address: at the start, after a
+// change, and after a failed connection. The previous proxy stays until then.
+func TestNameIsResolvedBeforeUse(t *testing.T) {
 	released := make(chan struct{})
-	startDNSServer(t, map[string]string{"first.test.": "198.51.100.91", "second.test.": "198.51.100.92"}, map[string]<-chan struct{}{"second.test.": released})
-	w := newEgressWatcherTest(t, dir)
+	names := map[string]string{"first.test.": "198.51.100.91", "second.test.": "198.51.100.92"}
+	startDNSServer(t, names, map[string]<-chan struct{}{"second.test.": released})
+	w := newWatcherTest(t, t.TempDir())
 	w.write("resolv.conf", "nameserver 127.0.0.1\n")
 	w.write("proxy.env", "HTTP_PROXY=http://first.test:3128\n")
 	w.config.Upstream.FollowRedirects = false
 	w.start()
-	expect := func(w *egressWatcherTest, name, addr string) {
+	expect := func(name, addr string) {
 		t.Helper()
 		var got []ingress.EgressRoute
-		if !nstest.Poll(func() bool { got = w.lastRoutes().Routes; return len(got) > 0 }) || len(got) != 1 || got[0].Proxy.Name != name ||
-			!slices.Equal(got[0].Proxy.Addrs, []netip.AddrPort{netip.MustParseAddrPort(addr)}) {
+		want := []netip.AddrPort{netip.MustParseAddrPort(addr)}
+		if !nstest.Poll(func() bool {
+			got = w.lastRoutes().Routes
+			return len(got) == 1 && got[0].Proxy.Name == name && slices.Equal(got[0].Proxy.Addrs, want)
+		}) {
 			t.Errorf("passed on %v, want %s at %s", got, name, addr)
 		}
 	}
-	expect(w, "first.test", "198.51.100.91:3128") // the first routes have the address
+	expect("first.test", "198.51.100.91:3128")
 	w.write("proxy.env", "HTTP_PROXY=http://second.test:3128\n")
 	w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.HTTPProxy == "http://second.test:3128" })
-	expect(w, "first.test", "198.51.100.91:3128")
+	expect("first.test", "198.51.100.91:3128")
 	close(released)
-	w.await(report.EgressAccepted, func(s report.EgressProxy) bool {
-		return slices.Equal(s.Routes[0].Addresses, []string{"198.51.100.92"})
-	})
-	expect(w, "second.test", "198.51.100.92:3128")
-	w.stop()
-
-	again := newEgressWatcherTest(t, dir)
-	again.config = w.config
-	again.write("resolv.conf", "nameserver 127.0.0.2\n") // no server
-	again.start()
-	expect(again, "second.test", "198.51.100.92:3128")
+	expect("second.test", "198.51.100.92:3128")
+	w.write("hosts", "198.51.100.93 second.test\n") // another address, which nothing reports
+	w.dialFailed <- struct{}{}
+	expect("second.test", "198.51.100.93:3128")
 }
 
 // startDNSServer starts a DNS server on port 53 of this namespace's loopback. It does not

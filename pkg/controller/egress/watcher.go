@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package egress
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/asyncread"
+	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+const (
+	// fileReadInterval is when the files are read again without a file event.
+	fileReadInterval = 30 * time.Second
+	fileDebounce     = 250 * time.Millisecond
+	// minLookupInterval bounds how often failed connections to the proxy cause a lookup.
+	minLookupInterval = 5 * time.Second
+)
+
+// Input is what the watcher decides on.
+type Input struct {
+	Generation uint64
+	Config     config.Config // the active one
+	Ingress    []netip.Addr
+	Observed   bool           // VIPs and Subnets are known
+	VIPs       []netip.Addr   // the API VIPs of this cluster
+	Subnets    []netip.Prefix // of this host
+}
+
+// Output is the decision for an Input.
+type Output struct {
+	Generation uint64
+	Ready      bool // Egress is known; false before the first observation and lookup
+	Egress     ingress.Egress
+	Report     report.EgressProxy // the zero value: nothing is known yet
+}
+
+// Options are the dependencies of a Watcher.
+type Options struct {
+	Log              *slog.Logger
+	StateDir         string
+	ResolvConf       string
+	HostsFile        string
+	APIServerURLFile string
+	SystemCABundles  []string
+	StallTimeout     time.Duration // of reading the files
+	// Save queues a write in the state directory for another goroutine.
+	Save func(event, name string, write func() error)
+}
+
+// Watcher decides which ingress addresses are reached through the egress proxy.
+type Watcher struct {
+	Options
+
+	store   egress.Store
+	files   *filewatch.Watcher
+	network network
+	reads   *asyncread.Reader[contents]
+	reader  reader
+
+	// Owned by loop:
+	output     func(Output)
+	input      Input
+	contents   contents // of the last read
+	hasRead    bool
+	nextRead   time.Time
+	acceptance acceptance
+	probing    *job
+	lookingUp  *job
+	names      map[string]lookup // of the proxies' names that are in use
+	dialFailed bool              // since the last lookup
+	nextLookup time.Time         // not before
+	failures   int               // of lookups, in a row
+	applied    *applied          // nil before the first decision
+	automatic  []string          // the part of the no-proxy list that this host adds
+	lastOutput Output
+
+	results chan jobResult
+}
+
+// applied is what the routes in force were made from.
+type applied struct {
+	use     config.EgressUse
+	setting egress.Configuration
+}
+
+// job is a probe or a lookup that runs.
+type job struct {
+	spec   *egress.Configuration // that is probed; nil: a lookup
+	names  []string              // that are looked up
+	cancel context.CancelFunc
+}
+
+type jobResult struct {
+	*job
+
+	failures []string
+	found    []lookup
+}
+
+// New returns a watcher with the configuration that a former process has accepted.
+func New(o Options) (*Watcher, error) {
+	files, err := filewatch.New(o.Log, fileDebounce)
+	if err != nil {
+		return nil, err
+	}
+	w := &Watcher{
+		Options: o, store: egress.NewStore(o.StateDir), files: files, network: network{o.ResolvConf, o.HostsFile},
+		reader: reader{
+			watch: files, apiServerURLFile: o.APIServerURLFile, anchorDirs: caAnchorDirs(), system: trust.NewSystem(o.SystemCABundles),
+		},
+		names: make(map[string]lookup), reads: asyncread.New[contents](), results: make(chan jobResult, 1),
+	}
+	setting, at, err := w.store.Load()
+	switch {
+	case err == nil:
+		w.acceptance.accepted, w.acceptance.acceptedAt, w.acceptance.restored = &setting, at, true
+	case !errors.Is(err, fs.ErrNotExist):
+		w.Log.Warn("cannot restore the accepted egress proxy", slog.String("event", "egress"), slog.Any("error", err))
+	}
+	return w, nil
+}
+
+// Run passes on a decision for each input, and when anything else changes, until ctx ends.
+// dialFailed receives a value when the proxy process has failed to connect to an egress proxy.
+func (w *Watcher) Run(ctx context.Context, inputs <-chan Input, dialFailed <-chan struct{}, output func(Output)) error {
+	w.output = output
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	running.Go(func() { _ = w.files.Run(ctx) })
+	timer := time.NewTimer(fileReadInterval)
+	defer timer.Stop()
+	for {
+		timer.Reset(time.Until(w.startDue(ctx, &running, time.Now())))
+		select {
+		case <-ctx.Done():
+			return nil
+		case in := <-inputs:
+			w.apply(in)
+		case <-w.files.Changed():
+			w.startRead(true)
+		case c := <-w.reads.Results():
+			w.recordContents(c, time.Now())
+		case r := <-w.results:
+			w.recordResult(r, time.Now())
+		case <-dialFailed:
+			w.dialFailed = true
+		case <-timer.C:
+		}
+		w.decide()
+	}
+}
+
+// apply takes an input. The files are read if the configuration of the egress proxy has changed.
+func (w *Watcher) apply(in Input) {
+	before := w.input
+	w.input = in
+	if before.Generation == 0 || !before.Config.EgressProxy.Equal(in.Config.EgressProxy) {
+		w.startRead(true)
+	}
+}
+
+// startRead reads the files, which nobody waits for.
+func (w *Watcher) startRead(fileEvent bool) {
+	if of := w.input.Config.EgressProxy; w.input.Generation != 0 {
+		w.reads.Start(func() contents { return w.reader.read(of, time.Now(), fileEvent) })
+	}
+}
+
+func (w *Watcher) recordContents(c contents, now time.Time) {
+	w.reads.Done()
+	wait := fileReadInterval
+	if c.next > 0 {
+		wait = min(wait, c.next)
+	}
+	w.nextRead = now.Add(wait)
+	if !c.of.Equal(w.input.Config.EgressProxy) {
+		return
+	}
+	w.contents, w.hasRead = c, true
+	if c.err != nil {
+		w.acceptance.reject(c.err, now)
+	} else if w.acceptance.request(c.request, now) {
+		w.saveAccepted()
+	}
+}
+
+// saveAccepted has the accepted setting written for the next start.
+func (w *Watcher) saveAccepted() {
+	accepted, at := *w.acceptance.accepted, w.acceptance.acceptedAt
+	w.Save("egress", "accepted egress proxy", func() error { return w.store.Save(accepted, at) })
+}
+
+// startDue starts what is due, and returns when the next job is.
+func (w *Watcher) startDue(ctx context.Context, running *sync.WaitGroup, now time.Time) (next time.Time) {
+	next = now.Add(fileReadInterval)
+	due := func(at time.Time) bool {
+		if now.Before(at) {
+			if at.Before(next) {
+				next = at
+			}
+			return false
+		}
+		return true
+	}
+	if !w.reads.Running() && due(w.nextRead) {
+		w.startRead(false)
+	}
+	if at, running := w.reads.StallsAt(w.StallTimeout); running {
+		due(at)
+	}
+	if p := w.probing; p != nil && (p.spec != w.acceptance.spec || !w.acceptance.pending()) {
+		p.cancel() // its result does not count any more
+	}
+	if w.probing == nil && w.acceptance.pending() && due(w.acceptance.nextProbe) {
+		setting, automatic, system := *w.acceptance.spec, w.automatic, w.contents.systemRoots
+		w.probing = &job{spec: w.acceptance.spec}
+		w.start(ctx, running, w.probing, func(ctx context.Context, r *jobResult) {
+			r.failures = w.network.probe(ctx, setting, automatic, system)
+		})
+	}
+	missing, stale := w.lookupState()
+	if w.lookingUp == nil && (missing || stale && due(w.nextLookup)) {
+		names := slices.Collect(maps.Keys(w.names))
+		w.lookingUp, w.dialFailed = &job{names: names}, false
+		w.start(ctx, running, w.lookingUp, func(ctx context.Context, r *jobResult) {
+			r.found = w.network.resolve(ctx, names)
+		})
+	}
+	return next
+}
+
+func (w *Watcher) start(ctx context.Context, running *sync.WaitGroup, j *job, run func(context.Context, *jobResult)) {
+	bounded, cancel := context.WithCancel(ctx)
+	j.cancel = cancel
+	running.Go(func() {
+		defer cancel()
+		r := jobResult{job: j}
+		run(bounded, &r)
+		select {
+		case w.results <- r:
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (w *Watcher) recordResult(r jobResult, now time.Time) {
+	if r.job == w.probing {
+		w.probing = nil
+		if w.acceptance.recordProbe(r.spec, r.failures, now) {
+			w.saveAccepted()
+		}
+		return
+	}
+	w.lookingUp = nil
+	failed := false
+	for i, name := range r.names {
+		found := r.found[i]
+		if found.err != nil {
+			failed = true
+			found.addrs = w.names[name].addrs // the previous ones stay in use
+		}
+		if _, used := w.names[name]; used {
+			w.names[name] = found
+		}
+	}
+	if failed {
+		w.nextLookup = now.Add(retryDelay(w.failures))
+		w.failures++
+		return
+	}
+	w.nextLookup, w.failures = now.Add(minLookupInterval), 0
+}
+
+// lookupState reports whether a name in use was not looked up yet, and whether one must be again:
+// nothing else reports that a proxy has another address.
+func (w *Watcher) lookupState() (missing, stale bool) {
+	for _, l := range w.names {
+		missing = missing || !l.done()
+		stale = stale || l.err != nil || w.dialFailed
+	}
+	return missing, stale
+}
+
+// done reports whether the name has an address, or the reason why not is known.
+func (l lookup) done() bool { return len(l.addrs) > 0 || l.err != nil }
+
+// decide passes a decision on if it differs from the last one.
+func (w *Watcher) decide() {
+	if w.input.Generation == 0 {
+		return
+	}
+	vips := w.input.Config.VIPs
+	direct := egress.NewDirectDestinations(vips, slices.Concat(vips.API, w.input.VIPs), w.input.Ingress, w.input.Subnets)
+	direct.ClusterDomain = w.contents.clusterDomain
+	w.automatic = direct.NoProxy()
+	out := Output{Generation: w.input.Generation}
+	routes := w.routes()
+	if w.applied != nil {
+		out.Ready = w.input.Observed
+		addrs := func(name string) []netip.Addr { return w.lookup(name).addrs }
+		out.Egress = egress.Decide(routes, addrs, w.applied.setting, w.contents.systemRoots)
+	}
+	stalled := w.reads.Stalled(w.StallTimeout)
+	if w.hasRead || stalled {
+		out.Report = w.report(routes, stalled)
+	}
+	if reflect.DeepEqual(out, w.lastOutput) {
+		return
+	}
+	logChanges(w.Log, w.lastOutput.Report, out.Report, w.acceptance.restored)
+	w.lastOutput = out
+	w.output(out)
+}
+
+// routes returns all ingress addresses that are reached through a proxy. While the name of a new
+// proxy was never resolved, the previous routes stay: without an address, each challenge would
+// fail.
+func (w *Watcher) routes() []egress.ProxiedAddress {
+	next := applied{w.input.Config.EgressProxy.Upstream, w.acceptance.effective()}
+	routes := w.routesWith(next)
+	var before []egress.ProxiedAddress
+	if w.applied != nil {
+		before = w.routesWith(*w.applied)
+	}
+	w.trackNames(slices.Concat(routes, before))
+	if slices.ContainsFunc(routes, func(r egress.ProxiedAddress) bool { return !w.lookup(r.Proxy.Hostname()).done() }) {
+		return before
+	}
+	w.applied = &next
+	w.trackNames(routes)
+	return routes
+}
+
+func (w *Watcher) routesWith(a applied) []egress.ProxiedAddress {
+	c := w.input.Config
+	c.EgressProxy.Upstream = a.use
+	return egress.ProxiedAddresses(c, a.setting.Settings, w.input.Ingress, w.automatic)
+}
+
+// trackNames keeps the addresses of the names of these routes, and no others.
+func (w *Watcher) trackNames(routes []egress.ProxiedAddress) {
+	next := make(map[string]lookup)
+	for _, route := range routes {
+		name := route.Proxy.Hostname()
+		if _, err := netip.ParseAddr(name); err != nil {
+			next[name] = w.names[name]
+		}
+	}
+	w.names = next
+}
+
+func (w *Watcher) lookup(name string) lookup {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return lookup{addrs: []netip.Addr{addr.Unmap()}}
+	}
+	return w.names[name]
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/trust"
+)
+
+// pipeline completes the settings of the proxy: the reconcile loop starts them, the CA watcher
+// adds the trusted CAs, the egress watcher adds the routes through an egress proxy, and the proxy
+// supervisor sends the result. So a process never serves a configuration without the CAs and routes
+// that belong to it, and the reconcile loop waits for neither.
+type pipeline struct {
+	tracker  *tracker.Tracker
+	settings *mailbox[proxySettings] // of the reconcile loop
+	paths    *mailbox[string]        // to the CA watcher
+	cas      *mailbox[trust.Output]
+	inputs   *mailbox[egress.Input] // to the egress watcher
+	egress   *mailbox[egress.Output]
+	next     func(proxySettings) // the proxy supervisor
+
+	input egress.Input // of the goroutine of the reconcile loop
+}
+
+func newPipeline(tracker *tracker.Tracker, next func(proxySettings)) *pipeline {
+	return &pipeline{
+		tracker: tracker, settings: newMailbox[proxySettings](), paths: newMailbox[string](), cas: newMailbox[trust.Output](),
+		inputs: newMailbox[egress.Input](), egress: newMailbox[egress.Output](), next: next,
+	}
+}
+
+// put takes settings of the reconcile loop.
+func (p *pipeline) put(s proxySettings) {
+	p.settings.put(s)
+	p.paths.put(trustedCAPath(s.config))
+	p.input.Generation, p.input.Config, p.input.Ingress = s.generation, s.config, s.ingress
+	p.inputs.put(p.input)
+}
+
+// observe takes what the reconcile loop has seen: addresses that are never reached through an
+// egress proxy.
+func (p *pipeline) observe(o reconcile.Observation) {
+	p.input.Observed, p.input.VIPs, p.input.Subnets = true, nil, nil
+	for _, v := range o.VIPs {
+		p.input.VIPs = append(p.input.VIPs, v.Address)
+	}
+	for _, a := range o.Addresses {
+		p.input.Subnets = append(p.input.Subnets, netip.PrefixFrom(a.IP, a.Bits))
+	}
+	p.inputs.put(p.input)
+}
+
+// trustedCAPath returns the bundle for TLS to the ingress; empty without TLS.
+func trustedCAPath(c config.Config) string {
+	if !c.UsesTLS() {
+		return ""
+	}
+	return c.Upstream.TrustedCA
+}
+
+// run passes complete settings on until ctx ends.
+func (p *pipeline) run(ctx context.Context) error {
+	var s proxySettings // the last that serve
+	var cas trust.Output
+	var routes egress.Output
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case v := <-p.settings.values:
+			if !v.serving {
+				continue // for the watchers alone
+			}
+			s = v
+		case cas = <-p.cas.values:
+			p.tracker.SetTrust(cas.Report, time.Now())
+		case routes = <-p.egress.values:
+			p.tracker.SetEgress(routes.Report, time.Now())
+		}
+		if complete, ok := s.complete(cas, routes); ok {
+			p.next(complete)
+		}
+	}
+}
+
+// complete adds CAs and routes to the settings that they belong to. Settings without an egress
+// proxy do not wait for the egress watcher.
+func (s proxySettings) complete(cas trust.Output, routes egress.Output) (proxySettings, bool) {
+	if !s.serving || cas.Report.Kind == "" || cas.Path != trustedCAPath(s.config) {
+		return s, false
+	}
+	s.cas = cas.CAs
+	if s.config.EgressProxy.Upstream == config.EgressNever {
+		return s, true
+	}
+	s.egress = routes.Egress
+	return s, routes.Ready && routes.Generation == s.generation
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// caLog is what was logged about the current file.
+type caLog struct {
+	ignored   map[report.IgnoredCertificate]bool
+	total     int
+	lastError string
+}
+
+// logChange logs what has changed.
+func (l *caLog) logChange(log *slog.Logger, t report.Trust, fresh bool) {
+	l.logIgnored(log, t)
+	switch {
+	case t.Error != "" && t.Error != l.lastError:
+		_, message := t.Evaluate()
+		log.Error(message, slog.String("event", "trust-rejected"), slog.String("path", t.Path), slog.Int("count", t.Certificates))
+	case t.Error != "":
+	case fresh || l.lastError != "":
+		log.Info("trusted for TLS to the ingress: "+caMessage(t), slog.String("event", "trust"),
+			slog.String("path", t.Path), slog.String("source", t.Source), slog.Int("count", t.Certificates), slog.Int("ignored", t.IgnoredTotal))
+	}
+	l.lastError = t.Error
+}
+
+func caMessage(t report.Trust) string {
+	_, message := t.Evaluate()
+	if t.Kind == report.TrustAdmin && t.IgnoredTotal > 0 {
+		message += fmt.Sprintf("; ignored certificates: %d", t.IgnoredTotal)
+	}
+	return message
+}
+
+// logIgnored logs each certificate once for as long as it is ignored.
+func (l *caLog) logIgnored(log *slog.Logger, t report.Trust) {
+	if t.IgnoredTotal == 0 && t.Error != "" {
+		return // the file cannot be assessed: the log can become correct again
+	}
+	now := make(map[report.IgnoredCertificate]bool, len(t.Ignored))
+	added := 0
+	for _, c := range t.Ignored {
+		line := c.Line
+		c.Line = 0 // it can move within the file
+		now[c] = true
+		if l.ignored[c] {
+			continue
+		}
+		added++
+		log.Warn(fmt.Sprintf("%s is ignored: %s", describeIgnored(c, line, t.Path), c.Reason), slog.String("event", "trust-ignored"),
+			slog.String("path", t.Path), slog.String("subject", c.Subject), slog.String("serial", c.Serial), slog.String("reason", c.Reason))
+	}
+	if more := t.IgnoredTotal - len(t.Ignored); more > 0 && (added > 0 || t.IgnoredTotal != l.total) {
+		log.Warn(fmt.Sprintf("%d more certificates of %s are ignored", more, t.Path), slog.String("event", "trust-ignored"), slog.String("path", t.Path), slog.Int("count", more))
+	}
+	l.ignored, l.total = now, t.IgnoredTotal
+}
+
+func describeIgnored(c report.IgnoredCertificate, line int, path string) string {
+	if c.Subject == "" {
+		return fmt.Sprintf("the PEM block in line %d of %s", line, path)
+	}
+	return fmt.Sprintf("%q, serial %s, in line %d of %s", c.Subject, c.Serial, line, path)
+}

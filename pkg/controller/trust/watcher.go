@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/asyncread"
+	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/internal/settled"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// fileDebounce bounds how long a stream of file events delays a read: a changed CA
+// bundle must be in force within a second, which includes the time to settle.
+const fileDebounce = 250 * time.Millisecond
+
+// maxReportedSubjects is how many CAs the status names.
+const maxReportedSubjects = 3
+
+// Output is what is trusted with the bundle at Path, or without it.
+type Output struct {
+	Path   string            // of the Input; empty: no TLS to the ingress
+	CAs    *ingress.CABundle // nil without Path
+	Report report.Trust
+}
+
+// Options are the dependencies of a Watcher.
+type Options struct {
+	Log             *slog.Logger
+	StateDir        string
+	SystemCABundles []string      // where the CAs of this host can be
+	ReadInterval    time.Duration // of the files without a file event
+	StallTimeout    time.Duration // of a read
+	// Save queues a write in the state directory for another goroutine.
+	Save func(event, name string, write func() error)
+}
+
+// Watcher reads the CAs. Everything belongs to the goroutine of Run, or to that of the read that
+// runs.
+type Watcher struct {
+	Options
+
+	files  *filewatch.Watcher
+	reads  *asyncread.Reader[reading]
+	reader reader
+
+	last   Output
+	read   reading // the last one
+	logged caLog
+}
+
+// New returns a watcher.
+func New(o Options) (*Watcher, error) {
+	files, err := filewatch.New(o.Log, fileDebounce)
+	if err != nil {
+		return nil, err
+	}
+	return &Watcher{
+		Options: o, files: files, reads: asyncread.New[reading](),
+		reader: reader{files: files, lastGood: trust.NewLastGoodCopy(o.StateDir, trust.LastGoodName), systemPaths: o.SystemCABundles},
+	}, nil
+}
+
+// Run reads the CAs for each path of a bundle, empty without TLS to the ingress, and again after
+// file events and at intervals, until ctx ends. It passes on what has changed.
+func (w *Watcher) Run(ctx context.Context, paths <-chan string, output func(Output)) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watching.Go(func() { _ = w.files.Run(ctx) })
+	path, known := "", false
+	start := func(fileEvent bool) {
+		if of := path; known {
+			w.reads.Start(func() reading { return w.reader.read(of, time.Now(), fileEvent) })
+		}
+	}
+	timer := time.NewTimer(w.ReadInterval)
+	defer timer.Stop()
+	for {
+		if at, running := w.reads.StallsAt(w.StallTimeout); running && !w.reads.Stalled(w.StallTimeout) {
+			timer.Reset(time.Until(at))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case next := <-paths:
+			if known && next == path {
+				continue
+			}
+			path, known = next, true
+			start(true)
+		case <-w.files.Changed():
+			start(true)
+		case <-timer.C:
+			if !w.reads.Running() {
+				start(false)
+			}
+		case r := <-w.reads.Results():
+			w.reads.Done()
+			wait := w.ReadInterval
+			if r.retry > 0 {
+				wait = min(wait, r.retry)
+			}
+			timer.Reset(wait)
+			if r.path != path {
+				continue
+			}
+			w.read = r
+			if r.save != nil {
+				w.Save("trust", "last good CA bundle", r.save)
+			}
+		}
+		w.publish(output)
+	}
+}
+
+// publish passes other CAs on before it logs them.
+func (w *Watcher) publish(output func(Output)) {
+	next := Output{w.read.path, w.read.cas, w.read.report}
+	if w.reads.Stalled(w.StallTimeout) {
+		next.Report.NoUsableCertificate = false
+		next.Report.Error = fmt.Sprintf("reading upstream.trustedCA or the CAs of this host has not returned for %v, "+
+			"and new configurations wait for it: check the file systems of these files", w.StallTimeout)
+		if next.Report.Certificates == 0 {
+			next.Report.Kind = report.TrustNone
+		}
+	}
+	if next.Report.Kind == "" {
+		return // nothing was read yet
+	}
+	changed := next.CAs != nil && (w.last.CAs == nil || !next.CAs.Equal(*w.last.CAs))
+	next.Report.Since = w.last.Report.Since
+	switch {
+	case next.CAs == nil:
+		next.Report.Since = time.Time{}
+	case changed:
+		next.Report.Since = time.Now()
+	}
+	if reflect.DeepEqual(next, w.last) {
+		return
+	}
+	w.last = next
+	output(next)
+	if next.Report.Kind == report.TrustUnused {
+		w.logged = caLog{}
+		return
+	}
+	w.logged.logChange(w.Log, next.Report, changed)
+}
+
+// reading is the result of a read: an immutable value.
+type reading struct {
+	path   string
+	cas    *ingress.CABundle
+	report report.Trust
+	save   func() error  // writes the last good copy; nil: it is written
+	retry  time.Duration // until the next read; 0: ReadInterval
+}
+
+// reader reads the files. One goroutine at a time uses it.
+type reader struct {
+	files       *filewatch.Watcher
+	lastGood    trust.LastGoodCopy
+	systemPaths []string
+
+	bundle *trust.Source // nil without TLS
+	system *trust.System // nil while there is a bundle
+}
+
+func (r *reader) read(path string, now time.Time, fileEvent bool) reading {
+	if path == "" {
+		r.bundle, r.system = nil, nil
+		r.files.Watch()
+		return reading{report: report.Trust{Kind: report.TrustUnused}}
+	}
+	if r.bundle == nil || r.bundle.Path() != path {
+		r.bundle, r.system = trust.NewSource(path, r.lastGood), nil
+	}
+	_, retry := r.bundle.Refresh(now, fileEvent)
+	paths := []string{path}
+	if r.bundle.Absent() {
+		if r.system == nil {
+			r.system = trust.NewSystem(r.systemPaths)
+		}
+		_, wait := r.system.Refresh(now, fileEvent)
+		retry = settled.ShorterWait(retry, wait)
+		paths = append(paths, r.system.Paths()...)
+	} else {
+		r.system = nil
+	}
+	r.files.Watch(paths...)
+	result := reading{path: path, retry: retry, save: r.bundle.UnsavedCopy()}
+	result.report, result.cas = r.summarize()
+	return result
+}
+
+// summarize returns what the reads have found, for the report and for the proxy.
+func (r *reader) summarize() (report.Trust, *ingress.CABundle) {
+	assessment := r.bundle.Assessment()
+	s := report.Trust{
+		Kind: report.TrustAdmin, Path: r.bundle.Path(), Source: r.bundle.Origin(), IgnoredTotal: assessment.SkippedCount,
+	}
+	for _, skipped := range assessment.Skipped[:min(report.MaxIgnoredCertificates, len(assessment.Skipped))] {
+		s.Ignored = append(s.Ignored, report.IgnoredCertificate(skipped))
+	}
+	err := r.bundle.Err()
+	roots, source := trust.EffectiveRoots(r.bundle, r.system)
+	switch {
+	case r.system != nil:
+		s.Kind, s.Source = report.TrustSystem, ""
+		if file := r.system.Source(); file != nil {
+			s.Source = file.Path()
+		}
+		if systemErr := r.system.Err(); systemErr != nil {
+			err = systemErr // this one is about what is in force
+		}
+	case !r.bundle.Loaded():
+		s.Kind, s.Source = report.TrustNone, ""
+	case r.bundle.UsesLastGood():
+		s.Kind = report.TrustLastGood
+	}
+	if len(roots) == 0 {
+		s.Kind, s.Source = report.TrustNone, ""
+	}
+	if err != nil {
+		s.Error = printable.Line(err.Error())
+		var rejection *trust.Rejection
+		s.NoUsableCertificate = errors.As(err, &rejection) && rejection.NoneTrusted
+	}
+	s.Certificates = len(roots)
+	for _, c := range roots[:min(maxReportedSubjects, len(roots))] {
+		s.Subjects = append(s.Subjects, c.Subject)
+	}
+	return s, trust.NewCABundle(source, roots)
+}
