@@ -260,7 +260,7 @@ func TestFailedRenewal(t *testing.T) {
 			t.Errorf("after an attempt (-want +got):\n%s", diff)
 		}
 		const line = "level=WARN msg=\"an attempt to renew the certificate that the API server presents on 192.0.2.5:6443 for api.example.com failed: the CA got 503; failed attempts observed by this host: 1; "
-		if w.lines(line) != 1 || w.lines("event=renewal-failed") != 1 || w.lines("cause=route-missing count=1 attempts_left=25") != 1 {
+		if w.lines(line) != 1 || w.lines("event=renewal-failed") != 1 || w.lines("cause=route-missing count=1 attempts_left=27") != 1 {
 			t.Errorf("in the journal:\n%s", &w.output)
 		}
 		if all := w.tracker.Report(report.Table{}).Certificates; len(all) != 2 || all[0].FailedRenewals != 0 || all[1].FailedRenewals != 1 || all[1].FirstFailure.IsZero() {

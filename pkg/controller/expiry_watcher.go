@@ -225,7 +225,7 @@ func (w *expiryWatcher) logEvent(e *expiry.Event) {
 
 func (w *expiryWatcher) logFailedRenewal(f *expiry.FailedRenewal) {
 	level := slog.LevelWarn
-	if f.AttemptsLeft == 0 {
+	if f.AttemptsLeft <= 1 {
 		level = slog.LevelError
 	}
 	c := f.Certificate

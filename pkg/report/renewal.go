@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// cert-manager's delay after a failed issuance: minRetryDelay, doubled after each further
-// failure up to maxRetryDelay (cert-manager 1.21, pkg/controller/certificates/trigger and
+// The defaults of cert-manager's delay after a failed issuance: minRetryDelay, doubled after each
+// further failure up to maxRetryDelay. Since 1.20 they can be configured (cert-manager 1.21, pkg/controller/certificates/trigger and
 // internal/apis/config/controller/v1alpha1/defaults.go).
 const (
 	minRetryDelay = time.Hour
 	maxRetryDelay = 32 * time.Hour
+	shorterDelays = 5 // 1, 2, 4, 8 and 16 h
 )
 
 // clusterSigner begins the names of the CAs that sign the API server's own certificates in
@@ -50,56 +51,29 @@ func (c Certificate) WithAttemptsLeft(now time.Time) Certificate {
 	return c
 }
 
-// DescribeRenewal describes the failed attempts and those that are left, such as "2
-// renewal attempts failed, cert-manager makes at most 4 more attempts by itself before the
-// expiry". It is empty before the renewal is due.
+// DescribeRenewal describes the failed attempts that were observed and an estimate of those that
+// are left. It is empty before the renewal is due.
 func (c Certificate) DescribeRenewal() string {
 	if c.MaxAttemptsLeft == nil {
 		return ""
 	}
 	text := "its renewal is due"
-	switch {
-	case c.FailedRenewals == 1:
-		text = "1 renewal attempt failed"
-	case c.FailedRenewals > 1:
-		text = fmt.Sprintf("%d renewal attempts failed", c.FailedRenewals)
+	if c.FailedRenewals > 0 {
+		text = fmt.Sprintf("failed renewal attempts: %d", c.FailedRenewals)
 	}
 	return text + ", " + DescribeAttempts(*c.MaxAttemptsLeft)
 }
 
-// DescribeAttempts describes the number of automatic attempts that are left, at most.
+// DescribeAttempts describes an estimate of the automatic attempts that are left.
 func DescribeAttempts(left int) string {
-	switch left {
-	case 0:
-		return "cert-manager makes no further attempt by itself before the expiry"
-	case 1:
-		return "cert-manager makes at most 1 more attempt by itself before the expiry"
-	default:
-		return fmt.Sprintf("cert-manager makes at most %d more attempts by itself before the expiry", left)
-	}
+	return fmt.Sprintf("with cert-manager's defaults, further attempts before the expiry: at most %d", left)
 }
 
-// AttemptsLeft is the largest number of attempts that cert-manager starts by itself after
-// now and before the certificate expires. The first attempt is the first failed one that
-// was observed, or at the renewal time. Each attempt fails at once in this schedule; one
-// that takes long leaves fewer.
+// AttemptsLeft estimates how many attempts cert-manager starts at most by itself after now and
+// before the certificate expires, with the defaults of its delays and the failures that this host
+// has observed: its own schedule is known to cert-manager alone.
 func (c Certificate) AttemptsLeft(now time.Time) int {
-	first := c.RenewalTime()
-	if !c.FirstFailure.IsZero() {
-		first = c.FirstFailure
-	}
-	n, at, delay := 0, first, minRetryDelay
-	for ; delay < maxRetryDelay && at.Before(c.NotAfter); delay *= 2 {
-		if at.After(now) {
-			n++
-		}
-		at = at.Add(delay)
-	}
-	if late := now.Sub(at); late >= 0 {
-		at = at.Add(late.Truncate(maxRetryDelay) + maxRetryDelay)
-	}
-	if left := c.NotAfter.Sub(at); left > 0 {
-		n += int((left + maxRetryDelay - 1) / maxRetryDelay)
-	}
-	return n
+	left := max(0, c.NotAfter.Sub(now))
+	parts := func(delay time.Duration) int { return int((left + delay - 1) / delay) }
+	return min(parts(minRetryDelay), parts(maxRetryDelay)+max(0, shorterDelays-c.FailedRenewals))
 }

@@ -175,8 +175,8 @@ type Certificate struct {
 	FailedRenewals int       `json:"failedRenewals,omitempty"`
 	FirstFailure   time.Time `json:"firstFailure,omitzero"` // the last request of the first one
 	LastFailure    time.Time `json:"lastFailure,omitzero"`
-	// MaxAttemptsLeft is the largest number of attempts that cert-manager starts by itself
-	// before the certificate expires; absent before its renewal is due.
+	// MaxAttemptsLeft is an estimate with cert-manager's defaults of the attempts that it
+	// starts at most before the certificate expires; absent before its renewal is due.
 	MaxAttemptsLeft *int `json:"maxAttemptsLeft,omitempty"`
 }
 

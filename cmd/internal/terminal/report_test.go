@@ -303,8 +303,8 @@ func TestRenewalRows(t *testing.T) {
 	failed := due
 	failed.FailedRenewals, failed.FirstFailure = 2, start.Add(-2*time.Hour)
 	for want, c := range map[string]report.Certificate{
-		"✓ x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; its renewal is due, cert-manager makes at most 3 more attempts by itself before the expiry\n": due,
-		"! x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; 2 renewal attempts failed, cert-manager makes at most 4 more attempts by itself before the expiry; " +
+		"✓ x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; its renewal is due, with cert-manager's defaults, further attempts before the expiry: at most 7\n": due,
+		"! x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; failed renewal attempts: 2, with cert-manager's defaults, further attempts before the expiry: at most 5; " +
 			"fix the cause that http01-proxyd check reports, then run cmctl renew\n": failed,
 	} {
 		c.Checked = start

@@ -45,7 +45,7 @@ func TestEvents(t *testing.T) {
 		tail = "; see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
 	)
 	late := func(attempts int) string {
-		return fmt.Sprintf(" of a lifetime of 90d: its renewal is late; cert-manager makes at most %d more attempts by itself before the expiry%s", attempts, tail)
+		return fmt.Sprintf(" of a lifetime of 90d: its renewal is late; with cert-manager's defaults, further attempts before the expiry: at most %d%s", attempts, tail)
 	}
 	for name, looks := range map[string][]reading{
 		"renewed in time": {
@@ -56,9 +56,9 @@ func TestEvents(t *testing.T) {
 		},
 		"not renewed": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
-			{70, all{presents(vip4, api, "a", 0)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late(15)}},
+			{70, all{presents(vip4, api, "a", 0)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late(20)}},
 			{71, all{presents(vip4, api, "a", 0)}, nil},
-			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late(6)}},
+			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late(11)}},
 			{83, all{presents(vip4, api, "a", 0)}, nil},
 			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expired at 2026-05-30 00:00 UTC: clients reject it" + tail}},
 			{91, all{presents(vip4, api, "a", 0)}, nil},
@@ -66,17 +66,17 @@ func TestEvents(t *testing.T) {
 		},
 		"one certificate at many endpoints is one line": {
 			{85, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0), presents(vip6, "", "a", 0), presents(vip6, api, "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(4),
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(9),
 			}},
 		},
 		"a list of names is cut": {
 			{85, all{presents(vip4, "a", "a", 0), presents(vip4, "b", "a", 0), presents(vip4, "c", "a", 0), presents(vip4, "d", "a", 0), presents(vip4, "e", "a", 0), presents(vip4, "f", "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(4),
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(9),
 			}},
 		},
 		"one for each name": {
 			{0, all{presents(vip4, "", "i", 0), presents(vip4, api, "a", -70)}, []string{
-				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-03-21 00:00 UTC," + late(15),
+				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-03-21 00:00 UTC," + late(20),
 			}},
 		},
 		"an older certificate returns": {
@@ -87,7 +87,7 @@ func TestEvents(t *testing.T) {
 			{0, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
 			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the API server at 192.0.2.5:6443 does not present a certificate; its expiry cannot be watched: connection refused"}},
 			{2, all{unanswered(vip4, ""), unanswered(vip4, api)}, nil},
-			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late(11)}},
+			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late(17)}},
 			{76, all{presents(vip4, "", "a", 0), presents(vip4, api, "b", 76)}, []string{
 				"INFO the API server at 192.0.2.5:6443 presents a certificate again",
 				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",

@@ -62,19 +62,19 @@ func TestFailedRenewals(t *testing.T) {
 			{at: 0, found: old},
 			{at: late, attempt: ended(late, 1), found: old, pending: true},
 			{at: late + 14*time.Minute, found: old, pending: true},
-			{at: late + 15*time.Minute, found: old, want: "1 26 route-missing"},
+			{at: late + 15*time.Minute, found: old, want: "1 27 route-missing"},
 			{at: late + time.Hour, found: old},
 			{at: late + time.Hour + time.Minute, attempt: ended(late+time.Hour+time.Minute, 2), found: old, pending: true},
-			{at: late + 2*time.Hour, found: old, want: "2 25 route-missing"},
+			{at: late + 2*time.Hour, found: old, want: "2 26 route-missing"},
 			{at: late + 3*time.Hour + time.Minute, attempt: ended(late+3*time.Hour+time.Minute, 3), found: old, pending: true},
-			{at: late + 4*time.Hour, found: old, want: "3 24 route-missing"},
+			{at: late + 4*time.Hour, found: old, want: "3 25 route-missing"},
 			{at: late + 5*time.Hour, found: next},
 			{at: late + 6*time.Hour, found: old},
 		},
 		"a challenge that stays pending is one attempt": {
 			{at: 0, found: old},
 			{at: late, attempt: ended(late, 1), found: old, pending: true},
-			{at: late + 30*time.Minute, attempt: ended(late+30*time.Minute, 1), found: old, want: "1 26 route-missing"},
+			{at: late + 30*time.Minute, attempt: ended(late+30*time.Minute, 1), found: old, want: "1 27 route-missing"},
 			{at: late + time.Hour, attempt: ended(late+time.Hour, 1), found: old},
 		},
 		"before the renewal is due": {
@@ -85,9 +85,9 @@ func TestFailedRenewals(t *testing.T) {
 		"rejected by the CA before the renewal is due": {
 			{at: 0, found: old},
 			{at: day, attempt: ended(day, 1, invalid), found: old, pending: true},
-			{at: day + 15*time.Minute, found: old, want: "1 70 route-missing"},
+			{at: day + 15*time.Minute, found: old, want: "1 71 route-missing"},
 			{at: day + time.Hour, attempt: ended(day+time.Hour, 2), found: old, pending: true},
-			{at: day + 2*time.Hour, found: old, want: "2 69 route-missing"},
+			{at: day + 2*time.Hour, found: old, want: "2 70 route-missing"},
 		},
 		"another name": {
 			{at: 0, found: old},
@@ -98,7 +98,7 @@ func TestFailedRenewals(t *testing.T) {
 			{at: 0, found: old},
 			{at: late, attempt: ended(late, 1), found: silent, pending: true},
 			{at: late + time.Hour, found: silent, pending: true},
-			{at: late + 2*time.Hour, found: old, want: "1 25 route-missing"},
+			{at: late + 2*time.Hour, found: old, want: "1 27 route-missing"},
 		},
 		"a name that is watched no longer": {
 			{at: 0, found: old},
@@ -153,7 +153,7 @@ func TestFailedRenewalText(t *testing.T) {
 		t.Fatalf("%d failed attempts", len(failed))
 	}
 	const want = "an attempt to renew the certificate that the API server presents on 192.0.2.5:6443 for api.example.com failed: the CA got 503; " +
-		"failed attempts observed by this host: 1; cert-manager makes at most 5 more attempts by itself before the expiry, at 2026-03-07 16:00 UTC; " +
+		"failed attempts observed by this host: 1; with cert-manager's defaults, further attempts before the expiry: at most 6, at 2026-03-07 16:00 UTC; " +
 		"fix the cause that http01-proxyd check and oc describe challenge -A report, then run cmctl renew"
 	if diff := cmp.Diff(want, failed[0].Text()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

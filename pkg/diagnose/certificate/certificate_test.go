@@ -70,7 +70,7 @@ func TestRenewalAttempts(t *testing.T) {
 			FailedRenewals: 2, FirstFailure: now.Add(-2 * time.Hour), LastFailure: now.Add(-time.Hour),
 		}}
 	}
-	const failed = "2 renewal attempts failed, cert-manager makes at most 4 more attempts by itself before the expiry"
+	const failed = "failed renewal attempts: 2, with cert-manager's defaults, further attempts before the expiry: at most 5"
 	for name, tt := range map[string]struct {
 		all      []prober.CertificateResult
 		observed []report.Certificate
@@ -79,7 +79,7 @@ func TestRenewalAttempts(t *testing.T) {
 		"not due": {presents("api.lab.test", 60*time.Hour), nil, `for api.lab.test: issued by "YE1", until 2027-01-17`},
 		"due": {
 			presents("api.lab.test", 50*time.Hour), nil,
-			`for api.lab.test: issued by "YE1", until 2027-01-17; its renewal is due, cert-manager makes at most 3 more attempts by itself before the expiry`,
+			`for api.lab.test: issued by "YE1", until 2027-01-17; its renewal is due, with cert-manager's defaults, further attempts before the expiry: at most 7`,
 		},
 		"without SNI": {presents("", 50*time.Hour), nil, `for clients without SNI: issued by "YE1", until 2027-01-17`},
 		"failed": {
@@ -97,7 +97,7 @@ func TestRenewalAttempts(t *testing.T) {
 		"failed, and less than a day left": {
 			presents("api.lab.test", 23*time.Hour), observed("1f", 23*time.Hour),
 			`certificate-expiry-urgent: The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by "YE1") expires on 2027-01-16T07:00:00Z, in 23h. ` +
-				`Less than a tenth of its lifetime, or less than a day, is left; 2 renewal attempts failed, cert-manager makes at most 3 more attempts by itself before the expiry`,
+				`Less than a tenth of its lifetime, or less than a day, is left; failed renewal attempts: 2, with cert-manager's defaults, further attempts before the expiry: at most 4`,
 		},
 		"of an earlier certificate": {presents("api.lab.test", 60*time.Hour), observed("1e", 60*time.Hour), `for api.lab.test: issued by "YE1", until 2027-01-17`},
 	} {

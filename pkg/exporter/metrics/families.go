@@ -141,7 +141,7 @@ func certificateFamilies(found []report.Certificate) []*family {
 	failed := gauge(prefix+"api_certificate_failed_renewals",
 		"Attempts to renew that certificate that failed, as far as this host has observed their challenges since the service started.", "name", "issuer")
 	attempts := gauge(prefix+"api_certificate_renewal_attempts_left",
-		"Largest number of attempts that cert-manager starts by itself before that certificate expires; absent before its renewal is due.", "name", "issuer")
+		"Estimate with cert-manager's defaults of the attempts that it starts at most before that certificate expires; absent before its renewal is due.", "name", "issuer")
 	for _, id := range slices.SortedFunc(maps.Keys(first), func(a, b identity) int { return strings.Compare(a.name+"\x00"+a.issuer, b.name+"\x00"+b.issuer) }) {
 		after.set(unixSeconds(first[id].NotAfter), id.name, id.issuer)
 		before.set(unixSeconds(first[id].NotBefore), id.name, id.issuer)

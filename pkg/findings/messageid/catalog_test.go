@@ -69,7 +69,7 @@ type field struct{ Name, Content string }
 func fields() []field {
 	return []field{
 		{"ADDRESS", "an address: of MicroShift's API server, or of an API VIP with its port"},
-		{"ATTEMPTS_LEFT", "largest number of attempts that cert-manager starts by itself before a certificate expires"},
+		{"ATTEMPTS_LEFT", "estimate with cert-manager's defaults of the attempts that it starts at most before a certificate expires"},
 		{"CAUSE", "cause of a failed request or test, as in [troubleshooting](../troubleshooting.md)"},
 		{"CLIENT", "address of the client"},
 		{"CLIENT_KIND", "`cert-manager`, `lets-encrypt`, `pebble`, `step-ca`, `check` or `other`, by User-Agent"},

@@ -130,7 +130,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "renewal-failed", ID: "fb3e8ca9bec34792aeef4177d03f254d",
 			Subject:     "The certificate for @NAME@ was not renewed",
-			Explanation: "A challenge for the name has ended, and 15 minutes later the API server still\npresents the previous certificate. It is valid until @NOT_AFTER@. cert-manager\nstarts at most @ATTEMPTS_LEFT@ more attempts by itself before that. It waits 1 h\nafter the first failure, then twice as long each time, up to 32 h. Fix the cause,\nwhich `http01-proxyd check` and `oc describe challenge -A` report. Then run\n`cmctl renew`, which does not wait.",
+			Explanation: "A challenge for the name has ended, and 15 minutes later the API server still\npresents the previous certificate. It is valid until @NOT_AFTER@. With the\ndefaults of its delays, cert-manager starts at most @ATTEMPTS_LEFT@ more attempts\nby itself before that. Fix the cause, which `http01-proxyd check` and\n`oc describe challenge -A` report. Then run `cmctl renew`, which does not wait.",
 		},
 		{
 			Event: "self-test-failed", ID: "ccd033e8b06c405ea7464bf97cd84018",

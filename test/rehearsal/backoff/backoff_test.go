@@ -165,8 +165,8 @@ func (c *certManager) tryAt(now time.Time) (started bool) {
 }
 
 // TestScheduleUntilExpiry: the attempts of cert-manager between the renewal time and the
-// expiry. The service computes the attempts that are left from the same schedule
-// (TestAttemptsMatchSchedule in pkg/report).
+// expiry. The service's estimate is checked against the same schedule (TestAttemptsLeft in
+// pkg/report).
 func TestScheduleUntilExpiry(t *testing.T) {
 	text, err := os.ReadFile("../../../pkg/report/testdata/schedule.txt")
 	must(t, err)

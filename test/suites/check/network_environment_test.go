@@ -148,10 +148,10 @@ func TestRenewalAttempts(t *testing.T) {
 	}()
 	r := c.expectFindings(n, []string{"renewal-attempt-failed"}, "--status-socket", path)
 	c.expectText(r, "renewal-attempt-failed", "was not renewed by an attempt at "+failed.Format(time.RFC3339),
-		"1 renewal attempt failed, cert-manager makes at most 4 more attempts by itself before the expiry", "After the fix run cmctl renew")
+		"failed renewal attempts: 1, with cert-manager's defaults, further attempts before the expiry: at most 6", "After the fix run cmctl renew")
 	// Without the report of the service, the renewal time shows how many are left.
 	r = c.expectFindings(n, []string{})
-	if text := r.Check("certificate").Text; !strings.Contains(text, "; its renewal is due, cert-manager makes at most 2 more attempts by itself before the expiry") {
+	if text := r.Check("certificate").Text; !strings.Contains(text, "; its renewal is due, with cert-manager's defaults, further attempts before the expiry: at most 7") {
 		t.Errorf("certificate: %s", text)
 	}
 }
