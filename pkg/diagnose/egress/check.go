@@ -10,13 +10,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -80,47 +78,34 @@ func invalidProxyFile(path string, err error) findings.Finding {
 	return findings.New(findings.ProxyFileInvalid, findings.Values{"path": path, "error": strings.TrimPrefix(err.Error(), path+": ")})
 }
 
-// findings are about the egress proxy of this service.
+// findings are about the egress proxy of this service, as it reports them: it is not root and
+// cannot read all files that root can.
 func (e Settings) findings(reported report.EgressProxy) (matches []findings.Finding) {
-	settings, err := e.Configured()
+	c := e.Config.EgressProxy
 	switch {
-	case errors.Is(err, fs.ErrPermission) && !e.Privileged:
+	case reported.InvalidInput == report.EgressInputFile && !c.Inline():
+		return []findings.Finding{invalidProxyFile(c.File, errors.New(reported.Message))}
+	case reported.InvalidInput == report.EgressInputTrustedCA:
+		values := findings.Values{"path": c.TrustedCA, "error": reported.Message}
+		return []findings.Finding{e.warnIfUnused(findings.New(findings.EgressCAInvalid, values))}
+	case reported.Spec.IsDirect():
 		return nil
-	case err != nil:
-		return []findings.Finding{invalidProxyFile(e.Config.EgressProxy.File, err)}
-	}
-	f, rejected := e.rejected(reported)
-	switch {
-	case rejected:
-		return []findings.Finding{f}
-	case settings.IsEmpty():
-		return nil
-	}
-	if f, ok := e.caFinding(); ok {
-		matches = append(matches, f)
-	} else if f, ok := e.pending(reported); ok {
-		matches = append(matches, f)
+	case reported.Pending && reported.Message != "":
+		current := "Until then, no egress proxy is used"
+		if !reported.Accepted.IsDirect() {
+			current = "Until then, the previous one stays in use"
+		}
+		matches = append(matches, e.warnIfUnused(findings.New(findings.EgressNotReady, findings.Values{
+			"proxy":  cmp.Or(reported.Spec.HTTPProxy, reported.Spec.HTTPSProxy),
+			"source": reported.Spec.Source, "error": reported.Message, "current": current,
+		})))
 	}
 	// A cluster with an egress proxy and the default configuration does not use it
 	// here.
-	c := e.Config.EgressProxy
 	if len(c.ReadinessEndpoints) == 0 && !c.Equal(config.Default().EgressProxy) {
 		matches = append(matches, findings.New(findings.EgressNoReadinessEndpoints, nil))
 	}
 	return matches
-}
-
-// rejected is the finding about settings that the running service rejects. The service is
-// not root and cannot read all files that root can.
-func (e Settings) rejected(reported report.EgressProxy) (f findings.Finding, ok bool) {
-	switch c := e.Config.EgressProxy; {
-	case reported.InvalidInput == report.EgressInputFile && !c.Inline():
-		return invalidProxyFile(c.File, errors.New(reported.Message)), true
-	case reported.InvalidInput == report.EgressInputTrustedCA:
-		return e.warnIfUnused(findings.New(findings.EgressCAInvalid, findings.Values{"path": c.TrustedCA, "error": reported.Message})), true
-	default:
-		return f, false
-	}
 }
 
 // Configured are the configured settings. A missing file means no egress proxy.
@@ -146,34 +131,6 @@ func (e Settings) Proxied(all []netip.Addr) (addrs []netip.Addr) {
 		addrs = append(addrs, p.Ingress.Addr())
 	}
 	return addrs
-}
-
-// caFinding evaluates the CA bundle of the egress proxy like the service does.
-func (e Settings) caFinding() (f findings.Finding, ok bool) {
-	path := e.Config.EgressProxy.TrustedCA
-	if egress.IsBlank(path) {
-		return f, false // as on OpenShift without a bundle
-	}
-	file := trust.NewSource(path, trust.LastGoodCopy{})
-	file.Refresh(time.Now(), true)
-	err := file.Err()
-	if err == nil || (errors.Is(err, fs.ErrPermission) && !e.Privileged) {
-		return f, false
-	}
-	return e.warnIfUnused(findings.New(findings.EgressCAInvalid, findings.Values{"path": path, "error": err.Error()})), true
-}
-
-// pending is the finding about an egress proxy that the service has not accepted yet.
-func (e Settings) pending(reported report.EgressProxy) (f findings.Finding, ok bool) {
-	if !reported.Pending || reported.Message == "" {
-		return f, false
-	}
-	stays := "Until then, no egress proxy is used"
-	if !reported.Accepted.IsDirect() {
-		stays = "Until then, the previous one stays in use"
-	}
-	f = findings.New(findings.EgressNotReady, findings.Values{"proxy": cmp.Or(reported.Spec.HTTPProxy, reported.Spec.HTTPSProxy), "source": reported.Spec.Source, "error": reported.Message, "current": stays})
-	return e.warnIfUnused(f), true
 }
 
 // warnIfUnused lowers a finding to a warning if nothing uses the egress proxy.
