@@ -17,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
@@ -81,7 +82,7 @@ type components struct {
 	addresses *address.Watcher
 	socket    *net.UnixListener
 	table     *kernelTable
-	expiry    *expiryWatcher
+	expiry    *expiry.Watcher
 
 	stats      *statsRecorder
 	supervisor *proxySupervisor
@@ -111,7 +112,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	store := systemd.NewDescriptorStore()
 	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
 	c.table = &kernelTable{persistent: store != nil, log: o.Log}
-	c.expiry = newExpiryWatcher(o.Log, c.tracker, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
+	c.expiry = expiry.NewWatcher(o.Log, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
 	if err := c.openHost(ctx, o); err != nil {
 		return c, err
 	}
@@ -140,7 +141,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.vipTester = viptest.New(c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.beats)
 	c.proxy = &proxyClient{
 		supervisor: c.supervisor, start: c.pipeline.put,
-		watchers: []func(config.Config){c.exporter.configure, c.expiry.configure, c.selfTester.configure, c.vipTester.Configure},
+		watchers: []func(config.Config){c.exporter.configure, c.expiry.Configure, c.selfTester.configure, c.vipTester.Configure},
 	}
 	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
 	c.newLoop(o, store != nil, listeners)
@@ -189,7 +190,7 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 		return err
 	}
 	causes, targets := newCauseSnapshot(), &upstreamTargets{tracker: c.tracker, wake: newTrigger()}
-	c.stats = newStatsRecorder(o.Log, c.tracker, causes, targets.wake, c.expiry.observeAttempt)
+	c.stats = newStatsRecorder(o.Log, c.tracker, causes, targets.wake, c.expiry.ObserveAttempt)
 	var heartbeat func()
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
 	c.supervisor = newProxySupervisor(proxyDependencies{
@@ -235,7 +236,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 // observe passes what the reconcile loop has seen to those who need it. It never blocks.
 func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.observe(o.VIPs)
-	c.expiry.observe(o.VIPs)
+	c.expiry.Observe(o.VIPs)
 	c.selfTester.observe(o.VIPs)
 	c.vipTester.Observe(o.VIPs, o.OneHost)
 	c.pipeline.observe(o)
@@ -267,7 +268,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("VIP tests", c.vipTester.Run)
 	t.start("statistics", c.stats.run)
 	t.start("exporter supervisor", c.exporter.run)
-	t.start("expiry watcher", c.expiry.run)
+	t.start("expiry watcher", func(ctx context.Context) error { return c.expiry.Run(ctx, c.tracker.SetCertificates) })
 	t.start("CA watcher", func(ctx context.Context) error {
 		return c.cas.Run(ctx, c.pipeline.paths.values, c.pipeline.cas.put)
 	})

@@ -5,6 +5,8 @@ package controller
 import (
 	"cmp"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
 )
 
 const (
@@ -33,7 +35,7 @@ type timing struct {
 func (t timing) withDefaults() timing {
 	t.ProxySilenceLimit = cmp.Or(t.ProxySilenceLimit, proxySilenceLimit)
 	t.ExporterBackoff = cmp.Or(t.ExporterBackoff, minExporterBackoff)
-	t.ExpiryCheckInterval = cmp.Or(t.ExpiryCheckInterval, expiryCheckInterval)
+	t.ExpiryCheckInterval = cmp.Or(t.ExpiryCheckInterval, expiry.CheckInterval)
 	t.CAReadInterval = cmp.Or(t.CAReadInterval, caReadInterval)
 	t.LivenessInterval = cmp.Or(t.LivenessInterval, livenessInterval)
 	t.LivenessRetryInterval = cmp.Or(t.LivenessRetryInterval, livenessRetryInterval)

@@ -13,15 +13,15 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Event is a line to log once.
-type Event struct {
+// event is a line to log once.
+type event struct {
 	Level       slog.Level
 	Text        string
 	Certificate report.Certificate // that it is about; the first of several equal ones
 }
 
-// History records what was read and logged. The zero value is empty.
-type History struct {
+// history records what was read and logged. The zero value is empty.
+type history struct {
 	lastSeen   map[endpoint]report.Certificate
 	stages     map[identity]report.CertificateStage // of the certificates that are presented now
 	hostSilent map[string]bool                      // addresses that present no certificate at all
@@ -47,10 +47,10 @@ func identityOf(c report.Certificate) identity {
 	return identity{c.Issuer, c.Serial, c.NotAfter.UTC()}
 }
 
-// Record takes the results of one read, one for each endpoint, and returns what is known
+// record takes the results of one read, one for each endpoint, and returns what is known
 // now and what to log. An endpoint that does not answer keeps the certificate that it
 // presented before, because its expiry still approaches.
-func (h *History) Record(results []report.Certificate, now time.Time) (known []report.Certificate, events []Event, failed []FailedRenewal) {
+func (h *history) record(results []report.Certificate, now time.Time) (known []report.Certificate, events []event, failed []failedRenewal) {
 	events = h.silenceEvents(results)
 	known = slices.Clone(results)
 	for i, c := range known {
@@ -63,8 +63,8 @@ func (h *History) Record(results []report.Certificate, now time.Time) (known []r
 	groups := groupByCertificate(known)
 	stages := make(map[identity]report.CertificateStage)
 	for _, g := range groups {
-		if event, is := h.renewalEvent(g); is {
-			events = append(events, event)
+		if found, is := h.renewalEvent(g); is {
+			events = append(events, found)
 		}
 		id := identityOf(g[0])
 		stages[id] = g[0].Stage(now)
@@ -101,7 +101,7 @@ func groupByCertificate(known []report.Certificate) (groups [][]report.Certifica
 }
 
 // renewalEvent is about endpoints that present another certificate than before.
-func (h *History) renewalEvent(g []report.Certificate) (event Event, is bool) {
+func (h *history) renewalEvent(g []report.Certificate) (found event, is bool) {
 	var changed []report.Certificate
 	var old report.Certificate
 	for _, c := range g {
@@ -111,25 +111,25 @@ func (h *History) renewalEvent(g []report.Certificate) (event Event, is bool) {
 		}
 	}
 	if len(changed) == 0 {
-		return event, false
+		return found, false
 	}
 	c := changed[0]
 	verb := "was renewed and is valid"
 	if !c.NotAfter.After(old.NotAfter) {
 		verb = "was replaced by one that is valid"
 	}
-	return Event{slog.LevelInfo, fmt.Sprintf("the certificate that the API server presents %s %s until %s (before: %s), issued by %q",
+	return event{slog.LevelInfo, fmt.Sprintf("the certificate that the API server presents %s %s until %s (before: %s), issued by %q",
 		endpointsText(changed), verb, formatTime(c.NotAfter), formatTime(old.NotAfter), c.Issuer), c}, true
 }
 
-func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time.Time) Event {
+func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time.Time) event {
 	c := g[0]
 	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %q, ", endpointsText(g), cmp.Or(c.Issuer, "an unnamed issuer"))
 	if stage == report.CertificateNotYetValid {
-		return Event{slog.LevelError, subject + "is not valid before " + formatTime(c.NotBefore) + ": clients reject it until then; check the clocks of this host and of the issuer", c}
+		return event{slog.LevelError, subject + "is not valid before " + formatTime(c.NotBefore) + ": clients reject it until then; check the clocks of this host and of the issuer", c}
 	}
 	if stage == report.CertificateExpired {
-		return Event{slog.LevelError, subject + "expired at " + formatTime(c.NotAfter) + ": clients reject it; " + remediation, c}
+		return event{slog.LevelError, subject + "expired at " + formatTime(c.NotAfter) + ": clients reject it; " + remediation, c}
 	}
 	text := fmt.Sprintf("%sexpires in %s, at %s, of a lifetime of %s: its renewal is late; ",
 		subject, report.Age(c.NotAfter.Sub(now)), formatTime(c.NotAfter), report.Age(c.NotAfter.Sub(c.NotBefore)))
@@ -138,16 +138,16 @@ func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time
 	}
 	text += remediation
 	if stage == report.CertificateUrgent {
-		return Event{slog.LevelError, text, c}
+		return event{slog.LevelError, text, c}
 	}
-	return Event{slog.LevelWarn, text, c}
+	return event{slog.LevelWarn, text, c}
 }
 
 const remediation = "see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
 
 // silenceEvents is about endpoints that stop or start to present a certificate. An address
 // without any certificate is one event, whatever the number of names.
-func (h *History) silenceEvents(results []report.Certificate) (events []Event) {
+func (h *history) silenceEvents(results []report.Certificate) (events []event) {
 	hostSilent, nameSilent := make(map[string]bool), make(map[endpoint]bool)
 	first := make(map[string]report.Certificate) // of an address
 	for _, c := range results {
@@ -162,14 +162,14 @@ func (h *History) silenceEvents(results []report.Certificate) (events []Event) {
 		switch {
 		case hostSilent[address]:
 			if !h.hostSilent[address] && first[address] == c {
-				events = append(events, Event{slog.LevelWarn, fmt.Sprintf("the API server at %s does not present a certificate; its expiry cannot be watched: %s", address, c.Error), c})
+				events = append(events, event{slog.LevelWarn, fmt.Sprintf("the API server at %s does not present a certificate; its expiry cannot be watched: %s", address, c.Error), c})
 			}
 		case h.hostSilent[address]:
 			if first[address] == c {
-				events = append(events, Event{slog.LevelInfo, fmt.Sprintf("the API server at %s presents a certificate again", address), c})
+				events = append(events, event{slog.LevelInfo, fmt.Sprintf("the API server at %s presents a certificate again", address), c})
 			}
 		case c.Error != "" && !h.nameSilent[at]:
-			events = append(events, Event{slog.LevelWarn, fmt.Sprintf("the API server does not present a certificate %s: %s", endpointsText([]report.Certificate{c}), c.Error), c})
+			events = append(events, event{slog.LevelWarn, fmt.Sprintf("the API server does not present a certificate %s: %s", endpointsText([]report.Certificate{c}), c.Error), c})
 		}
 		nameSilent[at] = c.Error != "" && !hostSilent[address]
 	}

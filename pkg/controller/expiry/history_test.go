@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expiry_test
+package expiry
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -109,9 +108,9 @@ func TestEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var w expiry.History
+			var w history
 			for _, l := range looks {
-				_, lines, _ := w.Record(l.found, startTime.AddDate(0, 0, l.day))
+				_, lines, _ := w.record(l.found, startTime.AddDate(0, 0, l.day))
 				var got []string
 				for _, line := range lines {
 					got = append(got, line.Level.String()+" "+line.Text)
@@ -127,21 +126,21 @@ func TestEvents(t *testing.T) {
 // The certificate of an endpoint is kept while it does not answer, until it is not read any more.
 func TestLastSeenCertificates(t *testing.T) {
 	t.Parallel()
-	var w expiry.History
+	var w history
 	before := presents(vip4, api, "a", 0)
-	if known, _, _ := w.Record([]report.Certificate{before}, startTime); !cmp.Equal([]report.Certificate{before}, known) {
+	if known, _, _ := w.record([]report.Certificate{before}, startTime); !cmp.Equal([]report.Certificate{before}, known) {
 		t.Errorf("known: %+v", known)
 	}
 	for range 2 {
-		known, _, _ := w.Record([]report.Certificate{unanswered(vip4, api), unanswered(vip6, api)}, startTime)
+		known, _, _ := w.record([]report.Certificate{unanswered(vip4, api), unanswered(vip6, api)}, startTime)
 		want := []report.Certificate{before, unanswered(vip6, api)}
 		want[0].Error = "connection refused"
 		if diff := cmp.Diff(want, known); diff != "" {
 			t.Errorf("while it does not answer (-want +got):\n%s", diff)
 		}
 	}
-	w.Record(nil, startTime)
-	if known, _, _ := w.Record([]report.Certificate{unanswered(vip4, api)}, startTime); known[0].Serial != "" {
+	w.record(nil, startTime)
+	if known, _, _ := w.record([]report.Certificate{unanswered(vip4, api)}, startTime); known[0].Serial != "" {
 		t.Errorf("an endpoint that was not read is known: %+v", known)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// SettleTime is how long after the last request of a challenge the API server may still
+// settleTime is how long after the last request of a challenge the API server may still
 // present the previous certificate: the CA issues it, cert-manager stores it, and the API
 // server reads the changed Secret within minutes.
-const SettleTime = 15 * time.Minute
+const settleTime = 15 * time.Minute
 
 // Attempt is an attempt to renew the certificate of a name: one challenge that has ended.
 type Attempt struct {
@@ -30,15 +30,15 @@ type Attempt struct {
 	Cause   string // ID of a finding; may be empty
 }
 
-// FailedRenewal is an attempt that has failed.
-type FailedRenewal struct {
+// failedRenewal is an attempt that has failed.
+type failedRenewal struct {
 	Attempt      Attempt
 	Certificate  report.Certificate // that is still presented, with the failed attempts
 	AttemptsLeft int                // at most
 }
 
 // Text describes the failure, with the remediation.
-func (f FailedRenewal) Text() string {
+func (f failedRenewal) Text() string {
 	c := f.Certificate
 	return fmt.Sprintf("an attempt to renew the certificate that the API server presents %s failed: %s; failed attempts observed by this host: %d; %s, at %s; "+
 		"fix the cause that http01-proxyd check and oc describe challenge -A report, then run cmctl renew",
@@ -52,10 +52,10 @@ type failures struct {
 	token       uint64 // of the last one: a challenge that stays pending ends repeatedly
 }
 
-// AddAttempt takes an attempt that may have failed, and reports whether the certificates
+// addAttempt takes an attempt that may have failed, and reports whether the certificates
 // must be read to decide that. A name has one such attempt at a time: cert-manager's next
 // one is at least an hour later.
-func (h *History) AddAttempt(a Attempt, now time.Time) bool {
+func (h *history) addAttempt(a Attempt, now time.Time) bool {
 	if _, is := h.attempts[a.Name]; is || h.failures[a.Name].token == a.Token && h.failures[a.Name].count > 0 {
 		return false
 	}
@@ -74,12 +74,12 @@ func (h *History) AddAttempt(a Attempt, now time.Time) bool {
 	return presented
 }
 
-// AttemptsPending reports whether an attempt has neither failed nor succeeded yet.
-func (h *History) AttemptsPending() bool { return len(h.attempts) > 0 }
+// attemptsPending reports whether an attempt has neither failed nor succeeded yet.
+func (h *history) attemptsPending() bool { return len(h.attempts) > 0 }
 
 // recordChanges records which names present another certificate than before. Failures
 // before a renewal count no longer.
-func (h *History) recordChanges(known []report.Certificate, now time.Time) {
+func (h *history) recordChanges(known []report.Certificate, now time.Time) {
 	changed, kept := make(map[string]time.Time), make(map[string]failures)
 	for _, c := range known {
 		if at, is := h.changed[c.Name]; is && changed[c.Name].IsZero() {
@@ -100,8 +100,8 @@ func (h *History) recordChanges(known []report.Certificate, now time.Time) {
 
 // judgeAttempts decides which attempts have succeeded, because the API server presents
 // another certificate since they started, and returns those that have failed, because
-// SettleTime has passed. It sets the failures of the known certificates.
-func (h *History) judgeAttempts(known []report.Certificate, now time.Time) (failed []FailedRenewal) {
+// settleTime has passed. It sets the failures of the known certificates.
+func (h *history) judgeAttempts(known []report.Certificate, now time.Time) (failed []failedRenewal) {
 	for _, name := range slices.Sorted(maps.Keys(h.attempts)) {
 		a := h.attempts[name]
 		at := slices.IndexFunc(known, func(c report.Certificate) bool { return c.Name == name && c.Error == "" })
@@ -109,14 +109,14 @@ func (h *History) judgeAttempts(known []report.Certificate, now time.Time) (fail
 		switch {
 		case !watched || h.changed[name].After(a.Started):
 			delete(h.attempts, name)
-		case at >= 0 && now.Sub(a.Ended) >= SettleTime:
+		case at >= 0 && now.Sub(a.Ended) >= settleTime:
 			delete(h.attempts, name)
 			f := h.failures[name]
 			if f.count == 0 {
 				f.first = a.Ended
 			}
 			h.failures[name] = failures{count: f.count + 1, first: f.first, last: a.Ended, token: a.Token}
-			failed = append(failed, FailedRenewal{Attempt: a, Certificate: known[at]})
+			failed = append(failed, failedRenewal{Attempt: a, Certificate: known[at]})
 		}
 	}
 	for i := range known {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expiry_test
+package expiry
 
 import (
 	"fmt"
@@ -10,14 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // step is a read of the certificates, or an attempt that has ended just before it.
 type step struct {
 	at      time.Duration // since startTime
-	attempt *expiry.Attempt
+	attempt *Attempt
 	found   []report.Certificate
 	pending bool   // after the step
 	want    string // of the failed attempt: count, attempts left and cause; empty: none
@@ -30,14 +29,14 @@ func TestFailedRenewals(t *testing.T) {
 	type all = []report.Certificate
 	const day = 24 * time.Hour
 	const late = 60*day + time.Minute // the renewal of 90 days is due
-	ended := func(at time.Duration, token uint64, change ...func(*expiry.Attempt)) *expiry.Attempt {
-		a := expiry.Attempt{Name: api, Token: token, Started: startTime.Add(at - 20*time.Second), Ended: startTime.Add(at), Text: "what was observed", Cause: "route-missing"}
+	ended := func(at time.Duration, token uint64, change ...func(*Attempt)) *Attempt {
+		a := Attempt{Name: api, Token: token, Started: startTime.Add(at - 20*time.Second), Ended: startTime.Add(at), Text: "what was observed", Cause: "route-missing"}
 		for _, c := range change {
 			c(&a)
 		}
 		return &a
 	}
-	invalid := func(a *expiry.Attempt) { a.Invalid = true }
+	invalid := func(a *Attempt) { a.Invalid = true }
 	old, next := all{presents(vip4, "", "i", 0), presents(vip4, api, "a", 0), presents(vip6, api, "a", 0)}, all{presents(vip4, "", "i", 0), presents(vip4, api, "b", 60), presents(vip6, api, "b", 60)}
 	half := all{presents(vip4, "", "i", 0), presents(vip4, api, "a", 0), presents(vip6, api, "b", 60)}
 	silent := all{unanswered(vip4, ""), unanswered(vip4, api), unanswered(vip6, api)}
@@ -91,8 +90,8 @@ func TestFailedRenewals(t *testing.T) {
 		},
 		"another name": {
 			{at: 0, found: old},
-			{at: late, attempt: ended(late, 1, func(a *expiry.Attempt) { a.Name = "www.example.com" }), found: old},
-			{at: late, attempt: ended(late, 1, func(a *expiry.Attempt) { a.Name = "" }), found: old},
+			{at: late, attempt: ended(late, 1, func(a *Attempt) { a.Name = "www.example.com" }), found: old},
+			{at: late, attempt: ended(late, 1, func(a *Attempt) { a.Name = "" }), found: old},
 		},
 		"an API server that does not answer": {
 			{at: 0, found: old},
@@ -109,21 +108,21 @@ func TestFailedRenewals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var h expiry.History
+			var h history
 			count := 0
 			for i, s := range steps {
 				now := startTime.Add(s.at)
 				if s.attempt != nil {
-					h.AddAttempt(*s.attempt, now)
+					h.addAttempt(*s.attempt, now)
 				}
-				known, _, failed := h.Record(s.found, now)
+				known, _, failed := h.record(s.found, now)
 				var got []string
 				for _, f := range failed {
 					got = append(got, fmt.Sprintf("%d %d %s", f.Certificate.FailedRenewals, f.AttemptsLeft, f.Attempt.Cause))
 					count = f.Certificate.FailedRenewals
 				}
-				if diff := cmp.Diff(s.want, strings.Join(got, ", ")); diff != "" || h.AttemptsPending() != s.pending {
-					t.Errorf("step %d: pending %t, (-want +got):\n%s", i, h.AttemptsPending(), diff)
+				if diff := cmp.Diff(s.want, strings.Join(got, ", ")); diff != "" || h.attemptsPending() != s.pending {
+					t.Errorf("step %d: pending %t, (-want +got):\n%s", i, h.attemptsPending(), diff)
 				}
 				for _, c := range known {
 					if c.Serial == "b" || len(s.found) == 1 {
@@ -141,14 +140,14 @@ func TestFailedRenewals(t *testing.T) {
 // TestFailedRenewalText: the line for the journal has cause, attempts left and remediation.
 func TestFailedRenewalText(t *testing.T) {
 	t.Parallel()
-	var h expiry.History
+	var h history
 	short := report.Certificate{Address: vip4, Name: api, Issuer: "YE1", Serial: "a", NotBefore: startTime, NotAfter: startTime.Add(160 * time.Hour)}
-	h.Record([]report.Certificate{short}, startTime)
+	h.record([]report.Certificate{short}, startTime)
 	at := short.RenewalTime().Add(time.Minute)
-	if !h.AddAttempt(expiry.Attempt{Name: api, Token: 1, Started: at, Ended: at, Text: "the CA got 503"}, at) {
+	if !h.addAttempt(Attempt{Name: api, Token: 1, Started: at, Ended: at, Text: "the CA got 503"}, at) {
 		t.Fatal("the attempt is ignored")
 	}
-	_, _, failed := h.Record([]report.Certificate{short}, at.Add(expiry.SettleTime))
+	_, _, failed := h.record([]report.Certificate{short}, at.Add(settleTime))
 	if len(failed) != 1 {
 		t.Fatalf("%d failed attempts", len(failed))
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package expiry
 
 import (
 	"context"
@@ -19,14 +19,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// expiryWatcherTest is an expiry watcher in a synctest bubble, with a fake API server.
-type expiryWatcherTest struct {
-	*expiryWatcher
+// watcherTest is an expiry watcher in a synctest bubble, with a fake API server.
+type watcherTest struct {
+	*Watcher
 
 	start time.Time
 
@@ -35,37 +34,50 @@ type expiryWatcherTest struct {
 	answer  func(protocol.CertificateRequest) report.Certificate
 	fail    error
 	output  strings.Builder
+	known   []report.Certificate // the last output
 }
 
 // Write implements io.Writer for the log.
-func (w *expiryWatcherTest) Write(line []byte) (int, error) {
+func (w *watcherTest) Write(line []byte) (int, error) {
 	w.testMu.Lock()
 	defer w.testMu.Unlock()
 	return w.output.Write(line)
 }
 
 // lines counts the lines of the log with a text.
-func (w *expiryWatcherTest) lines(part string) int {
+func (w *watcherTest) lines(part string) int {
 	w.testMu.Lock()
 	defer w.testMu.Unlock()
 	return strings.Count(w.output.String(), part)
 }
 
 // change changes the fake API server.
-func (w *expiryWatcherTest) change(f func()) {
+func (w *watcherTest) change(f func()) {
 	w.testMu.Lock()
 	defer w.testMu.Unlock()
 	f()
 }
 
-func withExpiryWatcher(t *testing.T, test func(w *expiryWatcherTest)) {
+func (w *watcherTest) lastKnown() (known []report.Certificate) {
+	w.change(func() { known = w.known })
+	return known
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func withWatcher(t *testing.T, test func(w *watcherTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &expiryWatcherTest{start: time.Now()}
+		w := &watcherTest{start: time.Now()}
 		w.answer = func(q protocol.CertificateRequest) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
 		}
-		w.expiryWatcher = newExpiryWatcher(slog.New(slog.NewTextHandler(w, nil)), newTestTracker(), filepath.Join(t.TempDir(), "apiserver-url.env"), expiryCheckInterval)
+		w.Watcher = NewWatcher(slog.New(slog.NewTextHandler(w, nil)), filepath.Join(t.TempDir(), "apiserver-url.env"), CheckInterval)
 		w.readCertificates = func(_ context.Context, questions []protocol.CertificateRequest) ([]report.Certificate, error) {
 			w.testMu.Lock()
 			defer w.testMu.Unlock()
@@ -77,19 +89,24 @@ func withExpiryWatcher(t *testing.T, test func(w *expiryWatcherTest)) {
 			w.queried = append(w.queried, time.Since(w.start).String()+" "+strings.Join(names, " "))
 			return found, w.fail
 		}
-		runDuring(t, w.run, func() { test(w) })
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = w.Run(ctx, func(known []report.Certificate) { w.change(func() { w.known = known }) }) })
+		test(w)
+		cancel()
+		running.Wait()
 	})
 }
 
-func (w *expiryWatcherTest) setVIPs(vips ...string) {
+func (w *watcherTest) setVIPs(vips ...string) {
 	var all []report.VIP
 	for _, v := range vips {
 		all = append(all, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPStandby})
 	}
-	w.observe(all)
+	w.Observe(all)
 }
 
-func (w *expiryWatcherTest) advance(d time.Duration) (asked []string) {
+func (w *watcherTest) advance(d time.Duration) (asked []string) {
 	<-time.After(d)
 	synctest.Wait()
 	w.change(func() { asked, w.queried = w.queried, nil })
@@ -97,7 +114,7 @@ func (w *expiryWatcherTest) advance(d time.Duration) (asked []string) {
 }
 
 func TestCertificateReadSchedule(t *testing.T) {
-	withExpiryWatcher(t, func(w *expiryWatcherTest) {
+	withWatcher(t, func(w *watcherTest) {
 		check := func(what string, want, got []string) {
 			t.Helper()
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -110,15 +127,15 @@ func TestCertificateReadSchedule(t *testing.T) {
 		check("every hour", []string{"2h0m10s 192.0.2.5/ 2001:db8::5/", "3h0m10s 192.0.2.5/ 2001:db8::5/"}, w.advance(2*time.Hour))
 		w.setVIPs("2001:db8::5", "192.0.2.5")
 		check("another order", nil, w.advance(30*time.Minute))
-		w.configure(config.Config{Hosts: []string{"api.example.com"}})
+		w.Configure(config.Config{Hosts: []string{"api.example.com"}})
 		check("another name", []string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"}, w.advance(time.Minute))
 
-		if n := len(w.tracker.Report(report.Table{}).Certificates); n != 4 {
+		if n := len(w.lastKnown()); n != 4 {
 			t.Errorf("%d certificates in the report", n)
 		}
 		w.setVIPs()
 		check("no VIPs any more", []string{"3h32m10s "}, w.advance(3*time.Hour))
-		if n := len(w.tracker.Report(report.Table{}).Certificates); n != 0 {
+		if n := len(w.lastKnown()); n != 0 {
 			t.Errorf("%d certificates in the report without VIPs", n)
 		}
 	})
@@ -126,7 +143,7 @@ func TestCertificateReadSchedule(t *testing.T) {
 
 // After an API server that does not answer, the delay doubles.
 func TestCertificateReadBackoff(t *testing.T) {
-	withExpiryWatcher(t, func(w *expiryWatcherTest) {
+	withWatcher(t, func(w *watcherTest) {
 		good := w.answer
 		silent := func(q protocol.CertificateRequest) report.Certificate {
 			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Error: "refused"}
@@ -156,7 +173,7 @@ func TestCertificateReadBackoff(t *testing.T) {
 
 // A read that fails keeps the previous results, and is logged once.
 func TestCertificateReadFails(t *testing.T) {
-	withExpiryWatcher(t, func(w *expiryWatcherTest) {
+	withWatcher(t, func(w *watcherTest) {
 		w.setVIPs("192.0.2.5")
 		w.advance(time.Minute)
 		w.change(func() { w.fail = errors.New("no process") })
@@ -164,22 +181,22 @@ func TestCertificateReadFails(t *testing.T) {
 		if n := w.lines("no process"); n != 1 {
 			t.Errorf("%d lines about it", n)
 		}
-		if all := w.tracker.Report(report.Table{}).Certificates; len(all) != 1 || all[0].Serial != "1" {
+		if all := w.lastKnown(); len(all) != 1 || all[0].Serial != "1" {
 			t.Errorf("in the report: %+v", all)
 		}
 	})
 }
 
 func TestRequestsAreBounded(t *testing.T) {
-	withExpiryWatcher(t, func(w *expiryWatcherTest) {
+	withWatcher(t, func(w *watcherTest) {
 		var hosts, vips []string
 		for i := range 100 {
 			hosts = append(hosts, "host"+strconv.Itoa(i))
 			vips = append(vips, "192.0.2."+strconv.Itoa(i))
 		}
-		w.configure(config.Config{Hosts: hosts})
+		w.Configure(config.Config{Hosts: hosts})
 		w.setVIPs(vips...)
-		if all, err := w.requests(); len(all) != maxExpiryVIPs*maxExpiryNames || err != nil {
+		if all, err := w.requests(); len(all) != maxVIPs*maxNames || err != nil {
 			t.Errorf("%d requests, %v", len(all), err)
 		}
 	})
@@ -188,7 +205,7 @@ func TestRequestsAreBounded(t *testing.T) {
 // Without hosts the API's name comes from a file of this host. Without the file, one line
 // describes the effect.
 func TestAPIServerName(t *testing.T) {
-	withExpiryWatcher(t, func(w *expiryWatcherTest) {
+	withWatcher(t, func(w *watcherTest) {
 		const unknown = "the API's name is not known"
 		check := func(what string, want []string, lines int) {
 			t.Helper()
@@ -209,9 +226,9 @@ func TestAPIServerName(t *testing.T) {
 		check("after hours", nil, 1)
 		must(t, os.WriteFile(w.apiServerURLFile, []byte("KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\n"), 0o600))
 		check("a file", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
-		w.configure(config.Config{Hosts: []string{"192.0.2.5", "api.example.com"}})
+		w.Configure(config.Config{Hosts: []string{"192.0.2.5", "api.example.com"}})
 		check("hosts", []string{"192.0.2.5/ 192.0.2.5/api.example.com"}, 1)
-		w.configure(config.Config{Hosts: []string{"192.0.2.5"}})
+		w.Configure(config.Config{Hosts: []string{"192.0.2.5"}})
 		check("an address alone", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
 		must(t, os.Remove(w.apiServerURLFile))
 		check("no file again", []string{"192.0.2.5/"}, 2)
@@ -221,11 +238,11 @@ func TestAPIServerName(t *testing.T) {
 // After a challenge for a watched name, the certificates are read until they have changed
 // or the attempt has failed. The journal and the report then have the failed attempt.
 func TestFailedRenewal(t *testing.T) {
-	withExpiryWatcher(t, func(w *expiryWatcherTest) {
+	withWatcher(t, func(w *watcherTest) {
 		const api = "api.example.com"
 		ended := func(token uint64) {
 			now := time.Now()
-			w.observeAttempt(expiry.Attempt{Name: api, Token: token, Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute), Text: "the CA got 503", Cause: "route-missing"})
+			w.ObserveAttempt(Attempt{Name: api, Token: token, Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute), Text: "the CA got 503", Cause: "route-missing"})
 		}
 		reads := func(after time.Duration) (at []string) {
 			t.Helper()
@@ -239,7 +256,7 @@ func TestFailedRenewal(t *testing.T) {
 			return at
 		}
 		first := w.answer
-		w.configure(config.Config{Hosts: []string{api}})
+		w.Configure(config.Config{Hosts: []string{api}})
 		w.setVIPs("192.0.2.5")
 		w.advance(time.Minute)
 		ended(1)
@@ -260,10 +277,10 @@ func TestFailedRenewal(t *testing.T) {
 			t.Errorf("after an attempt (-want +got):\n%s", diff)
 		}
 		const line = "level=WARN msg=\"an attempt to renew the certificate that the API server presents on 192.0.2.5:6443 for api.example.com failed: the CA got 503; failed attempts observed by this host: 1; "
-		if w.lines(line) != 1 || w.lines("event=renewal-failed") != 1 || w.lines("cause=route-missing count=1 attempts_left=27") != 1 {
+		if w.lines(line) != 1 || w.lines("event=renewal-failed") != 1 || w.lines("cause=route-missing count=1 attempts_left=26") != 1 {
 			t.Errorf("in the journal:\n%s", &w.output)
 		}
-		if all := w.tracker.Report(report.Table{}).Certificates; len(all) != 2 || all[0].FailedRenewals != 0 || all[1].FailedRenewals != 1 || all[1].FirstFailure.IsZero() {
+		if all := w.lastKnown(); len(all) != 2 || all[0].FailedRenewals != 0 || all[1].FailedRenewals != 1 || all[1].FirstFailure.IsZero() {
 			t.Errorf("in the report: %+v", all)
 		}
 		w.change(func() { w.answer = first })
@@ -271,7 +288,7 @@ func TestFailedRenewal(t *testing.T) {
 		if at := reads(31 * time.Minute); len(at) != 1 {
 			t.Errorf("after an attempt that succeeds: read after %v", at)
 		}
-		if all := w.tracker.Report(report.Table{}).Certificates; all[1].FailedRenewals != 0 {
+		if all := w.lastKnown(); all[1].FailedRenewals != 0 {
 			t.Errorf("after the renewal: %+v", all)
 		}
 		for token := range uint64(1000) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package expiry
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
@@ -20,9 +18,9 @@ import (
 )
 
 const (
-	// expiryCheckInterval is how often the list of requests is computed. A changed list
-	// must be the same twice before it counts.
-	expiryCheckInterval     = 5 * time.Second
+	// CheckInterval is how often the list of requests is computed. A changed list must be
+	// the same twice before it counts.
+	CheckInterval           = 5 * time.Second
 	certificateReadInterval = time.Hour
 	// minCertificateRetry is the delay after an API server that did not answer, for
 	// example while a host boots. It doubles up to certificateReadInterval.
@@ -30,20 +28,19 @@ const (
 
 	// With these maximums and no API server that answers, one read takes less than three
 	// minutes.
-	maxExpiryVIPs  = 4
-	maxExpiryNames = 64 // the empty name included
+	maxVIPs  = 4
+	maxNames = 64 // the empty name included
 
 	// maxNewAttempts bounds the attempts that the watcher has not taken over yet. cert-manager
 	// has at most one challenge at a time for a name.
-	maxNewAttempts = maxExpiryNames
+	maxNewAttempts = maxNames
 )
 
-// expiryWatcher reads the certificates that the API server presents on the API VIPs, at
+// Watcher reads the certificates that the API server presents on the API VIPs, at
 // the start, every hour, and after a challenge that may be part of a renewal. A prober
 // process reads them, and ends with each read.
-type expiryWatcher struct {
+type Watcher struct {
 	log              *slog.Logger
-	tracker          *tracker.Tracker
 	readCertificates func(context.Context, []protocol.CertificateRequest) ([]report.Certificate, error)
 	interval         time.Duration
 	apiServerURLFile string // names the API
@@ -51,20 +48,21 @@ type expiryWatcher struct {
 	mu       sync.Mutex // without any other lock
 	hosts    []string   // of the configuration
 	vips     []netip.Addr
-	attempts []expiry.Attempt // that have ended since the last tick
+	attempts []Attempt // that have ended since the last tick
 
-	// Owned by run:
-	history       expiry.History
+	// Owned by Run:
+	history       history
 	lastError     string // of the last read
 	lastNameError string // why the last read was without a name
 }
 
-func newExpiryWatcher(log *slog.Logger, tracker *tracker.Tracker, apiServerURLFile string, interval time.Duration) *expiryWatcher {
-	return &expiryWatcher{log: log, tracker: tracker, readCertificates: queryCertificates, apiServerURLFile: apiServerURLFile, interval: interval}
+// NewWatcher returns a watcher. It computes what to read at intervals.
+func NewWatcher(log *slog.Logger, apiServerURLFile string, interval time.Duration) *Watcher {
+	return &Watcher{log: log, readCertificates: queryCertificates, apiServerURLFile: apiServerURLFile, interval: interval}
 }
 
-// configure takes the configuration in force.
-func (w *expiryWatcher) configure(c config.Config) {
+// Configure takes the configuration in force.
+func (w *Watcher) Configure(c config.Config) {
 	// A client does not send an address as its server name (RFC 6066, section 3).
 	hosts := slices.DeleteFunc(slices.Clone(c.Hosts), func(host string) bool {
 		_, err := netip.ParseAddr(host)
@@ -75,8 +73,8 @@ func (w *expiryWatcher) configure(c config.Config) {
 	w.hosts = hosts
 }
 
-// observe takes the API VIPs.
-func (w *expiryWatcher) observe(vips []report.VIP) {
+// Observe takes the API VIPs.
+func (w *Watcher) Observe(vips []report.VIP) {
 	addrs := make([]netip.Addr, len(vips))
 	for i, v := range vips {
 		addrs[i] = v.Address
@@ -86,8 +84,8 @@ func (w *expiryWatcher) observe(vips []report.VIP) {
 	w.vips = addrs
 }
 
-// observeAttempt takes an attempt to get a certificate, whose challenge has ended.
-func (w *expiryWatcher) observeAttempt(a expiry.Attempt) {
+// ObserveAttempt takes an attempt to get a certificate, whose challenge has ended.
+func (w *Watcher) ObserveAttempt(a Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.attempts) < maxNewAttempts {
@@ -97,18 +95,18 @@ func (w *expiryWatcher) observeAttempt(a expiry.Attempt) {
 
 // addAttempts passes new attempts to the history, and reports whether the certificates must
 // be read.
-func (w *expiryWatcher) addAttempts() (pending bool) {
+func (w *Watcher) addAttempts() (pending bool) {
 	w.mu.Lock()
 	all := w.attempts
 	w.attempts = nil
 	w.mu.Unlock()
 	for _, a := range all {
-		pending = w.history.AddAttempt(a, time.Now()) || pending
+		pending = w.history.addAttempt(a, time.Now()) || pending
 	}
 	return pending
 }
 
-func (w *expiryWatcher) inputs() (hosts []string, vips []netip.Addr) {
+func (w *Watcher) inputs() (hosts []string, vips []netip.Addr) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hosts, w.vips
@@ -117,7 +115,7 @@ func (w *expiryWatcher) inputs() (hosts []string, vips []netip.Addr) {
 // requests returns what to read: each name, and no name, on each VIP. The names are those
 // of the configuration or, without any, the API's name of this host. nameErr is the
 // reason why there are no names.
-func (w *expiryWatcher) requests() (all []protocol.CertificateRequest, nameErr error) {
+func (w *Watcher) requests() (all []protocol.CertificateRequest, nameErr error) {
 	names, vips := w.inputs()
 	if len(vips) == 0 {
 		return nil, nil
@@ -129,8 +127,8 @@ func (w *expiryWatcher) requests() (all []protocol.CertificateRequest, nameErr e
 		}
 	}
 	names = append([]string{""}, names...)
-	for _, vip := range vips[:min(len(vips), maxExpiryVIPs)] {
-		for _, name := range names[:min(len(names), maxExpiryNames)] {
+	for _, vip := range vips[:min(len(vips), maxVIPs)] {
+		for _, name := range names[:min(len(names), maxNames)] {
 			all = append(all, protocol.CertificateRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Name: name})
 		}
 	}
@@ -139,7 +137,7 @@ func (w *expiryWatcher) requests() (all []protocol.CertificateRequest, nameErr e
 }
 
 // logMissingName logs once that the API's own certificate is not watched.
-func (w *expiryWatcher) logMissingName(err error) {
+func (w *Watcher) logMissingName(err error) {
 	if err == nil {
 		w.lastNameError = ""
 		return
@@ -153,8 +151,8 @@ func (w *expiryWatcher) logMissingName(err error) {
 		slog.String("event", "certificate-name"), slog.Any("error", err))
 }
 
-// run reads certificates until ctx ends.
-func (w *expiryWatcher) run(ctx context.Context) error {
+// Run reads certificates until ctx ends. output gets what is known after each read.
+func (w *Watcher) Run(ctx context.Context, output func([]report.Certificate)) error {
 	tick := time.NewTicker(w.interval)
 	defer tick.Stop()
 	var done, last []protocol.CertificateRequest
@@ -180,7 +178,7 @@ func (w *expiryWatcher) run(ctx context.Context) error {
 		if changed {
 			done, retry = now, minCertificateRetry
 		}
-		if w.readAll(ctx, now) && !w.history.AttemptsPending() {
+		if w.readAll(ctx, now, output) && !w.history.attemptsPending() {
 			next, retry = time.Now().Add(certificateReadInterval), minCertificateRetry
 			continue
 		}
@@ -190,7 +188,7 @@ func (w *expiryWatcher) run(ctx context.Context) error {
 }
 
 // readAll reads all certificates, and reports whether every API server has answered.
-func (w *expiryWatcher) readAll(ctx context.Context, requests []protocol.CertificateRequest) bool {
+func (w *Watcher) readAll(ctx context.Context, requests []protocol.CertificateRequest, output func([]report.Certificate)) bool {
 	results, err := w.readCertificates(ctx, requests)
 	if ctx.Err() != nil {
 		return false // the end of the service has canceled it
@@ -203,8 +201,8 @@ func (w *expiryWatcher) readAll(ctx context.Context, requests []protocol.Certifi
 		return false
 	}
 	w.lastError = ""
-	known, events, failed := w.history.Record(results, time.Now())
-	w.tracker.SetCertificates(known)
+	known, events, failed := w.history.record(results, time.Now())
+	output(known)
 	for i := range events {
 		w.logEvent(&events[i])
 	}
@@ -214,7 +212,7 @@ func (w *expiryWatcher) readAll(ctx context.Context, requests []protocol.Certifi
 	return !slices.ContainsFunc(results, func(c report.Certificate) bool { return c.Error != "" })
 }
 
-func (w *expiryWatcher) logEvent(e *expiry.Event) {
+func (w *Watcher) logEvent(e *event) {
 	c := e.Certificate
 	attrs := []slog.Attr{slog.String("event", "certificate"), slog.String("address", c.Address), slog.String("name", c.Name), slog.String("issuer", c.Issuer)}
 	if !c.NotAfter.IsZero() {
@@ -223,7 +221,7 @@ func (w *expiryWatcher) logEvent(e *expiry.Event) {
 	w.log.LogAttrs(context.Background(), e.Level, e.Text, attrs...)
 }
 
-func (w *expiryWatcher) logFailedRenewal(f *expiry.FailedRenewal) {
+func (w *Watcher) logFailedRenewal(f *failedRenewal) {
 	level := slog.LevelWarn
 	if f.AttemptsLeft <= 1 {
 		level = slog.LevelError
