@@ -9,7 +9,8 @@ import (
 )
 
 // The defaults of cert-manager's delay after a failed issuance: minRetryDelay, doubled after each
-// further failure up to maxRetryDelay. Since 1.20 they can be configured (cert-manager 1.21, pkg/controller/certificates/trigger and
+// further failure up to maxRetryDelay. Since 1.20 they can be configured (cert-manager 1.21,
+// pkg/controller/certificates/trigger and
 // internal/apis/config/controller/v1alpha1/defaults.go).
 const (
 	minRetryDelay = time.Hour

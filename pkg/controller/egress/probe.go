@@ -41,7 +41,8 @@ type network struct{ resolvConf, hosts string }
 
 // each runs query for 0 to n-1 concurrently in one prober process, or failed if that cannot start.
 func (w network) each(
-	ctx context.Context, limit time.Duration, n int, query func(context.Context, session, int), failed func(i int, err error),
+	ctx context.Context, limit time.Duration, n int,
+	query func(context.Context, session, int), failed func(i int, err error),
 ) {
 	client, err := prober.Start()
 	if err != nil {
@@ -120,7 +121,8 @@ func failureReason(r *protocol.EndpointResult, host string, proxy *url.URL) stri
 	case r.OK():
 		return ""
 	case proxy != nil && (r.Status == proxyAuthRequired || r.ProxyStatus == proxyAuthRequired):
-		return fmt.Sprintf("the proxy %s rejects the credentials (407): correct user and password in its URL, percent-encoded", name)
+		return fmt.Sprintf("the proxy %s rejects the credentials (407): "+
+			"correct user and password in its URL, percent-encoded", name)
 	case r.ProxyStatus != 0:
 		return fmt.Sprintf("the proxy %s refuses the connection to it (%d): allow it there", name, r.ProxyStatus)
 	case r.Status != 0:
@@ -131,6 +133,7 @@ func failureReason(r *protocol.EndpointResult, host string, proxy *url.URL) stri
 	if proxy != nil {
 		way = fmt.Sprintf("through the proxy %s (%v)", name, r.LastAddr)
 	}
-	known := cause.Context{Host: host, TrustedCAs: "the CAs for the egress proxy (egressProxy.trustedCA, and those that this host trusts)"}
+	const cas = "the CAs for the egress proxy (egressProxy.trustedCA, and those that this host trusts)"
+	known := cause.Context{Host: host, TrustedCAs: cas}
 	return way + ": " + r.Details.Text(known)
 }

@@ -3,7 +3,6 @@
 package egress
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -39,8 +38,8 @@ func (w *Watcher) report(routes []egress.ProxiedAddress, stalled bool) report.Eg
 	switch {
 	case stalled:
 		r.InvalidInput = report.EgressInputFile
-		r.Message = fmt.Sprintf("reading egressProxy.file, egressProxy.trustedCA or the CAs of this host has not returned for %v: "+
-			"check the file systems of these files", w.StallTimeout)
+		r.Message = fmt.Sprintf("reading egressProxy.file, egressProxy.trustedCA or the CAs of this host "+
+			"has not returned for %v: check the file systems of these files", w.StallTimeout)
 	case a.rejection != nil:
 		r.Message = a.rejection.Error()
 	case r.Pending:
@@ -63,7 +62,8 @@ func (w *Watcher) report(routes []egress.ProxiedAddress, stalled bool) report.Eg
 func reportSetting(s egress.Configuration) report.EgressSetting {
 	return report.EgressSetting{
 		HTTPProxy: s.Settings.RedactedHTTP(), HTTPSProxy: s.Settings.RedactedHTTPS(),
-		NoProxy: printable.Truncate(s.Settings.NoProxy, maxReportedNoProxy), Source: s.Settings.Source, TrustedCAs: len(s.Roots),
+		NoProxy: printable.Truncate(s.Settings.NoProxy, maxReportedNoProxy),
+		Source:  s.Settings.Source, TrustedCAs: len(s.Roots),
 	}
 }
 
@@ -99,7 +99,8 @@ func logChanges(log *slog.Logger, before, now report.EgressProxy, restored bool)
 			slog.String("rejected", string(now.InvalidInput)), slog.String("error", now.Message))
 	}
 	if now.Pending && (!before.Pending || before.Since != now.Since) {
-		log.Info("new egress proxy settings take effect after the readiness endpoints have answered through the proxy; until then "+current,
+		log.Info("new egress proxy settings take effect after the readiness endpoints have answered through the proxy; "+
+			"until then "+current,
 			settingAttrs("egress", now.Spec)...)
 	}
 	if now.Pending && now.Message != "" && before.Message != now.Message {
@@ -128,7 +129,8 @@ func logAccepted(log *slog.Logger, before, now report.EgressProxy, restored bool
 	case now.Accepted.IsDirect():
 		message = "the egress proxy was removed from the settings"
 	case restored && before.Upstream == "": // the first report of this process
-		message = "the egress proxy accepted before this start stays in force; accepted at " + now.AcceptedAt.UTC().Format(time.RFC3339)
+		message = "the egress proxy accepted before this start stays in force; accepted at " +
+			now.AcceptedAt.UTC().Format(time.RFC3339)
 	}
 	log.Info(message, settingAttrs("egress-accepted", now.Accepted)...)
 }
@@ -148,7 +150,7 @@ func logUnresolved(log *slog.Logger, before, now []report.EgressRoute) {
 		if len(r.Addresses) > 0 {
 			effect = "the last addresses stay in use"
 		}
-		log.LogAttrs(context.Background(), slog.LevelWarn, "cannot resolve the name of the egress proxy; "+effect+"; retrying",
+		log.Warn("cannot resolve the name of the egress proxy; "+effect+"; retrying",
 			slog.String("event", "egress-resolve"), slog.String("proxy", r.Proxy), slog.String("error", r.Error))
 	}
 }

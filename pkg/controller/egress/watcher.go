@@ -121,7 +121,8 @@ func New(o Options) (*Watcher, error) {
 	w := &Watcher{
 		Options: o, store: egress.NewStore(o.StateDir), files: files, network: network{o.ResolvConf, o.HostsFile},
 		reader: reader{
-			watch: files, apiServerURLFile: o.APIServerURLFile, anchorDirs: caAnchorDirs(), system: trust.NewSystem(o.SystemCABundles),
+			watch: files, apiServerURLFile: o.APIServerURLFile, anchorDirs: caAnchorDirs(),
+			system: trust.NewSystem(o.SystemCABundles),
 		},
 		names: make(map[string]lookup), reads: asyncread.New[contents](), results: make(chan jobResult, 1),
 	}

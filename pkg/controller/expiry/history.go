@@ -50,12 +50,15 @@ func identityOf(c report.Certificate) identity {
 // record takes the results of one read, one for each endpoint, and returns what is known
 // now and what to log. An endpoint that does not answer keeps the certificate that it
 // presented before, because its expiry still approaches.
-func (h *history) record(results []report.Certificate, now time.Time) (known []report.Certificate, events []event, failed []failedRenewal) {
+func (h *history) record(results []report.Certificate, now time.Time) (
+	known []report.Certificate, events []event, failed []failedRenewal,
+) {
 	events = h.silenceEvents(results)
 	known = slices.Clone(results)
 	for i, c := range known {
 		if last, is := h.lastSeen[endpointOf(c)]; c.Error != "" && is {
-			known[i].Issuer, known[i].Serial, known[i].NotBefore, known[i].NotAfter = last.Issuer, last.Serial, last.NotBefore, last.NotAfter
+			last.Checked, last.Error = c.Checked, c.Error
+			known[i] = last
 		}
 	}
 	h.recordChanges(known, now)
@@ -118,18 +121,22 @@ func (h *history) renewalEvent(g []report.Certificate) (found event, is bool) {
 	if !c.NotAfter.After(old.NotAfter) {
 		verb = "was replaced by one that is valid"
 	}
-	return event{slog.LevelInfo, fmt.Sprintf("the certificate that the API server presents %s %s until %s (before: %s), issued by %q",
-		endpointsText(changed), verb, formatTime(c.NotAfter), formatTime(old.NotAfter), c.Issuer), c}, true
+	text := fmt.Sprintf("the certificate that the API server presents %s %s until %s (before: %s), issued by %q",
+		endpointsText(changed), verb, formatTime(c.NotAfter), formatTime(old.NotAfter), c.Issuer)
+	return event{slog.LevelInfo, text, c}, true
 }
 
 func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time.Time) event {
 	c := g[0]
-	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %q, ", endpointsText(g), cmp.Or(c.Issuer, "an unnamed issuer"))
+	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %q, ",
+		endpointsText(g), cmp.Or(c.Issuer, "an unnamed issuer"))
 	if stage == report.CertificateNotYetValid {
-		return event{slog.LevelError, subject + "is not valid before " + formatTime(c.NotBefore) + ": clients reject it until then; check the clocks of this host and of the issuer", c}
+		return event{slog.LevelError, subject + "is not valid before " + formatTime(c.NotBefore) +
+			": clients reject it until then; check the clocks of this host and of the issuer", c}
 	}
 	if stage == report.CertificateExpired {
-		return event{slog.LevelError, subject + "expired at " + formatTime(c.NotAfter) + ": clients reject it; " + remediation, c}
+		text := subject + "expired at " + formatTime(c.NotAfter) + ": clients reject it; " + remediation
+		return event{slog.LevelError, text, c}
 	}
 	text := fmt.Sprintf("%sexpires in %s, at %s, of a lifetime of %s: its renewal is late; ",
 		subject, report.Age(c.NotAfter.Sub(now)), formatTime(c.NotAfter), report.Age(c.NotAfter.Sub(c.NotBefore)))
@@ -143,11 +150,15 @@ func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time
 	return event{slog.LevelWarn, text, c}
 }
 
-const remediation = "see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
+const remediation = "see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), " +
+	"and run http01-proxyd check"
 
 // silenceEvents is about endpoints that stop or start to present a certificate. An address
 // without any certificate is one event, whatever the number of names.
 func (h *history) silenceEvents(results []report.Certificate) (events []event) {
+	add := func(level slog.Level, c report.Certificate, format string, values ...any) {
+		events = append(events, event{level, fmt.Sprintf(format, values...), c})
+	}
 	hostSilent, nameSilent := make(map[string]bool), make(map[endpoint]bool)
 	first := make(map[string]report.Certificate) // of an address
 	for _, c := range results {
@@ -162,14 +173,16 @@ func (h *history) silenceEvents(results []report.Certificate) (events []event) {
 		switch {
 		case hostSilent[address]:
 			if !h.hostSilent[address] && first[address] == c {
-				events = append(events, event{slog.LevelWarn, fmt.Sprintf("the API server at %s does not present a certificate; its expiry cannot be watched: %s", address, c.Error), c})
+				add(slog.LevelWarn, c, "the API server at %s does not present a certificate; its expiry cannot be watched: %s",
+					address, c.Error)
 			}
 		case h.hostSilent[address]:
 			if first[address] == c {
-				events = append(events, event{slog.LevelInfo, fmt.Sprintf("the API server at %s presents a certificate again", address), c})
+				add(slog.LevelInfo, c, "the API server at %s presents a certificate again", address)
 			}
 		case c.Error != "" && !h.nameSilent[at]:
-			events = append(events, event{slog.LevelWarn, fmt.Sprintf("the API server does not present a certificate %s: %s", endpointsText([]report.Certificate{c}), c.Error), c})
+			add(slog.LevelWarn, c, "the API server does not present a certificate %s: %s",
+				endpointsText([]report.Certificate{c}), c.Error)
 		}
 		nameSilent[at] = c.Error != "" && !hostSilent[address]
 	}

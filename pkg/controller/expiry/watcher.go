@@ -146,7 +146,8 @@ func (w *Watcher) logMissingName(err error) {
 		return
 	}
 	w.lastNameError = err.Error()
-	w.log.Warn("the API's name is not known: only the certificate that the API server presents to clients without SNI is watched, and ACME usually renews another one; "+
+	w.log.Warn("the API's name is not known: only the certificate that the API server presents to clients without SNI "+
+		"is watched, and ACME usually renews another one; "+
 		"add the API's name to hosts in the configuration (requests for other names are rejected then)",
 		slog.String("event", "certificate-name"), slog.Any("error", err))
 }
@@ -188,7 +189,9 @@ func (w *Watcher) Run(ctx context.Context, output func([]report.Certificate)) er
 }
 
 // readAll reads all certificates, and reports whether every API server has answered.
-func (w *Watcher) readAll(ctx context.Context, requests []protocol.CertificateRequest, output func([]report.Certificate)) bool {
+func (w *Watcher) readAll(
+	ctx context.Context, requests []protocol.CertificateRequest, output func([]report.Certificate),
+) bool {
 	results, err := w.readCertificates(ctx, requests)
 	if ctx.Err() != nil {
 		return false // the end of the service has canceled it
@@ -196,7 +199,8 @@ func (w *Watcher) readAll(ctx context.Context, requests []protocol.CertificateRe
 	if err != nil {
 		if err.Error() != w.lastError {
 			w.lastError = err.Error()
-			w.log.Error("cannot read the API server's certificates; retrying", slog.String("event", "certificate"), slog.Any("error", err))
+			w.log.Error("cannot read the API server's certificates; retrying",
+				slog.String("event", "certificate"), slog.Any("error", err))
 		}
 		return false
 	}
@@ -214,9 +218,9 @@ func (w *Watcher) readAll(ctx context.Context, requests []protocol.CertificateRe
 
 func (w *Watcher) logEvent(e *event) {
 	c := e.Certificate
-	attrs := []slog.Attr{slog.String("event", "certificate"), slog.String("address", c.Address), slog.String("name", c.Name), slog.String("issuer", c.Issuer)}
-	if !c.NotAfter.IsZero() {
-		attrs = append(attrs, slog.String("serial", c.Serial), slog.Time("not_after", c.NotAfter))
+	attrs := certificateAttrs("certificate", c)
+	if c.NotAfter.IsZero() {
+		attrs = attrs[:4] // no certificate was ever presented there
 	}
 	w.log.LogAttrs(context.Background(), e.Level, e.Text, attrs...)
 }
@@ -227,9 +231,15 @@ func (w *Watcher) logFailedRenewal(f *failedRenewal) {
 		level = slog.LevelError
 	}
 	c := f.Certificate
-	w.log.LogAttrs(context.Background(), level, f.Text(), slog.String("event", "renewal-failed"), slog.String("address", c.Address), slog.String("name", c.Name),
-		slog.String("issuer", c.Issuer), slog.String("serial", c.Serial), slog.Time("not_after", c.NotAfter), slog.String("cause", f.Attempt.Cause),
-		slog.Int("count", c.FailedRenewals), slog.Int("attempts_left", f.AttemptsLeft))
+	w.log.LogAttrs(context.Background(), level, f.Text(), append(certificateAttrs("renewal-failed", c),
+		slog.String("cause", f.Attempt.Cause), slog.Int("count", c.FailedRenewals), slog.Int("attempts_left", f.AttemptsLeft))...)
+}
+
+func certificateAttrs(event string, c report.Certificate) []slog.Attr {
+	return []slog.Attr{
+		slog.String("event", event), slog.String("address", c.Address), slog.String("name", c.Name),
+		slog.String("issuer", c.Issuer), slog.String("serial", c.Serial), slog.Time("not_after", c.NotAfter),
+	}
 }
 
 // queryCertificates starts a prober process, sends it all requests, and ends it.
@@ -248,7 +258,8 @@ func queryCertificates(ctx context.Context, requests []protocol.CertificateReque
 		if r.Err != nil {
 			c.Error = r.Err.Error()
 		} else {
-			c.Issuer, c.Serial, c.NotBefore, c.NotAfter = r.Certificate.Issuer, r.Certificate.Serial, r.Certificate.NotBefore, r.Certificate.NotAfter
+			c.Issuer, c.Serial = r.Certificate.Issuer, r.Certificate.Serial
+			c.NotBefore, c.NotAfter = r.Certificate.NotBefore, r.Certificate.NotAfter
 		}
 		all = append(all, c)
 	}

@@ -22,11 +22,13 @@ func (l *caLog) logChange(log *slog.Logger, t report.Trust, fresh bool) {
 	switch {
 	case t.Error != "" && t.Error != l.lastError:
 		_, message := t.Evaluate()
-		log.Error(message, slog.String("event", "trust-rejected"), slog.String("path", t.Path), slog.Int("count", t.Certificates))
+		log.Error(message, slog.String("event", "trust-rejected"), slog.String("path", t.Path),
+			slog.Int("count", t.Certificates))
 	case t.Error != "":
 	case fresh || l.lastError != "":
 		log.Info("trusted for TLS to the ingress: "+caMessage(t), slog.String("event", "trust"),
-			slog.String("path", t.Path), slog.String("source", t.Source), slog.Int("count", t.Certificates), slog.Int("ignored", t.IgnoredTotal))
+			slog.String("path", t.Path), slog.String("source", t.Source),
+			slog.Int("count", t.Certificates), slog.Int("ignored", t.IgnoredTotal))
 	}
 	l.lastError = t.Error
 }
@@ -54,11 +56,13 @@ func (l *caLog) logIgnored(log *slog.Logger, t report.Trust) {
 			continue
 		}
 		added++
-		log.Warn(fmt.Sprintf("%s is ignored: %s", describeIgnored(c, line, t.Path), c.Reason), slog.String("event", "trust-ignored"),
-			slog.String("path", t.Path), slog.String("subject", c.Subject), slog.String("serial", c.Serial), slog.String("reason", c.Reason))
+		log.Warn(fmt.Sprintf("%s is ignored: %s", describeIgnored(c, line, t.Path), c.Reason),
+			slog.String("event", "trust-ignored"), slog.String("path", t.Path), slog.String("subject", c.Subject),
+			slog.String("serial", c.Serial), slog.String("reason", c.Reason))
 	}
 	if more := t.IgnoredTotal - len(t.Ignored); more > 0 && (added > 0 || t.IgnoredTotal != l.total) {
-		log.Warn(fmt.Sprintf("%d more certificates of %s are ignored", more, t.Path), slog.String("event", "trust-ignored"), slog.String("path", t.Path), slog.Int("count", more))
+		log.Warn(fmt.Sprintf("%d more certificates of %s are ignored", more, t.Path),
+			slog.String("event", "trust-ignored"), slog.String("path", t.Path), slog.Int("count", more))
 	}
 	l.ignored, l.total = now, t.IgnoredTotal
 }

@@ -67,7 +67,9 @@ func New(o Options) (*Watcher, error) {
 	}
 	return &Watcher{
 		Options: o, files: files, reads: asyncread.New[reading](),
-		reader: reader{files: files, lastGood: trust.NewLastGoodCopy(o.StateDir, trust.LastGoodName), systemPaths: o.SystemCABundles},
+		reader: reader{
+			files: files, lastGood: trust.NewLastGoodCopy(o.StateDir, trust.LastGoodName), systemPaths: o.SystemCABundles,
+		},
 	}, nil
 }
 

@@ -35,7 +35,9 @@ func (e Settings) Check(names []string, reported report.EgressProxy) result.Resu
 	own := e.findings(reported)
 	// One file that both use is reported once.
 	own = slices.DeleteFunc(own, func(f findings.Finding) bool {
-		return slices.ContainsFunc(r.Findings, func(g findings.Finding) bool { return g.ID == f.ID && g.Message == f.Message })
+		return slices.ContainsFunc(r.Findings, func(g findings.Finding) bool {
+			return g.ID == f.ID && g.Message == f.Message
+		})
 	})
 	if len(own) == 0 {
 		return r
@@ -68,14 +70,16 @@ func (e Settings) checkCluster(names []string) result.Result {
 		// Pods use only the cluster's list, without the entries that this service adds.
 		proxy := settings.ProxyFor(&url.URL{Scheme: "http", Host: name, Path: "/.well-known/acme-challenge/"}, nil)
 		if proxy != nil {
-			matches = append(matches, findings.New(findings.NoProxyLacksAPI, findings.Values{"path": e.EnvFile, "name": name, "proxy": egress.Redact(proxy)}))
+			values := findings.Values{"path": e.EnvFile, "name": name, "proxy": egress.Redact(proxy)}
+			matches = append(matches, findings.New(findings.NoProxyLacksAPI, values))
 		}
 	}
 	return result.PassUnless(matches, "NO_PROXY in %s covers %s", e.EnvFile, strings.Join(names, ", "))
 }
 
 func invalidProxyFile(path string, err error) findings.Finding {
-	return findings.New(findings.ProxyFileInvalid, findings.Values{"path": path, "error": strings.TrimPrefix(err.Error(), path+": ")})
+	values := findings.Values{"path": path, "error": strings.TrimPrefix(err.Error(), path+": ")}
+	return findings.New(findings.ProxyFileInvalid, values)
 }
 
 // findings are about the egress proxy of this service, as it reports them: it is not root and

@@ -32,7 +32,9 @@ type Route struct {
 const resolveTimeout = 4 * time.Second
 
 // FindRoute determines the route to the ingress addresses.
-func (e Settings) FindRoute(ctx context.Context, addrs []netip.Addr, s sources.Sources, resolver resolve.Resolver) Route {
+func (e Settings) FindRoute(
+	ctx context.Context, addrs []netip.Addr, s sources.Sources, resolver resolve.Resolver,
+) Route {
 	r := Route{CAs: s.Bundle(), TrustUnreadable: s.Unreadable()}
 	if e.Config.EgressProxy.Upstream != config.EgressAuto {
 		return r

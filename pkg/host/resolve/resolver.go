@@ -40,7 +40,8 @@ func (r Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error)
 	case err != nil:
 		return nil, fmt.Errorf("resolve %s: %w", name, err)
 	case len(found) == 0:
-		return nil, fmt.Errorf("resolve %s: the name has no address in the DNS: correct the name, or add an A or AAAA record", name)
+		return nil, fmt.Errorf("resolve %s: the name has no address in the DNS: "+
+			"correct the name, or add an A or AAAA record", name)
 	default:
 		return found[:min(len(found), maxAddresses)], nil
 	}

@@ -52,7 +52,8 @@ func parseEnvironment(text string) (s ProxySettings, err error) {
 		}
 		return u
 	}
-	s = ProxySettings{http: proxy("HTTP_PROXY"), https: proxy("HTTPS_PROXY"), NoProxy: values[effectiveName(values, "NO_PROXY")]}
+	s.http, s.https = proxy("HTTP_PROXY"), proxy("HTTPS_PROXY")
+	s.NoProxy = values[effectiveName(values, "NO_PROXY")]
 	return s, err
 }
 

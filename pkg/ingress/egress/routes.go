@@ -22,13 +22,16 @@ type ProxiedAddress struct {
 // ProxiedAddresses returns the ingress addresses that are reached through a proxy.
 // automatic is the part of noProxy that the host adds. The address decides, not the requested
 // name: the name is that of the API and resolves to this host.
-func ProxiedAddresses(c config.Config, accepted ProxySettings, addrs []netip.Addr, automatic []string) (all []ProxiedAddress) {
+func ProxiedAddresses(
+	c config.Config, accepted ProxySettings, addrs []netip.Addr, automatic []string,
+) (all []ProxiedAddress) {
 	if c.EgressProxy.Upstream != config.EgressAuto {
 		return nil
 	}
 	for _, addr := range addrs {
 		for _, target := range upstreamTargets(c.Upstream, addr) {
-			if proxy := accepted.ProxyFor(&url.URL{Scheme: string(target.scheme), Host: target.addr.String()}, automatic); proxy != nil {
+			u := &url.URL{Scheme: string(target.scheme), Host: target.addr.String()}
+			if proxy := accepted.ProxyFor(u, automatic); proxy != nil {
 				all = append(all, ProxiedAddress{target.addr, proxy})
 			}
 		}
@@ -59,13 +62,17 @@ func upstreamTargets(u config.Upstream, addr netip.Addr) []upstreamTarget {
 // Decide returns the egress decision for the proxied addresses. addrs returns the
 // addresses of a proxy's name. A proxy without addresses fails its requests, which
 // never bypass it. system are the CAs of this host.
-func Decide(proxied []ProxiedAddress, addrs func(name string) []netip.Addr, accepted Configuration, system [][]byte) (e ingress.Egress) {
+func Decide(
+	proxied []ProxiedAddress, addrs func(name string) []netip.Addr, accepted Configuration, system [][]byte,
+) (e ingress.Egress) {
 	if len(proxied) == 0 {
 		return e
 	}
 	https := false
 	for _, p := range proxied {
-		proxy := ingress.EgressProxy{Name: p.Proxy.Hostname(), TLS: p.Proxy.Scheme == "https", Authorization: ingress.NewSecret(Authorization(p.Proxy))}
+		proxy := ingress.EgressProxy{
+			Name: p.Proxy.Hostname(), TLS: p.Proxy.Scheme == "https", Authorization: ingress.NewSecret(Authorization(p.Proxy)),
+		}
 		https = https || proxy.TLS
 		for _, addr := range addrs(proxy.Name) {
 			proxy.Addrs = append(proxy.Addrs, netip.AddrPortFrom(addr, Port(p.Proxy)))
@@ -77,7 +84,8 @@ func Decide(proxied []ProxiedAddress, addrs func(name string) []netip.Addr, acce
 	// administrator trusts other CAs.
 	e.AdditionalCAs = ingress.CABundle{Roots: accepted.Roots, Description: accepted.RootsDescription}
 	if https {
-		e.ProxyCAs = e.AdditionalCAs.Union(ingress.CABundle{Roots: system, Description: ingress.DescribeCAs(len(system), "this host")})
+		host := ingress.CABundle{Roots: system, Description: ingress.DescribeCAs(len(system), "this host")}
+		e.ProxyCAs = e.AdditionalCAs.Union(host)
 	}
 	return e
 }

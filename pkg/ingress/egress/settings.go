@@ -54,13 +54,16 @@ func (s ProxySettings) IsEmpty() bool { return s.http == nil && s.https == nil }
 // Equal reports whether both have the same proxies and no-proxy list. The source is
 // ignored.
 func (s ProxySettings) Equal(o ProxySettings) bool {
-	return s.NoProxy == o.NoProxy && withCredentials(s.http) == withCredentials(o.http) && withCredentials(s.https) == withCredentials(o.https)
+	return s.NoProxy == o.NoProxy && withCredentials(s.http) == withCredentials(o.http) &&
+		withCredentials(s.https) == withCredentials(o.https)
 }
 
 // ProxyFor returns the proxy for a URL, or nil. automatic are names and addresses
 // without a proxy, in addition to those of the administrator.
 func (s ProxySettings) ProxyFor(target *url.URL, automatic []string) *url.URL {
-	c := httpproxy.Config{HTTPProxy: withCredentials(s.http), HTTPSProxy: withCredentials(s.https), NoProxy: s.EffectiveNoProxy(automatic)}
+	c := httpproxy.Config{
+		HTTPProxy: withCredentials(s.http), HTTPSProxy: withCredentials(s.https), NoProxy: s.EffectiveNoProxy(automatic),
+	}
 	// ProxyFunc fails only for an invalid URL of a proxy, and these are valid.
 	proxy, _ := c.ProxyFunc()(target)
 	return proxy

@@ -23,7 +23,8 @@ type Configuration struct {
 
 // Equal reports whether both request the same.
 func (s Configuration) Equal(o Configuration) bool {
-	return s.Settings.Equal(o.Settings) && slices.Equal(s.Endpoints, o.Endpoints) && slices.EqualFunc(s.Roots, o.Roots, bytes.Equal)
+	return s.Settings.Equal(o.Settings) && slices.Equal(s.Endpoints, o.Endpoints) &&
+		slices.EqualFunc(s.Roots, o.Roots, bytes.Equal)
 }
 
 // maxStored limits the stored configuration: its CA bundle may be large.
@@ -70,8 +71,8 @@ func (k Store) Load() (Configuration, time.Time, error) {
 // Save replaces the stored configuration atomically.
 func (k Store) Save(s Configuration, at time.Time) error {
 	text, err := json.Marshal(storedConfiguration{
-		HTTPProxy: withCredentials(s.Settings.http), HTTPSProxy: withCredentials(s.Settings.https), NoProxy: s.Settings.NoProxy,
-		Source: s.Settings.Source, Endpoints: s.Endpoints, Roots: s.Roots, About: s.RootsDescription, At: at.UTC(),
+		HTTPProxy: withCredentials(s.Settings.http), HTTPSProxy: withCredentials(s.Settings.https),
+		NoProxy: s.Settings.NoProxy, Source: s.Settings.Source, Endpoints: s.Endpoints, Roots: s.Roots, About: s.RootsDescription, At: at.UTC(),
 	})
 	if err == nil {
 		err = textfile.Replace(k.path, text)
