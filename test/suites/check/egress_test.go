@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 // TestEgressReadiness configures an egress proxy on which nothing listens: the host itself
@@ -21,6 +23,18 @@ func TestEgressReadiness(t *testing.T) {
 	proxy := fmt.Sprintf("http://user:s3cret@%v:3128", n.Addresses.V4)
 	configured := func(keys string) string {
 		return n.DefaultConfig() + fmt.Sprintf("hosts: [api.lab.test]\negressProxy: {httpProxy: %q, %s}\n", proxy, keys)
+	}
+	// expect waits until the service has reported the effect of a configuration.
+	expect := func(t *testing.T, config, id string) lab.CheckReport {
+		t.Helper()
+		must(t, n.WriteConfig(config))
+		must(t, eventually(t, func() error {
+			if r, _ := c.check(n, "--name", "api.lab.test"); !slices.Equal(r.IDs(), []string{id}) {
+				return fmt.Errorf("check finds %q", r.IDs())
+			}
+			return nil
+		}))
+		return c.expectFindings(n, []string{id}, "--name", "api.lab.test")
 	}
 	const endpoint = "readinessEndpoints: [\"http://ready.lab.test/\"]"
 	for _, tt := range []struct {
@@ -40,14 +54,7 @@ func TestEgressReadiness(t *testing.T) {
 		{"no endpoints", configured("upstream: auto"), "egress-no-readiness-endpoints", "warning", []string{"egressProxy.readinessEndpoints is empty"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			must(t, n.WriteConfig(tt.config))
-			must(t, eventually(t, func() error {
-				if r, _ := c.check(n, "--name", "api.lab.test"); !slices.Equal(r.IDs(), []string{tt.id}) {
-					return fmt.Errorf("check finds %q", r.IDs())
-				}
-				return nil
-			}))
-			r := c.expectFindings(n, []string{tt.id}, "--name", "api.lab.test")
+			r := expect(t, tt.config, tt.id)
 			c.expectText(r, tt.id, tt.texts...)
 			if text := fmt.Sprintf("%+v", r); strings.Contains(text, "s3cret") || r.Outcome != tt.level {
 				t.Errorf("the outcome is %s, want %s, without credentials:\n%s", r.Outcome, tt.level, text)
@@ -57,8 +64,7 @@ func TestEgressReadiness(t *testing.T) {
 	t.Run("a file that is refused", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "other.env")
 		must(t, os.WriteFile(path, []byte("# one\nHTTP_PROXY=\"http://user:s3cret@proxy"), 0o600))
-		c.configure(n.DefaultConfig()+"egressProxy: {file: "+path+"}\n", "Serving")
-		r := c.expectFindings(n, []string{"proxy-file-invalid"}, "--name", "api.lab.test")
+		r := expect(t, n.DefaultConfig()+"egressProxy: {file: "+path+"}\n", "proxy-file-invalid")
 		c.expectText(r, "proxy-file-invalid", path, "line 2")
 	})
 }
