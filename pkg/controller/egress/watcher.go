@@ -79,37 +79,18 @@ type Watcher struct {
 	hasRead    bool
 	nextRead   time.Time
 	acceptance acceptance
-	probing    *job
-	lookingUp  *job
+	probing    *egress.Configuration // nil: no probe runs
+	endProbe   context.CancelFunc
+	lookingUp  bool
 	names      map[string]lookup // of the proxies' names that are in use
 	dialFailed bool              // since the last lookup
 	nextLookup time.Time         // not before
 	failures   int               // of lookups, in a row
-	applied    *applied          // nil before the first decision
 	automatic  []string          // the part of the no-proxy list that this host adds
 	lastOutput Output
 
-	results chan jobResult
-}
-
-// applied is what the routes in force were made from.
-type applied struct {
-	use     config.EgressUse
-	setting egress.Configuration
-}
-
-// job is a probe or a lookup that runs.
-type job struct {
-	spec   *egress.Configuration // that is probed; nil: a lookup
-	names  []string              // that are looked up
-	cancel context.CancelFunc
-}
-
-type jobResult struct {
-	*job
-
-	failures []string
-	found    []lookup
+	running sync.WaitGroup
+	results chan func(now time.Time) // each records the result of a probe or lookup
 }
 
 // New returns a watcher with the configuration that a former process has accepted.
@@ -124,7 +105,7 @@ func New(o Options) (*Watcher, error) {
 			watch: files, apiServerURLFile: o.APIServerURLFile, anchorDirs: caAnchorDirs(),
 			system: trust.NewSystem(o.SystemCABundles),
 		},
-		names: make(map[string]lookup), reads: asyncread.New[contents](), results: make(chan jobResult, 1),
+		names: make(map[string]lookup), reads: asyncread.New[contents](), results: make(chan func(time.Time), 1),
 	}
 	setting, at, err := w.store.Load()
 	switch {
@@ -140,15 +121,14 @@ func New(o Options) (*Watcher, error) {
 // dialFailed receives a value when the proxy process has failed to connect to an egress proxy.
 func (w *Watcher) Run(ctx context.Context, inputs <-chan Input, dialFailed <-chan struct{}, output func(Output)) error {
 	w.output = output
-	var running sync.WaitGroup
-	defer running.Wait()
+	defer w.running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	running.Go(func() { _ = w.files.Run(ctx) })
+	w.running.Go(func() { _ = w.files.Run(ctx) })
 	timer := time.NewTimer(fileReadInterval)
 	defer timer.Stop()
 	for {
-		timer.Reset(time.Until(w.startDue(ctx, &running, time.Now())))
+		timer.Reset(time.Until(w.startDue(ctx, time.Now())))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -158,8 +138,8 @@ func (w *Watcher) Run(ctx context.Context, inputs <-chan Input, dialFailed <-cha
 			w.startRead(true)
 		case c := <-w.reads.Results():
 			w.recordContents(c, time.Now())
-		case r := <-w.results:
-			w.recordResult(r, time.Now())
+		case record := <-w.results:
+			record(time.Now())
 		case <-dialFailed:
 			w.dialFailed = true
 		case <-timer.C:
@@ -209,7 +189,7 @@ func (w *Watcher) saveAccepted() {
 }
 
 // startDue starts what is due, and returns when the next job is.
-func (w *Watcher) startDue(ctx context.Context, running *sync.WaitGroup, now time.Time) (next time.Time) {
+func (w *Watcher) startDue(ctx context.Context, now time.Time) (next time.Time) {
 	next = now.Add(fileReadInterval)
 	due := func(at time.Time) bool {
 		if now.Before(at) {
@@ -226,59 +206,67 @@ func (w *Watcher) startDue(ctx context.Context, running *sync.WaitGroup, now tim
 	if at, running := w.reads.StallsAt(w.StallTimeout); running {
 		due(at)
 	}
-	if p := w.probing; p != nil && (p.spec != w.acceptance.spec || !w.acceptance.pending()) {
-		p.cancel() // its result does not count any more
+	if w.probing != nil && (w.probing != w.acceptance.spec || !w.acceptance.pending()) {
+		w.endProbe() // its result does not count any more
 	}
 	if w.probing == nil && w.acceptance.pending() && due(w.acceptance.nextProbe) {
-		setting, automatic, system := *w.acceptance.spec, w.automatic, w.contents.systemRoots
-		w.probing = &job{spec: w.acceptance.spec}
-		w.start(ctx, running, w.probing, func(ctx context.Context, r *jobResult) {
-			r.failures = w.network.probe(ctx, setting, automatic, system)
-		})
+		w.startProbe(ctx)
 	}
 	missing, stale := w.lookupState()
-	if w.lookingUp == nil && (missing || stale && due(w.nextLookup)) {
-		names := slices.Collect(maps.Keys(w.names))
-		w.lookingUp, w.dialFailed = &job{names: names}, false
-		w.start(ctx, running, w.lookingUp, func(ctx context.Context, r *jobResult) {
-			r.found = w.network.resolve(ctx, names)
-		})
+	if !w.lookingUp && (missing || stale && due(w.nextLookup)) {
+		w.startLookup(ctx)
 	}
 	return next
 }
 
-func (w *Watcher) start(ctx context.Context, running *sync.WaitGroup, j *job, run func(context.Context, *jobResult)) {
+func (w *Watcher) startProbe(ctx context.Context) {
+	spec, setting := w.acceptance.spec, *w.acceptance.spec
+	automatic, system := w.automatic, w.contents.systemRoots
 	bounded, cancel := context.WithCancel(ctx)
-	j.cancel = cancel
-	running.Go(func() {
+	w.probing, w.endProbe = spec, cancel
+	w.start(ctx, func() func(time.Time) {
 		defer cancel()
-		r := jobResult{job: j}
-		run(bounded, &r)
+		failures := w.network.probe(bounded, setting, automatic, system)
+		return func(now time.Time) {
+			w.probing = nil
+			if w.acceptance.recordProbe(spec, failures, now) {
+				w.saveAccepted()
+			}
+		}
+	})
+}
+
+func (w *Watcher) startLookup(ctx context.Context) {
+	names := slices.Collect(maps.Keys(w.names))
+	w.lookingUp, w.dialFailed = true, false
+	w.start(ctx, func() func(time.Time) {
+		found := w.network.resolve(ctx, names)
+		return func(now time.Time) { w.recordLookups(names, found, now) }
+	})
+}
+
+// start runs query in a goroutine, and what it returns in that of Run.
+func (w *Watcher) start(ctx context.Context, query func() (record func(time.Time))) {
+	w.running.Go(func() {
+		record := query()
 		select {
-		case w.results <- r:
+		case w.results <- record:
 		case <-ctx.Done():
 		}
 	})
 }
 
-func (w *Watcher) recordResult(r jobResult, now time.Time) {
-	if r.job == w.probing {
-		w.probing = nil
-		if w.acceptance.recordProbe(r.spec, r.failures, now) {
-			w.saveAccepted()
-		}
-		return
-	}
-	w.lookingUp = nil
+func (w *Watcher) recordLookups(names []string, found []lookup, now time.Time) {
+	w.lookingUp = false
 	failed := false
-	for i, name := range r.names {
-		found := r.found[i]
-		if found.err != nil {
+	for i, name := range names {
+		l := found[i]
+		if l.err != nil {
 			failed = true
-			found.addrs = w.names[name].addrs // the previous ones stay in use
+			l.addrs = w.names[name].addrs // the previous ones stay in use
 		}
 		if _, used := w.names[name]; used {
-			w.names[name] = found
+			w.names[name] = l
 		}
 	}
 	if failed {
@@ -311,12 +299,15 @@ func (w *Watcher) decide() {
 	direct := egress.NewDirectDestinations(vips, slices.Concat(vips.API, w.input.VIPs), w.input.Ingress, w.input.Subnets)
 	direct.ClusterDomain = w.contents.clusterDomain
 	w.automatic = direct.NoProxy()
-	out := Output{Generation: w.input.Generation}
-	routes := w.routes()
-	if w.applied != nil {
-		out.Ready = w.input.Observed
+	accepted := w.acceptance.effective()
+	routes := egress.ProxiedAddresses(w.input.Config, accepted.Settings, w.input.Ingress, w.automatic)
+	w.trackNames(routes)
+	missing, _ := w.lookupState()
+	// Without an address of the proxy, each challenge would fail: until then, the last decision stays.
+	out := Output{Generation: w.input.Generation, Ready: w.input.Observed && !missing, Egress: w.lastOutput.Egress}
+	if !missing {
 		addrs := func(name string) []netip.Addr { return w.lookup(name).addrs }
-		out.Egress = egress.Decide(routes, addrs, w.applied.setting, w.contents.systemRoots)
+		out.Egress = egress.Decide(routes, addrs, accepted, w.contents.systemRoots)
 	}
 	stalled := w.reads.Stalled(w.StallTimeout)
 	if w.hasRead || stalled {
@@ -328,31 +319,6 @@ func (w *Watcher) decide() {
 	logChanges(w.Log, w.lastOutput.Report, out.Report, w.acceptance.restored)
 	w.lastOutput = out
 	w.output(out)
-}
-
-// routes returns all ingress addresses that are reached through a proxy. While the name of a new
-// proxy was never resolved, the previous routes stay: without an address, each challenge would
-// fail.
-func (w *Watcher) routes() []egress.ProxiedAddress {
-	next := applied{w.input.Config.EgressProxy.Upstream, w.acceptance.effective()}
-	routes := w.routesWith(next)
-	var before []egress.ProxiedAddress
-	if w.applied != nil {
-		before = w.routesWith(*w.applied)
-	}
-	w.trackNames(slices.Concat(routes, before))
-	if slices.ContainsFunc(routes, func(r egress.ProxiedAddress) bool { return !w.lookup(r.Proxy.Hostname()).done() }) {
-		return before
-	}
-	w.applied = &next
-	w.trackNames(routes)
-	return routes
-}
-
-func (w *Watcher) routesWith(a applied) []egress.ProxiedAddress {
-	c := w.input.Config
-	c.EgressProxy.Upstream = a.use
-	return egress.ProxiedAddresses(c, a.setting.Settings, w.input.Ingress, w.automatic)
 }
 
 // trackNames keeps the addresses of the names of these routes, and no others.
