@@ -55,8 +55,8 @@ type reader struct {
 	system *trust.System
 }
 
-// read reads everything. fileEvent means that a file may have changed.
-func (r *reader) read(of config.EgressProxy, now time.Time, fileEvent bool) (c contents) {
+// read reads everything.
+func (r *reader) read(of config.EgressProxy, now time.Time) (c contents) {
 	if r.file == nil || r.of.File != of.File {
 		r.file = egress.NewFile(of.File)
 	}
@@ -65,7 +65,7 @@ func (r *reader) read(of config.EgressProxy, now time.Time, fileEvent bool) (c c
 	}
 	r.of, c.of = of, of
 	r.watch.Watch(append([]string{of.File, of.TrustedCA}, r.system.Paths()...)...)
-	_, c.next = r.system.Refresh(now, fileEvent)
+	c.next = r.system.Refresh(now)
 	if source := r.system.Source(); source != nil {
 		c.systemRoots = trust.DER(source.Roots())
 	}
@@ -83,7 +83,7 @@ func (r *reader) read(of config.EgressProxy, now time.Time, fileEvent bool) (c c
 		c.invalid = report.EgressInputFile
 	case !c.request.Settings.IsEmpty():
 		c.request.Endpoints = of.ReadinessEndpoints
-		if c.err = r.readCAs(&c, now, fileEvent); c.err != nil {
+		if c.err = r.readCAs(&c, now); c.err != nil {
 			c.invalid = report.EgressInputTrustedCA
 		}
 	}
@@ -97,12 +97,11 @@ func (r *reader) read(of config.EgressProxy, now time.Time, fileEvent bool) (c c
 // (templates/common/_base/files/additional-trust-bundle.yaml of the
 // machine-config-operator). Its CAs are then among those that the host trusts, where the
 // machine-config-daemon adds them.
-func (r *reader) readCAs(c *contents, now time.Time, fileEvent bool) error {
+func (r *reader) readCAs(c *contents, now time.Time) error {
 	if egress.IsBlank(r.ca.Path()) {
 		return nil
 	}
-	_, wait := r.ca.Refresh(now, fileEvent)
-	c.next = settled.ShorterWait(c.next, wait)
+	c.next = settled.ShorterWait(c.next, r.ca.Refresh(now))
 	owner := "egressProxy.trustedCA"
 	switch err := r.ca.Err(); {
 	case err == nil:

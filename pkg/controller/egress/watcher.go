@@ -135,7 +135,7 @@ func (w *Watcher) Run(ctx context.Context, inputs <-chan Input, dialFailed <-cha
 		case in := <-inputs:
 			w.apply(in)
 		case <-w.files.Changed():
-			w.startRead(true)
+			w.startRead()
 		case c := <-w.reads.Results():
 			w.recordContents(c, time.Now())
 		case record := <-w.results:
@@ -153,14 +153,14 @@ func (w *Watcher) apply(in Input) {
 	before := w.input
 	w.input = in
 	if before.Generation == 0 || !before.Config.EgressProxy.Equal(in.Config.EgressProxy) {
-		w.startRead(true)
+		w.startRead()
 	}
 }
 
 // startRead reads the files, which nobody waits for.
-func (w *Watcher) startRead(fileEvent bool) {
+func (w *Watcher) startRead() {
 	if of := w.input.Config.EgressProxy; w.input.Generation != 0 {
-		w.reads.Start(func() contents { return w.reader.read(of, time.Now(), fileEvent) })
+		w.reads.Start(func() contents { return w.reader.read(of, time.Now()) })
 	}
 }
 
@@ -201,7 +201,7 @@ func (w *Watcher) startDue(ctx context.Context, now time.Time) (next time.Time) 
 		return true
 	}
 	if !w.reads.Running() && due(w.nextRead) {
-		w.startRead(false)
+		w.startRead()
 	}
 	if at, running := w.reads.StallsAt(w.StallTimeout); running {
 		due(at)

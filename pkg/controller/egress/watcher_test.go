@@ -352,7 +352,7 @@ func TestCAFileForRootOnly(t *testing.T) {
 		}
 		become(65534)
 		defer become(0)
-		return w.reader.read(w.config.EgressProxy, time.Now(), true)
+		return w.reader.read(w.config.EgressProxy, time.Now())
 	}
 	w.reader.anchorDirs = []string{w.dir}
 	if c := read(); c.err != nil || len(c.request.Roots) != 0 || c.request.Settings.IsEmpty() {

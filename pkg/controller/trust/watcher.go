@@ -82,9 +82,9 @@ func (w *Watcher) Run(ctx context.Context, paths <-chan string, output func(Outp
 	defer cancel()
 	watching.Go(func() { _ = w.files.Run(ctx) })
 	path, known := "", false
-	start := func(fileEvent bool) {
+	start := func() {
 		if of := path; known {
-			w.reads.Start(func() reading { return w.reader.read(of, time.Now(), fileEvent) })
+			w.reads.Start(func() reading { return w.reader.read(of, time.Now()) })
 		}
 	}
 	timer := time.NewTimer(w.ReadInterval)
@@ -101,12 +101,12 @@ func (w *Watcher) Run(ctx context.Context, paths <-chan string, output func(Outp
 				continue
 			}
 			path, known = next, true
-			start(true)
+			start()
 		case <-w.files.Changed():
-			start(true)
+			start()
 		case <-timer.C:
 			if !w.reads.Running() {
-				start(false)
+				start()
 			}
 		case r := <-w.reads.Results():
 			w.reads.Done()
@@ -180,7 +180,7 @@ type reader struct {
 	system *trust.System // nil while there is a bundle
 }
 
-func (r *reader) read(path string, now time.Time, fileEvent bool) reading {
+func (r *reader) read(path string, now time.Time) reading {
 	if path == "" {
 		r.bundle, r.system = nil, nil
 		r.files.Watch()
@@ -189,14 +189,13 @@ func (r *reader) read(path string, now time.Time, fileEvent bool) reading {
 	if r.bundle == nil || r.bundle.Path() != path {
 		r.bundle, r.system = trust.NewSource(path, r.lastGood), nil
 	}
-	_, retry := r.bundle.Refresh(now, fileEvent)
+	retry := r.bundle.Refresh(now)
 	paths := []string{path}
 	if r.bundle.Absent() {
 		if r.system == nil {
 			r.system = trust.NewSystem(r.systemPaths)
 		}
-		_, wait := r.system.Refresh(now, fileEvent)
-		retry = settled.ShorterWait(retry, wait)
+		retry = settled.ShorterWait(retry, r.system.Refresh(now))
 		paths = append(paths, r.system.Paths()...)
 	} else {
 		r.system = nil

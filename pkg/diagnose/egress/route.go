@@ -70,7 +70,7 @@ func memoize(lookup func(string) []netip.Addr) func(string) []netip.Addr {
 
 func systemRoots() [][]byte {
 	system := trust.NewSystem(trust.SystemFiles())
-	system.Refresh(time.Now(), true)
+	system.Refresh(time.Now())
 	if at := system.Source(); at != nil {
 		return trust.DER(at.Roots())
 	}

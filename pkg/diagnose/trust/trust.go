@@ -30,10 +30,10 @@ func Read(c config.Config, stateDir string, privileged bool) Sources {
 	}
 	now := time.Now()
 	t.configured = trust.NewSource(c.Upstream.TrustedCA, trust.NewLastGoodCopy(stateDir, trust.LastGoodName))
-	t.configured.Refresh(now, true)
+	t.configured.Refresh(now)
 	if t.configured.Absent() {
 		t.system = trust.NewSystem(trust.SystemFiles())
-		t.system.Refresh(now, true)
+		t.system.Refresh(now)
 	}
 	return t
 }

@@ -40,7 +40,7 @@ func (j *bundleFilter) addBlock(b block) error {
 	default:
 		j.seen[id] = b.line
 		if out.Reason = unsuitable(certificate); out.Reason == "" {
-			out.Reason = j.outsideValidity(certificate)
+			out.Reason = outsideValidity(certificate, j.now)
 		}
 	}
 	if out.Reason != "" {
@@ -117,40 +117,17 @@ func isForgeable(a x509.SignatureAlgorithm) bool {
 	}
 }
 
-// outsideValidity returns the reason why a certificate is not trusted now, and records
-// when that changes.
-func (j *bundleFilter) outsideValidity(c *x509.Certificate) string {
-	// NotAfter itself is still valid (RFC 5280, 4.1.2.5).
-	ends := c.NotAfter.Add(1)
-	j.recordBoundary(c.NotBefore)
-	j.recordBoundary(ends)
+// outsideValidity returns the reason why a certificate is not trusted now. NotAfter itself is still
+// valid (RFC 5280, 4.1.2.5).
+func outsideValidity(c *x509.Certificate, now time.Time) string {
 	switch {
-	case j.now.Before(c.NotBefore):
+	case now.Before(c.NotBefore):
 		return "not valid before " + formatDate(c.NotBefore)
-	case !j.now.Before(ends):
+	case now.After(c.NotAfter):
 		return "expired on " + formatDate(c.NotAfter)
 	default:
 		return ""
 	}
-}
-
-// recordBoundary records a time at which the result changes.
-func (j *bundleFilter) recordBoundary(at time.Time) {
-	b := &j.bundle
-	switch {
-	case at.After(j.now):
-		if b.Until.IsZero() || at.Before(b.Until) {
-			b.Until = at
-		}
-	case b.Since.IsZero() || at.After(b.Since):
-		b.Since = at
-	}
-}
-
-// ValidAt reports whether the result is the same at that time. The clock may have been
-// set since.
-func (b *Bundle) ValidAt(now time.Time) bool {
-	return !now.Before(b.Since) && (b.Until.IsZero() || now.Before(b.Until))
 }
 
 func formatDate(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }

@@ -27,10 +27,6 @@ type Bundle struct {
 	Roots        []Certificate
 	Skipped      []Skipped // the first 100 of them
 	SkippedCount int       // number of all skipped parts
-
-	// The result is valid from Since until before Until; the zero value means
-	// unlimited.
-	Since, Until time.Time
 }
 
 // Certificate is a trusted certificate.
@@ -77,8 +73,7 @@ func (r *Rejection) Error() string {
 }
 
 // Filter checks an administrator's bundle, certificate by certificate. An error is a
-// [*Rejection]. The bundle with it has no Roots, but lists the skipped parts and when to
-// filter again.
+// [*Rejection]. The bundle with it has no Roots, but lists the skipped parts.
 func Filter(pem []byte, now time.Time) (Bundle, error) { return filter(pem, MaxBundle, now) }
 
 func filter(pem []byte, limit int, now time.Time) (Bundle, error) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 package trust
 
 import (
@@ -13,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
@@ -29,10 +26,10 @@ type Source struct {
 	lastGood LastGoodCopy // the zero value: no copy is kept
 
 	file       settled.File[content, inForce]
-	assessment Bundle // of the current content, without its Roots
+	assessment Bundle    // of the current content, without its Roots
+	assessed   time.Time // when it was made
 
-	stamp       fileStamp // of the last read
-	pendingCopy []byte    // the copy that must still be written, or nil
+	pendingCopy []byte // the copy that must still be written, or nil
 }
 
 // inForce is what a good file puts into force. A missing file is good and has no roots.
@@ -80,105 +77,61 @@ func (s *Source) Loaded() bool {
 	return ok
 }
 
+// content identifies what a read has found.
 type content struct {
-	sum        [sha256.Size]byte
-	absent     bool
-	readError  string // the read error
-	rejected   bool
-	unreadable bool // missing permission, or a disk error
+	sum     [sha256.Size]byte
+	failure string // why there is no content
 }
 
-// fileStamp usually differs after a change of the file.
-type fileStamp struct {
-	device, inode     uint64
-	size              int64
-	changed, modified syscall.Timespec
-}
+// assessmentInterval is when the same content is assessed again: certificates become valid, and
+// expire.
+const assessmentInterval = 10 * time.Minute
 
-// Refresh reads the file, accepts it once it has settled, and reports whether there is
-// a new assessment. again is the time until the next call, if that must be soon.
-// Without a hint that the file may have changed, the file is read only if its stamp
-// differs.
-func (s *Source) Refresh(now time.Time, hinted bool) (changed bool, again time.Duration) {
-	mark := s.currentStamp()
-	if !hinted && s.unchanged(mark) && s.assessment.ValidAt(now) {
-		return false, s.untilReassessment(now)
+// Refresh reads the file, and accepts it once it has settled. again is the time until the next
+// call, if that must be soon.
+func (s *Source) Refresh(now time.Time) (again time.Duration) {
+	text, err := s.read()
+	found := content{sum: sha256.Sum256(text)}
+	absent := errors.Is(err, fs.ErrNotExist)
+	if err != nil {
+		found.failure = err.Error()
 	}
-	bundle, found, err := s.read(now)
-	s.stamp = mark
-	delay := found.requiredDelay()
-	if current, read := s.file.Current(); !read || current.sameContent(found) {
-		delay = 0
-	}
-	if wait := s.file.Wait(found, delay, now); wait > 0 {
-		return false, wait
-	}
-	if s.file.Is(found) && s.assessment.ValidAt(now) {
-		return !s.Loaded() && s.useLastGood(now), s.untilReassessment(now)
-	}
-	s.accept(bundle, err, found, now)
-	return true, s.untilReassessment(now)
-}
-
-// unchanged reports whether the file has been read and its stamp is the same. Files
-// that could not be read are retried, also before anything is in force.
-func (s *Source) unchanged(mark fileStamp) bool {
-	current, read := s.file.Current()
-	return s.Loaded() && read && !current.unreadable && !s.file.Pending() && mark == s.stamp
-}
-
-func (c content) sameContent(d content) bool { return c.sum == d.sum && c.absent == d.absent }
-
-func (c content) requiredDelay() time.Duration {
-	if c.absent || c.rejected {
-		return settled.RejectedDelay
-	}
-	return settled.ChangeDelay
-}
-
-// untilReassessment returns how long the assessment is valid; 0 means unlimited.
-func (s *Source) untilReassessment(now time.Time) time.Duration {
-	if s.assessment.Until.IsZero() {
+	known := s.file.Is(found)
+	// The clock can be set back.
+	if age := now.Sub(s.assessed); known && s.Loaded() && age >= 0 && age < assessmentInterval {
+		s.file.Accept(found)
 		return 0
 	}
-	return max(time.Millisecond, s.assessment.Until.Sub(now))
-}
-
-// currentStamp returns the stamp of the file, the zero value if the file does not
-// exist.
-func (s *Source) currentStamp() fileStamp {
-	info, err := os.Stat(s.path)
-	if err != nil {
-		return fileStamp{}
-	}
-	raw, is := info.Sys().(*syscall.Stat_t)
-	if !is {
-		return fileStamp{}
-	}
-	return fileStamp{device: raw.Dev, inode: raw.Ino, size: raw.Size, changed: raw.Ctim, modified: raw.Mtim}
-}
-
-func (s *Source) read(now time.Time) (bundle Bundle, found content, rejected error) {
-	text, err := textfile.Read(s.path, s.limit)
+	var bundle Bundle
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Bundle{}, content{absent: true}, nil
-	case errors.Is(err, textfile.ErrTooLong):
-		err = fmt.Errorf("%s: %w", s.path, TooLarge(s.limit))
-	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("%w: the service does not run as root: make the file world-readable (chmod 0644)", err)
+	case absent:
+		err = nil
 	case err == nil:
-		found.sum = sha256.Sum256(text)
 		if bundle, err = filter(text, s.limit, now); err != nil {
 			err = fmt.Errorf("%s: %w", s.path, err)
 		}
 	}
-	if err != nil {
-		found.readError, found.rejected = err.Error(), true
-		var rejection *Rejection
-		found.unreadable = !errors.As(err, &rejection)
+	delay := settled.ChangeDelay
+	if _, read := s.file.Current(); !read || known {
+		delay = 0
+	} else if absent || err != nil {
+		delay = settled.RejectedDelay
 	}
-	return bundle, found, err
+	if again = s.file.Wait(found, delay, now); again == 0 {
+		s.accept(bundle, err, found, now)
+	}
+	return again
+}
+
+func (s *Source) read() ([]byte, error) {
+	text, err := textfile.Read(s.path, s.limit)
+	switch {
+	case errors.Is(err, textfile.ErrTooLong):
+		err = fmt.Errorf("%s: %w", s.path, TooLarge(s.limit))
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w: the service does not run as root: make the file world-readable (chmod 0644)", err)
+	}
+	return text, err
 }
 
 // accept puts a good file into force. A rejected file leaves the last good one in force.
@@ -186,7 +139,7 @@ func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) 
 	roots := bundle.Roots
 	bundle.Roots = nil
 	s.file.Take(found, inForce{roots, s.path}, err)
-	s.assessment = bundle
+	s.assessment, s.assessed = bundle, now
 	switch {
 	case err == nil && s.lastGood != (LastGoodCopy{}):
 		s.pendingCopy = encodeCopy(s.path, roots)
@@ -196,21 +149,16 @@ func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) 
 	}
 }
 
-// useLastGood puts the stored copy of an earlier run into force, and reports whether
-// there was a good one.
-func (s *Source) useLastGood(now time.Time) bool {
+// useLastGood puts the stored copy of an earlier run into force, if there is a good one.
+func (s *Source) useLastGood(now time.Time) {
 	origin, certificates, err := s.lastGood.load()
-	if err != nil {
-		return false
-	}
 	var bundle Bundle
-	if len(certificates) > 0 { // otherwise there was no file
-		if bundle, err = filter(certificates, maxCopy, now); err != nil {
-			return false
-		}
+	if err == nil && len(certificates) > 0 { // otherwise there was no file
+		bundle, err = filter(certificates, maxCopy, now)
 	}
-	s.file.Restore(inForce{bundle.Roots, origin})
-	return true
+	if err == nil {
+		s.file.Restore(inForce{bundle.Roots, origin})
+	}
 }
 
 // UsesLastGood reports whether the certificates in force are not those of the current
@@ -285,9 +233,8 @@ func SystemFiles() []string {
 
 // System is the trust store of the host: the first of several files that exists.
 type System struct {
-	paths        []string
-	source       *Source
-	reportedNone bool // the absence of all files was reported
+	paths  []string
+	source *Source
 }
 
 // NewSystem returns the trust store at these paths.
@@ -297,22 +244,20 @@ func NewSystem(paths []string) *System { return &System{paths: paths} }
 func (s *System) Paths() []string { return s.paths }
 
 // Refresh calls [Source.Refresh] of the file that exists.
-func (s *System) Refresh(now time.Time, hinted bool) (changed bool, again time.Duration) {
-	path := ""
-	for _, p := range s.paths {
-		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
-			path = p
-			break
+func (s *System) Refresh(now time.Time) (again time.Duration) {
+	for _, path := range s.paths {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		if s.source == nil || s.source.path != path {
+			s.source = newSystemSource(path)
+		}
+		break
 	}
-	switch {
-	case path == "" && s.source == nil:
-		changed, s.reportedNone = !s.reportedNone, true
-		return changed, 0
-	case path != "" && (s.source == nil || s.source.path != path):
-		s.reportedNone, s.source = false, newSystemSource(path)
+	if s.source == nil {
+		return 0
 	}
-	return s.source.Refresh(now, hinted)
+	return s.source.Refresh(now)
 }
 
 // Source returns the file, or nil.

@@ -55,21 +55,27 @@ func restarted(s *sourceTest) *sourceTest {
 func (s *sourceTest) refresh() (took time.Duration) {
 	s.t.Helper()
 	begin := s.now
+	before := s.state()
 	for range 10 {
-		changed, again := s.Refresh(s.now, true)
+		again := s.Refresh(s.now)
 		if write := s.UnsavedCopy(); write != nil {
 			must(s.t, write())
 		}
-		if changed {
+		if s.state() != before {
 			return max(1, s.now.Sub(begin))
 		}
-		if again == 0 || again > 2*time.Second {
+		if again == 0 {
 			return 0
 		}
 		s.now = s.now.Add(again)
 	}
 	s.t.Fatal("it never settles")
 	return 0
+}
+
+// state is what a change of the file changes.
+func (s *sourceTest) state() string {
+	return fmt.Sprint(s.Loaded(), s.names(), s.Origin(), s.Err(), s.UsesLastGood())
 }
 
 func (s *sourceTest) names() string {
@@ -150,13 +156,14 @@ func TestSourceIgnoresPartialWrites(t *testing.T) {
 	s.refresh()
 	for _, part := range []string{"", a[:100], a, a + b[:50], a + b, a + b + c[:len(c)-2]} {
 		write(t, s.Path(), part)
-		if changed, again := s.Refresh(s.now, true); changed || again == 0 {
+		if s.Refresh(s.now) == 0 {
 			t.Fatalf("%d bytes are taken", len(part))
 		}
 		s.now = s.now.Add(90 * time.Millisecond)
-		if changed, _ := s.Refresh(s.now, false); changed {
+		if s.Refresh(s.now) == 0 {
 			t.Fatalf("%d bytes are taken after 90 ms", len(part))
 		}
+		s.expect("A B C", "")
 	}
 	write(t, s.Path(), a+b+c)
 	if took := s.refresh(); took != 0 {
@@ -265,7 +272,7 @@ func TestSourceOfAnotherPathBeforeSave(t *testing.T) {
 	write(t, s.Path(), validCA(t, "B"))
 	for range 3 {
 		s.now = s.now.Add(settled.ChangeDelay)
-		s.Refresh(s.now, true)
+		s.Refresh(s.now)
 	}
 	save := s.UnsavedCopy()
 	s.Source = trust.NewSource(filepath.Join(s.dir, "other.crt"), kept)
@@ -288,28 +295,27 @@ func TestSourceWithWrongClock(t *testing.T) {
 	if s.expect("", "not valid before"); s.Loaded() {
 		t.Error("something is in force")
 	}
-	if changed, again := s.Refresh(noon, false); !changed || again != time.Hour+1 {
-		t.Errorf("after the clock was set: %v, the next look in %v", changed, again)
-	}
+	s.Refresh(noon)
 	s.expect("A", "")
 	// The certificate expires: the file is refused, and nothing replaces it.
-	if changed, _ := s.Refresh(noon.Add(2*time.Hour), false); !changed {
-		t.Error("the end of its time is not seen")
-	}
+	s.Refresh(noon.Add(2 * time.Hour))
 	s.expect("A", "expired")
+	// The clock is set back.
+	s.Refresh(noon)
+	s.expect("A", "")
 }
 
-func TestSourceReadsOnlyChangedFile(t *testing.T) { //nolint:paralleltest // counts allocations
+func TestSourceParsesOnlyChangedFile(t *testing.T) { //nolint:paralleltest // counts allocations
 	s := newSource(t)
 	text := validCA(t, "A")
 	write(t, s.Path(), text)
 	s.refresh()
-	if n := testing.AllocsPerRun(10, func() { _, _ = s.Refresh(noon, false) }); n > 10 {
-		t.Errorf("a look at a file that has not changed allocates %v times: is it read?", n)
+	if n := testing.AllocsPerRun(10, func() { s.Refresh(noon) }); n > 30 {
+		t.Errorf("a look at a file that has not changed allocates %v times: is it parsed?", n)
 	}
-	write(t, s.Path(), text+validCA(t, "B")) // without a hint
-	if changed, again := s.Refresh(noon, false); changed || again == 0 {
-		t.Errorf("%v, the next look in %v", changed, again)
+	write(t, s.Path(), text+validCA(t, "B"))
+	if again := s.Refresh(noon); again == 0 {
+		t.Error("a change is taken before it has settled")
 	}
 }
 
@@ -344,25 +350,22 @@ func TestSystem(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	s := trust.NewSystem([]string{first, second})
-	if changed, _ := s.Refresh(noon, true); !changed || s.Err() == nil || s.Source() != nil {
+	if again := s.Refresh(noon); again != 0 || s.Err() == nil || s.Source() != nil {
 		t.Errorf("no file: %v", s.Err())
 	}
-	if changed, _ := s.Refresh(noon, true); changed {
-		t.Error("the absence is reported twice")
-	}
 	write(t, second, "# comment\n"+validCA(t, "A"))
-	if changed, _ := s.Refresh(noon, true); !changed || s.Err() != nil || len(s.Source().Roots()) != 1 {
+	if again := s.Refresh(noon); again != 0 || s.Err() != nil || len(s.Source().Roots()) != 1 {
 		t.Errorf("one file: %v", s.Err())
 	}
 	write(t, first, validCA(t, "A")+validCA(t, "B"))
-	if changed, _ := s.Refresh(noon, true); !changed || len(s.Source().Roots()) != 2 {
+	if again := s.Refresh(noon); again != 0 || len(s.Source().Roots()) != 2 {
 		t.Errorf("both: %v", s.Err())
 	}
 	must(t, errors.Join(os.Remove(first), os.Remove(second)))
-	if changed, again := s.Refresh(noon, true); changed || again != time.Second {
-		t.Errorf("gone: %v, again in %v", changed, again)
+	if again := s.Refresh(noon); again != time.Second || len(s.Source().Roots()) != 2 {
+		t.Errorf("gone, again in %v", again)
 	}
-	if changed, _ := s.Refresh(noon.Add(time.Second), true); !changed || s.Err() == nil || len(s.Source().Roots()) > 0 {
+	if again := s.Refresh(noon.Add(time.Second)); again != 0 || s.Err() == nil || len(s.Source().Roots()) > 0 {
 		t.Errorf("gone: %v", s.Err())
 	}
 }
@@ -371,7 +374,7 @@ func TestSystem(t *testing.T) {
 func TestSystemOfThisHost(t *testing.T) {
 	t.Parallel()
 	s := trust.NewSystem(trust.SystemFiles())
-	s.Refresh(time.Now(), true)
+	s.Refresh(time.Now())
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
 	}
