@@ -31,7 +31,6 @@ type acceptance struct {
 
 	accepted   *egress.Configuration // nil: none
 	acceptedAt time.Time
-	restored   bool // a former process has accepted it
 }
 
 // request sets the requested configuration, and reports whether the accepted one has changed. A
@@ -74,7 +73,7 @@ func (a *acceptance) reject(reason error, now time.Time) {
 }
 
 func (a *acceptance) accept(now time.Time) {
-	a.accepted, a.acceptedAt, a.restored = a.spec, now, false
+	a.accepted, a.acceptedAt = a.spec, now
 }
 
 // pending reports whether a configuration waits for its acceptance.

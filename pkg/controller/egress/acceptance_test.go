@@ -113,7 +113,7 @@ func TestAcceptance(t *testing.T) {
 
 	// A configuration of a former process is not requested again.
 	at := now.Add(-time.Hour)
-	a = acceptance{accepted: &two, acceptedAt: at, restored: true}
+	a = acceptance{accepted: &two, acceptedAt: at}
 	if a.request(two, now) || a.pending() || !a.endpoints[0].Checked.Equal(at) {
 		t.Errorf("%+v", a)
 	}

@@ -3,12 +3,12 @@
 package egress
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
@@ -87,70 +87,26 @@ func pendingReason(endpoints []report.EgressEndpoint) string {
 	return strings.Join(all, "; ")
 }
 
-// logChanges logs each change once. restored means that an earlier process has accepted the
-// setting. No text of a report contains credentials.
-func logChanges(log *slog.Logger, before, now report.EgressProxy, restored bool) {
-	current := "the last accepted settings stay in force"
-	if now.Accepted.IsDirect() {
-		current = "no egress proxy is in use"
-	}
-	if now.InvalidInput != "" && (before.InvalidInput == "" || before.Message != now.Message) {
-		log.Error("the egress proxy settings are invalid; "+current, slog.String("event", "egress-rejected"),
-			slog.String("rejected", string(now.InvalidInput)), slog.String("error", now.Message))
-	}
-	if now.Pending && (!before.Pending || before.Since != now.Since) {
-		log.Info("new egress proxy settings take effect after the readiness endpoints have answered through the proxy; "+
-			"until then "+current,
-			settingAttrs("egress", now.Spec)...)
-	}
-	if now.Pending && now.Message != "" && before.Message != now.Message {
-		log.Warn("the new egress proxy settings are not accepted yet; retrying",
-			append(settingAttrs("egress-pending", now.Spec), slog.String("error", now.Message))...)
-	}
-	logAccepted(log, before, now, restored)
-	logUnresolved(log, before.Routes, now.Routes)
-}
-
-func settingAttrs(event string, s report.EgressSetting) []any {
-	return []any{
-		slog.String("event", event), slog.String("http_proxy", s.HTTPProxy), slog.String("https_proxy", s.HTTPSProxy),
-		slog.String("source", s.Source), slog.Int("trusted_cas", s.TrustedCAs),
-	}
-}
-
-func logAccepted(log *slog.Logger, before, now report.EgressProxy, restored bool) {
-	if before.AcceptedAt.Equal(now.AcceptedAt) && before.Accepted == now.Accepted {
+// logChanges logs each change of the condition once. No text of a report contains credentials.
+func logChanges(log *slog.Logger, before, now report.EgressProxy) {
+	_, previous := before.Evaluate()
+	reason, message := now.Evaluate()
+	if message == previous || reason == report.EgressNotConfigured && before.Accepted.IsDirect() {
 		return
 	}
-	message := "the egress proxy is accepted"
+	setting, event, level := now.Accepted, "egress-accepted", slog.LevelInfo
 	switch {
-	case now.Accepted.IsDirect() && before.Accepted.IsDirect():
-		return
-	case now.Accepted.IsDirect():
-		message = "the egress proxy was removed from the settings"
-	case restored && before.Upstream == "": // the first report of this process
-		message = "the egress proxy accepted before this start stays in force; accepted at " +
-			now.AcceptedAt.UTC().Format(time.RFC3339)
+	case reason == report.EgressInvalid:
+		event, level = "egress-rejected", slog.LevelError
+	case reason == report.EgressNotReady && now.Message == "":
+		setting, event = now.Spec, "egress"
+	case reason == report.EgressNotReady:
+		setting, event, level = now.Spec, "egress-pending", slog.LevelWarn
+	case slices.ContainsFunc(now.Routes, func(r report.EgressRoute) bool { return r.Error != "" }):
+		event, level = "egress-resolve", slog.LevelWarn
 	}
-	log.Info(message, settingAttrs("egress-accepted", now.Accepted)...)
-}
-
-// logUnresolved names each proxy whose name cannot be resolved.
-func logUnresolved(log *slog.Logger, before, now []report.EgressRoute) {
-	logged := make(map[string]bool)
-	for _, r := range before {
-		logged[r.Error] = true
-	}
-	for _, r := range now {
-		if logged[r.Error] || r.Error == "" {
-			continue
-		}
-		logged[r.Error] = true
-		effect := "challenges fail until it is resolved"
-		if len(r.Addresses) > 0 {
-			effect = "the last addresses stay in use"
-		}
-		log.Warn("cannot resolve the name of the egress proxy; "+effect+"; retrying",
-			slog.String("event", "egress-resolve"), slog.String("proxy", r.Proxy), slog.String("error", r.Error))
-	}
+	log.Log(context.Background(), level, message,
+		slog.String("event", event), slog.String("http_proxy", setting.HTTPProxy), slog.String("https_proxy", setting.HTTPSProxy),
+		slog.String("source", setting.Source), slog.Int("trusted_cas", setting.TrustedCAs),
+		slog.String("rejected", string(now.InvalidInput)), slog.String("error", now.Message))
 }

@@ -88,6 +88,7 @@ type Watcher struct {
 	failures   int               // of lookups, in a row
 	automatic  []string          // the part of the no-proxy list that this host adds
 	lastOutput Output
+	logged     report.EgressProxy
 
 	running sync.WaitGroup
 	results chan func(now time.Time) // each records the result of a probe or lookup
@@ -110,7 +111,7 @@ func New(o Options) (*Watcher, error) {
 	setting, at, err := w.store.Load()
 	switch {
 	case err == nil:
-		w.acceptance.accepted, w.acceptance.acceptedAt, w.acceptance.restored = &setting, at, true
+		w.acceptance.accepted, w.acceptance.acceptedAt = &setting, at
 	case !errors.Is(err, fs.ErrNotExist):
 		w.Log.Warn("cannot restore the accepted egress proxy", slog.String("event", "egress"), slog.Any("error", err))
 	}
@@ -316,7 +317,10 @@ func (w *Watcher) decide() {
 	if reflect.DeepEqual(out, w.lastOutput) {
 		return
 	}
-	logChanges(w.Log, w.lastOutput.Report, out.Report, w.acceptance.restored)
+	if out.Ready { // before, the routes are not known
+		logChanges(w.Log, w.logged, out.Report)
+		w.logged = out.Report
+	}
 	w.lastOutput = out
 	w.output(out)
 }

@@ -277,8 +277,13 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	if text := w.log.String(); !strings.Contains(text, "the egress proxy settings are invalid; the last accepted settings stay in force") || strings.Contains(text, "before this start") {
-		t.Errorf("the log has:\n%s", text)
+	for _, logged := range []string{
+		"level=INFO msg=\"http://xxxxx@" + addr + " (from ", "level=WARN msg=\"http://xxxxx@" + addr + " (from ",
+		"level=ERROR msg=\"the configured egress proxy is rejected: ",
+	} {
+		if text := w.log.String(); !strings.Contains(text, logged) {
+			t.Errorf("the log lacks %s:\n%s", logged, text)
+		}
 	}
 
 	// An invalid bundle changes nothing either.
@@ -310,8 +315,7 @@ func TestLifecycle(t *testing.T) {
 	if got := again.lastRoutes(); len(got.Routes) != 2 || len(got.AdditionalCAs.Roots) != 1 {
 		t.Errorf("after a restart: %v", got)
 	}
-	if text := again.log.String(); strings.Contains(text, "the egress proxy is accepted") || !strings.Contains(text, "until then the last accepted settings stay in force") ||
-		!strings.Contains(text, "the egress proxy accepted before this start stays in force; accepted at 20") {
+	if text := again.log.String(); !strings.Contains(text, "is not accepted yet: ") || !strings.Contains(text, " is in use: 198.51.100.6:80 through ") {
 		t.Errorf("after a restart the log has:\n%s", text)
 	}
 	if s.Accepted.NoProxy != ".example.test" || s.Spec.NoProxy != ".third.test" {
@@ -447,11 +451,11 @@ func TestNameIsResolved(t *testing.T) {
 		t.Errorf("passed on %v", got)
 	}
 	// A slow machine can add another reason: a timeout of the server.
-	if text := w.log.String(); strings.Count(text, "no DNS server in") != 1 {
+	if text := w.log.String(); strings.Count(text, "no DNS server in") != 1 || !strings.Contains(text, "event=egress-resolve") {
 		t.Errorf("%d lines with the reason:\n%s", strings.Count(text, "no DNS server in"), text)
 	}
 	logged := make(map[string]bool)
-	for _, value := range regexp.MustCompile(`\berror=("(?:[^"\\]|\\.)*"|\S+)`).FindAllString(w.log.String(), -1) {
+	for _, value := range regexp.MustCompile(`\bmsg=("(?:[^"\\]|\\.)*"|\S+)`).FindAllString(w.log.String(), -1) {
 		if logged[value] {
 			t.Errorf("more than one line with %s:\n%s", value, w.log.String())
 		}

@@ -91,7 +91,6 @@ func fields() []field {
 		{"PATH", "file that was read"},
 		{"PAUSE", "time until the next attempt"},
 		{"PORT", "internal port"},
-		{"PROXY", "egress proxy whose name did not resolve"},
 		{"REASON", "[state](status.md#states) of the service, or why a certificate is not trusted"},
 		{"REJECTED", "setting of the egress proxy that is rejected"},
 		{"REJECTED_…", "number of rejected requests, one field for each reason"},

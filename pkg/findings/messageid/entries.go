@@ -205,7 +205,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "egress-resolve", ID: "161e62da1f8c4a11870ff4474856b6c6",
 			Subject:     "The name of the egress proxy cannot be resolved",
-			Explanation: "Ingress addresses are reached through @PROXY@. The service queries the DNS servers\nof /etc/resolv.conf again at least every minute.",
+			Explanation: "Ingress addresses are reached through it, and MESSAGE has the reason. The service\nqueries the DNS servers of /etc/resolv.conf again at least every minute.",
 		},
 		{
 			Event: "exporter", ID: "78f6d82486ea4214b5c34e7e77ca4499",
