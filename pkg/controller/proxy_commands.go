@@ -30,66 +30,43 @@ const (
 	flushTimeout = 500 * time.Millisecond
 )
 
-// proxyCommand is a command of another goroutine to the supervisor. Its execute runs in
-// the supervisor's goroutine. A reply channel has room for the reply.
-type proxyCommand interface{ execute(s *proxySupervisor) }
-
-type (
-	openPort struct {
-		port  uint16
-		reply chan error
-	}
-	closeOtherPorts struct {
-		port       uint16
-		redirected bool          // connections of redirected clients are in the others' backlogs
-		reply      chan struct{} // when openPorts no longer returns the others; they may still be open
-	}
-	closeAllPorts struct{ reply chan struct{} }
-	keepPorts     struct{}
-	drainRequests struct {
-		generation uint64
-		budget     time.Duration
-		reply      chan string
-	}
-	probeUpstreams struct {
-		reply chan []protocol.Reachability
-	}
-	awaitServing struct {
-		generation uint64
-		except     *proxyProcess // which has ended
-		reply      chan *proxyProcess
-	}
-	queryBacklog struct {
-		port  uint16
-		reply chan bool
-	}
-	replaceProcess struct {
-		process *proxyProcess
-		reason  string
-	}
-)
-
-// submit sends a command to run. It reports false after run has returned.
-func (s *proxySupervisor) submit(c proxyCommand) bool {
+// submit has the goroutine of run call f. It reports false after run has returned.
+func (s *proxySupervisor) submit(f func()) bool {
 	select {
-	case s.commands <- c:
+	case s.commands <- f:
 		return true
 	case <-s.stopped:
 		return false
 	}
 }
 
+// ask has the goroutine of run call f, and returns the reply that f, or a later event, sends. It
+// reports false when ctx ends, or after run has returned.
+func ask[T any](ctx context.Context, s *proxySupervisor, f func(reply chan<- T)) (reply T, answered bool) {
+	replies := make(chan T, 1)
+	select {
+	case s.commands <- func() { f(replies) }:
+	case <-s.stopped:
+		return reply, false
+	case <-ctx.Done():
+		return reply, false
+	}
+	select {
+	case reply = <-replies:
+		return reply, true
+	case <-s.stopped:
+	case <-ctx.Done():
+	}
+	return reply, false
+}
+
 // open listens on a port beside any other.
 func (s *proxySupervisor) open(port uint16) error {
-	c := openPort{port, make(chan error, 1)}
-	if s.submit(c) {
-		select {
-		case err := <-c.reply:
-			return err
-		case <-s.stopped:
-		}
+	err, answered := ask(context.Background(), s, func(reply chan<- error) { reply <- s.openPort(port) })
+	if !answered {
+		return errors.New("cannot listen: the proxy supervisor has stopped")
 	}
-	return errors.New("cannot listen: the proxy supervisor has stopped")
+	return err
 }
 
 // closingPort is a port that the process still serves for a moment. Its socket is kept
@@ -100,34 +77,31 @@ type closingPort struct {
 	queued   bool // no process serves its backlog yet: see sendListeners
 }
 
-func (c openPort) execute(s *proxySupervisor) {
-	if closing := s.closing[c.port]; closing != nil {
-		delete(s.closing, c.port)
+func (s *proxySupervisor) openPort(port uint16) error {
+	if closing := s.closing[port]; closing != nil {
+		delete(s.closing, port)
 		if !closing.queued {
-			s.reopened[c.port]++
+			s.reopened[port]++
 		}
-		s.listeners.add(c.port, closing.fd)
+		s.listeners.add(port, closing.fd)
 		if s.configured && s.process != nil {
-			s.sendListener(c.port)
+			s.sendListener(port)
 		}
 		s.publishPorts()
-		if _, open := s.listeners.fds[c.port]; !open {
-			c.reply <- fmt.Errorf("replace the listening socket on port %d, which a previous proxy process has changed", c.port)
-			return
+		if _, open := s.listeners.fds[port]; !open {
+			return fmt.Errorf("replace the listening socket on port %d, which a previous proxy process has changed", port)
 		}
-		c.reply <- nil
-		return
+		return nil
 	}
-	if _, open := s.listeners.fds[c.port]; open {
-		c.reply <- nil
-		return
+	if _, open := s.listeners.fds[port]; open {
+		return nil
 	}
-	fd, err := s.listeners.open(c.port)
+	fd, err := s.listeners.open(port)
 	if err == nil && s.configured {
-		s.send(protocol.Command{Listen: &protocol.Listen{Port: c.port}}, fd)
+		s.send(protocol.Command{Listen: &protocol.Listen{Port: port}}, fd)
 	}
 	s.publishPorts()
-	c.reply <- err
+	return err
 }
 
 // closeExcept closes every port but one. A client whose handshake was under way when the
@@ -135,29 +109,20 @@ func (c openPort) execute(s *proxySupervisor) {
 // It returns before they are closed, because systemd's store can take seconds for that.
 // redirected means that the others have connections of redirected clients in their backlogs.
 func (s *proxySupervisor) closeExcept(port uint16, redirected bool) {
-	c := closeOtherPorts{port, redirected, make(chan struct{}, 1)}
-	if s.submit(c) {
-		s.awaitReply(c.reply)
-	}
+	ask(context.Background(), s, func(reply chan<- struct{}) { s.closeOthers(port, redirected, reply) })
 }
 
-func (s *proxySupervisor) awaitReply(reply <-chan struct{}) {
-	select {
-	case <-reply:
-	case <-s.stopped:
-	}
-}
-
-func (c closeOtherPorts) execute(s *proxySupervisor) {
+// closeOthers replies when openPorts no longer returns the others; they may still be open.
+func (s *proxySupervisor) closeOthers(port uint16, redirected bool, reply chan<- struct{}) {
 	// An open that follows must not rely on a port that is being closed.
-	left := slices.DeleteFunc(s.listeners.ports(), func(p uint16) bool { return p != c.port })
+	left := slices.DeleteFunc(s.listeners.ports(), func(p uint16) bool { return p != port })
 	s.ports.Store(&left)
-	c.reply <- struct{}{}
+	reply <- struct{}{}
 	for _, other := range s.listeners.ports() {
-		if other == c.port {
+		if other == port {
 			continue
 		}
-		if c.redirected && (s.process == nil || !s.configured) {
+		if redirected && (s.process == nil || !s.configured) {
 			// Connections of the time before, such as that of a restart, are in its backlog.
 			fd := s.listeners.release(other) // can take seconds
 			s.closing[other] = &closingPort{deadline: time.Now().Add(queuedTimeout), fd: fd, queued: true}
@@ -193,13 +158,10 @@ func (s *proxySupervisor) closeSocket(port uint16) {
 
 // closeAll closes every port.
 func (s *proxySupervisor) closeAll() {
-	c := closeAllPorts{make(chan struct{}, 1)}
-	if s.submit(c) {
-		s.awaitReply(c.reply)
-	}
+	ask(context.Background(), s, s.closeAllPorts)
 }
 
-func (c closeAllPorts) execute(s *proxySupervisor) {
+func (s *proxySupervisor) closeAllPorts(reply chan<- struct{}) {
 	s.configured = false
 	s.setServing(nil)
 	for port, closing := range s.closing {
@@ -207,13 +169,11 @@ func (c closeAllPorts) execute(s *proxySupervisor) {
 			s.closeSocket(port)
 		}
 	}
-	closeOtherPorts{reply: c.reply}.execute(s) // also of a process that started during the drain
+	s.closeOthers(0, false, reply) // also of a process that started during the drain
 }
 
 // keepListeners leaves the listening sockets to the next service process.
-func (s *proxySupervisor) keepListeners() { s.submit(keepPorts{}) }
-
-func (keepPorts) execute(s *proxySupervisor) { s.keep = true }
+func (s *proxySupervisor) keepListeners() { s.submit(func() { s.keep = true }) }
 
 // drain has the process close every port and complete the requests in flight, until ctx
 // ends at the latest. What was cut off is logged. Settings up to the generation that arrive
@@ -223,13 +183,13 @@ func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
 	if deadline, bounded := ctx.Deadline(); bounded {
 		budget = time.Until(deadline)
 	}
-	c := drainRequests{generation, budget, make(chan string, 1)}
-	if !s.submit(c) {
+	reply := make(chan string, 1)
+	if !s.submit(func() { s.startDrain(generation, budget, reply) }) {
 		return
 	}
 	message := "the proxy process does not answer"
 	select {
-	case message = <-c.reply:
+	case message = <-reply:
 	case <-time.After(budget + time.Second): // the process applies the budget first
 	}
 	if message != "" {
@@ -237,15 +197,15 @@ func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
 	}
 }
 
-func (c drainRequests) execute(s *proxySupervisor) {
-	s.minGeneration = c.generation + 1
+func (s *proxySupervisor) startDrain(generation uint64, budget time.Duration, reply chan<- string) {
+	s.minGeneration = generation + 1
 	s.targets.set(nil, 0)
 	if s.process == nil {
-		c.reply <- ""
+		reply <- ""
 		return
 	}
-	s.drainReply = c.reply
-	s.send(protocol.Command{Drain: &protocol.Drain{Budget: c.budget}}, -1)
+	s.drainReply = reply
+	s.send(protocol.Command{Drain: &protocol.Drain{Budget: budget}}, -1)
 }
 
 func (s *proxySupervisor) recordDrained(message string) {
@@ -263,57 +223,42 @@ func drainMessage(connections int) string {
 	return fmt.Sprintf("%d connections were closed before their response was complete", connections)
 }
 
-// probeUpstreams has the process connect to each ingress address. Without a reply the
-// result is nil.
+// probeUpstreams has the process that answers clients connect to each ingress address. Without a
+// reply the result is nil. One goroutine calls it.
 func (s *proxySupervisor) probeUpstreams(ctx context.Context) []protocol.Reachability {
-	c := probeUpstreams{make(chan []protocol.Reachability, 1)}
-	if !s.submit(c) {
+	p := s.serving.Load()
+	if p == nil {
 		return nil
 	}
-	select {
-	case results := <-c.reply:
-		return results
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-func (c probeUpstreams) execute(s *proxySupervisor) {
-	if s.process == nil {
-		c.reply <- nil
-		return
-	}
-	s.probeReply = c.reply
-	s.send(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1)
-}
-
-func (s *proxySupervisor) recordProbed(results []protocol.Reachability) {
-	if s.probeReply != nil {
-		s.probeReply <- results
-		s.probeReply = nil
-	}
+	return awaitResults(ctx, p, protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, p.probed.values)
 }
 
 // testVIPs has the process that answers clients send a test request to each VIP. Without
-// results, or with those of other VIPs, it returns nil. It does not wait for the supervisor. One
-// goroutine calls it.
+// results, or with those of other VIPs, it returns nil. One goroutine calls it.
 func (s *proxySupervisor) testVIPs(ctx context.Context, vips []netip.Addr) []protocol.VIPTested {
 	p := s.serving.Load()
 	if p == nil {
 		return nil
 	}
+	results := awaitResults(ctx, p, protocol.Command{TestVIPs: &protocol.TestVIPs{VIPs: vips}}, p.tested.values)
+	if !slices.EqualFunc(results, vips, func(r protocol.VIPTested, vip netip.Addr) bool { return r.VIP == vip }) {
+		return nil
+	}
+	return results
+}
+
+// awaitResults sends a command and waits for its results. It does not wait for the supervisor.
+func awaitResults[T any](ctx context.Context, p *proxyProcess, c protocol.Command, values <-chan []T) []T {
 	select {
-	case <-p.tested.values: // late ones
+	case <-values: // late ones
 	default:
 	}
-	if p.Send(protocol.Command{TestVIPs: &protocol.TestVIPs{VIPs: vips}}, -1) != nil { // which only queues it
+	if p.Send(c, -1) != nil { // which only queues it
 		return nil
 	}
 	select {
-	case results := <-p.tested.values:
-		if slices.EqualFunc(results, vips, func(r protocol.VIPTested, vip netip.Addr) bool { return r.VIP == vip }) {
-			return results
-		}
+	case results := <-values:
+		return results
 	case <-p.Done():
 	case <-ctx.Done():
 	}
@@ -328,23 +273,40 @@ func confirmVIP(ctx context.Context, vip netip.Addr) bool {
 	pages := &keptProber{}
 	defer pages.close()
 	page, err := pages.fetch(ctx, probing.FetchRequest{
-		Addr: netip.AddrPortFrom(vip, 80), Host: hostOf(vip), Path: report.TestPath, UserAgent: report.TestUserAgent, ConnectTimeout: selfTestConnectTimeout,
+		Addr: netip.AddrPortFrom(vip, 80), Host: hostOf(vip), Path: report.TestPath,
+		UserAgent: report.TestUserAgent, ConnectTimeout: selfTestConnectTimeout,
 	})
 	return err == nil && page.Status == 400 && string(page.Body) == report.OnlyChallenges
 }
 
 // flush returns when the process has sent what has happened so far. It sends statistics
-// at intervals otherwise. It does not wait for the supervisor.
+// at intervals otherwise.
 func (s *proxySupervisor) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	s.request(ctx, protocol.Command{Flush: &protocol.Flush{}})
+}
+
+// announceSelfTest announces a self-test. It reports whether the process that answers
+// clients has received it.
+func (s *proxySupervisor) announceSelfTest(ctx context.Context, t protocol.SelfTest) bool {
+	return s.request(ctx, protocol.Command{SelfTest: &t})
+}
+
+// request sends the process that answers clients a command, and reports whether it has handled
+// it. It does not wait for the supervisor.
+func (s *proxySupervisor) request(ctx context.Context, c protocol.Command) bool {
 	p := s.serving.Load()
 	if p == nil {
-		return
+		return false
 	}
 	select {
-	case <-p.flush():
+	case <-p.request(c):
+		return true
 	case <-p.Done():
-	case <-time.After(flushTimeout):
+	case <-ctx.Done():
 	}
+	return false
 }
 
 // awaitSettings returns when a process answers clients by the settings of a generation, or
@@ -352,34 +314,29 @@ func (s *proxySupervisor) flush() {
 func (s *proxySupervisor) awaitSettings(ctx context.Context, generation uint64) {
 	var ended *proxyProcess
 	for {
-		c := awaitServing{generation, ended, make(chan *proxyProcess, 1)}
-		select {
-		case s.commands <- c:
-		case <-s.stopped:
-			return
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case ended = <-c.reply:
-		case <-s.stopped:
-			return
-		case <-ctx.Done():
+		p, answered := ask(ctx, s, func(reply chan<- *proxyProcess) {
+			s.awaiting = &awaitServing{generation, ended, reply}
+			s.replyServing()
+		})
+		if !answered {
 			return
 		}
 		select {
-		case <-ended.flush():
+		case <-p.request(protocol.Command{Flush: &protocol.Flush{}}):
 			return
-		case <-ended.Done(): // its successor gets the settings
+		case <-p.Done(): // its successor gets the settings
+			ended = p
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (c awaitServing) execute(s *proxySupervisor) {
-	s.awaiting = &c
-	s.replyServing()
+// awaitServing is a caller of awaitSettings that waits for a process.
+type awaitServing struct {
+	generation uint64
+	except     *proxyProcess // which has ended
+	reply      chan<- *proxyProcess
 }
 
 // replyServing replies to the one that waits for the settings that the process was sent.
@@ -395,45 +352,17 @@ func (s *proxySupervisor) replyServing() {
 // hasBacklogRoom reports whether the socket on a port listens and has room for
 // connections.
 func (s *proxySupervisor) hasBacklogRoom(port uint16) bool {
-	c := queryBacklog{port, make(chan bool, 1)}
-	if !s.submit(c) {
-		return false
-	}
-	select {
-	case room := <-c.reply:
-		return room
-	case <-s.stopped:
-		return false
-	}
+	room, _ := ask(context.Background(), s, func(reply chan<- bool) { reply <- s.listeners.hasBacklogRoom(port) })
+	return room
 }
-
-func (c queryBacklog) execute(s *proxySupervisor) { c.reply <- s.listeners.hasBacklogRoom(c.port) }
 
 // requestReplacement has a process replaced, unless it already was.
 func (s *proxySupervisor) requestReplacement(p *proxyProcess, reason string) bool {
-	return s.submit(replaceProcess{p, reason})
-}
-
-func (c replaceProcess) execute(s *proxySupervisor) {
-	if s.process != nil && s.process == c.process {
-		s.replace(c.reason)
-	}
-}
-
-// announceSelfTest announces a self-test. It reports whether the process that answers
-// clients has received it. It does not wait for the supervisor.
-func (s *proxySupervisor) announceSelfTest(ctx context.Context, t protocol.SelfTest) bool {
-	p := s.serving.Load()
-	if p == nil {
-		return false
-	}
-	select {
-	case <-p.request(protocol.Command{SelfTest: &t}):
-		return true
-	case <-p.Done():
-	case <-ctx.Done():
-	}
-	return false
+	return s.submit(func() {
+		if s.process != nil && s.process == p {
+			s.replace(reason)
+		}
+	})
 }
 
 // applySettings sends the process what differs from its current settings. The routes
@@ -469,7 +398,8 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 }
 
 func (s *proxySupervisor) publishCauses() {
-	s.causes.set(ingress.CauseContext(&ingress.Upstream{VerifyNames: s.current.config.Upstream.VerifyNames}, s.current.cas, &s.current.egress))
+	upstream := ingress.Upstream{VerifyNames: s.current.config.Upstream.VerifyNames}
+	s.causes.set(ingress.CauseContext(&upstream, s.current.cas, &s.current.egress))
 }
 
 // sameCAs prevents a command that would make the process close its idle connections.
@@ -587,11 +517,15 @@ func (s *proxySupervisor) sendListener(port uint16) bool {
 	case changed == nil:
 		return s.send(listen, old)
 	case errors.Is(changed, errNotCompared):
-		s.log.Error(fmt.Sprintf("cannot check the listening socket on port %d: raise LimitNOFILE of the unit if this is repeated", port), slog.String("event", "listen"), slog.Any("error", changed))
+		s.log.Error(
+			fmt.Sprintf("cannot check the listening socket on port %d: raise LimitNOFILE of the unit if this is repeated", port),
+			slog.String("event", "listen"), slog.Any("error", changed))
 		_ = s.process.Kill()
 		return false
 	}
-	s.log.Warn(fmt.Sprintf("the previous proxy process changed the listening socket on port %d: another socket replaces it", port), slog.String("event", "listen"), slog.Any("error", changed))
+	s.log.Warn(
+		fmt.Sprintf("the previous proxy process changed the listening socket on port %d: another socket replaces it", port),
+		slog.String("event", "listen"), slog.Any("error", changed))
 	if _, err := listeningPort(old); err == nil {
 		s.send(listen, old)
 		s.send(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
@@ -603,7 +537,9 @@ func (s *proxySupervisor) sendListener(port uint16) bool {
 	}
 	s.listeners.close(port)
 	if err != nil {
-		s.log.Error(fmt.Sprintf("cannot replace the listening socket on port %d; retrying with the next reconciliation", port), slog.String("event", "listen"), slog.Any("error", err))
+		s.log.Error(
+			fmt.Sprintf("cannot replace the listening socket on port %d; retrying with the next reconciliation", port),
+			slog.String("event", "listen"), slog.Any("error", err))
 		return false
 	}
 	s.listeners.add(port, fresh)
@@ -619,7 +555,8 @@ const reservedDescriptors = 256
 // connections to the ingress. A client that is queued in the backlog is better off than one
 // that is accepted and gets a 502.
 func (s *proxySupervisor) boundConnections(maxConnections int) int {
-	needed := uint64(2*maxConnections + maxConnections/2 + maxConnections/4 + reservedDescriptors) //nolint:gosec // bounded by pkg/config
+	descriptors := 2*maxConnections + maxConnections/2 + maxConnections/4 + reservedDescriptors
+	needed := uint64(descriptors) //nolint:gosec // bounded by pkg/config
 	limit, err := s.descriptorLimit(needed)
 	if err != nil || limit >= needed {
 		return maxConnections

@@ -17,7 +17,8 @@ import (
 type proxyProcess struct {
 	*child.Process
 
-	tested *mailbox[[]protocol.VIPTested] // the last results
+	tested *mailbox[[]protocol.VIPTested]    // the last results
+	probed *mailbox[[]protocol.Reachability] // the last results
 
 	mu        sync.Mutex // not held during I/O
 	lastEvent time.Time
@@ -29,13 +30,12 @@ func startProxy(output *child.Output) (*proxyProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &proxyProcess{Process: process, tested: newMailbox[[]protocol.VIPTested]()}, nil
+	return newProxyProcess(process), nil
 }
 
-// flush requests the pending statistics. The result is closed when the process has handled
-// all earlier commands, and its statistics are recorded.
-func (p *proxyProcess) flush() <-chan struct{} {
-	return p.request(protocol.Command{Flush: &protocol.Flush{}})
+func newProxyProcess(process *child.Process) *proxyProcess {
+	tested, probed := newMailbox[[]protocol.VIPTested](), newMailbox[[]protocol.Reachability]()
+	return &proxyProcess{Process: process, tested: tested, probed: probed}
 }
 
 // maxUnanswered bounds the commands that a process has not answered. Reports and self-tests
@@ -43,8 +43,9 @@ func (p *proxyProcess) flush() <-chan struct{} {
 // nothing at all is replaced after proxySilenceLimit: a working one does not reach it.
 const maxUnanswered = 256
 
-// request sends a command that [protocol.Flushed] answers. The result is closed then. It is
-// never closed if maxUnanswered commands wait already.
+// request sends a command that [protocol.Flushed] answers. The result is closed then: the process
+// has handled all earlier commands, and its statistics are recorded. It is never closed if
+// maxUnanswered commands wait already.
 func (p *proxyProcess) request(c protocol.Command) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +92,8 @@ func (p *proxyProcess) silence(now time.Time) time.Duration {
 // newChildOutput logs the lines of the standard error of a kind of child process.
 func newChildOutput(log *slog.Logger, kind string) *child.Output {
 	return child.NewOutput(func(line string) {
-		log.Warn(fmt.Sprintf("the %s process wrote to its standard error: %s", kind, line), slog.String("event", "child-output"))
+		log.Warn(fmt.Sprintf("the %s process wrote to its standard error: %s", kind, line),
+			slog.String("event", "child-output"))
 	})
 }
 
@@ -119,5 +121,6 @@ func (p *proxyProcess) awaitAlive() error {
 		return nil
 	}
 	p.KillAndClose()
-	return fmt.Errorf("cannot start the proxy process; the lines before this one contain what it wrote: %w", errors.Join(err, p.Err()))
+	return fmt.Errorf("cannot start the proxy process; the lines before this one contain what it wrote: %w",
+		errors.Join(err, p.Err()))
 }

@@ -52,7 +52,7 @@ const (
 type proxySupervisor struct {
 	proxyDependencies
 
-	commands chan proxyCommand
+	commands chan func() // of other goroutines, called by run
 	settings *mailbox[proxySettings]
 	done     chan struct{} // closed when no proxy process is needed any more
 	stopped  chan struct{} // closed when run has returned
@@ -72,8 +72,7 @@ type proxySupervisor struct {
 	reducedConnections int // the last logged reduction of limits.maxConnections
 	closing            map[uint16]*closingPort
 	reopened           map[uint16]int // closed ports that were opened again before the process has reported it
-	drainReply         chan string
-	probeReply         chan []protocol.Reachability
+	drainReply         chan<- string
 	awaiting           *awaitServing // the last one, without a reply
 
 	process  *proxyProcess // nil between two processes
@@ -113,8 +112,9 @@ type proxyDependencies struct {
 func newProxySupervisor(d proxyDependencies) *proxySupervisor {
 	s := &proxySupervisor{
 		proxyDependencies: d,
-		commands:          make(chan proxyCommand), settings: newMailbox[proxySettings](), done: make(chan struct{}), stopped: make(chan struct{}),
-		servingChanged: newTrigger(), beats: newTrigger(), closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int), backoff: minProxyBackoff,
+		commands:          make(chan func()), settings: newMailbox[proxySettings](),
+		done: make(chan struct{}), stopped: make(chan struct{}), servingChanged: newTrigger(), beats: newTrigger(),
+		closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int), backoff: minProxyBackoff,
 	}
 	s.publishPorts()
 	return s
@@ -153,8 +153,8 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 		select {
 		case <-s.done:
 			return
-		case c := <-s.commands:
-			c.execute(s)
+		case f := <-s.commands:
+			f()
 		case v := <-s.settings.values:
 			s.applySettings(v)
 		case event := <-s.events:
@@ -205,8 +205,6 @@ func (s *proxySupervisor) receive(e proxyEvent) {
 		s.recordStopped(event.Stopped.Port)
 	case event.Drained != nil:
 		s.recordDrained(drainMessage(event.Drained.Cut))
-	case event.IngressProbed != nil:
-		s.recordProbed(event.IngressProbed.Results)
 	}
 }
 
@@ -275,6 +273,9 @@ func (s *proxySupervisor) readEvents(p *proxyProcess, events chan<- proxyEvent, 
 			case event.VIPsTested != nil:
 				p.tested.put(event.VIPsTested.Results)
 				continue
+			case event.IngressProbed != nil:
+				p.probed.put(event.IngressProbed.Results)
+				continue
 			case event.Heartbeat != nil:
 				s.beats.fire()
 				continue
@@ -307,7 +308,6 @@ func (s *proxySupervisor) detach() {
 	}
 	clear(s.reopened)
 	s.recordDrained("")
-	s.recordProbed(nil)
 }
 
 // replace ends the current process and schedules the start of the next one.
@@ -315,7 +315,9 @@ func (s *proxySupervisor) replace(reason string) {
 	pid, lifetime := s.process.PID(), time.Since(s.started)
 	s.recordExit(reason, time.Now()) // before the process is killed, which can take seconds
 	s.detach()
-	s.log.Error(fmt.Sprintf("the proxy process %d %s: requests in flight are lost; the next process takes over its ports", pid, reason),
+	s.log.Error(
+		fmt.Sprintf("the proxy process %d %s: requests in flight are lost; the next process takes over its ports",
+			pid, reason),
 		slog.String("event", "proxy"))
 	if lifetime >= stableLifetime {
 		s.backoff = minProxyBackoff
@@ -353,7 +355,8 @@ func (s *proxySupervisor) recordExit(reason string, now time.Time) {
 	if n := len(s.exits); n > 1 {
 		count = fmt.Sprintf(" (exit %d within a minute)", n)
 	}
-	s.tracker.SetProxyFailure(fmt.Sprintf("the proxy process %s%s; connections are queued until the next process starts: see the journal", reason, count), now)
+	s.tracker.SetProxyFailure(fmt.Sprintf("the proxy process %s%s; "+
+		"connections are queued until the next process starts: see the journal", reason, count), now)
 }
 
 // stablePeriod is how long a process must live before the service counts as working.

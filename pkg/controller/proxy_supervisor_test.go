@@ -63,13 +63,15 @@ func newSupervisorTest(t *testing.T) *supervisorTest {
 		_ = process.Kill()
 		<-process.Done()
 	})
-	return &supervisorTest{newTestSupervisor(slog.New(slog.DiscardHandler)), &proxyProcess{Process: &child.Process{Parent: near, Process: process}}, near, far}
+	p := newProxyProcess(&child.Process{Parent: near, Process: process})
+	return &supervisorTest{newTestSupervisor(slog.New(slog.DiscardHandler)), p, near, far}
 }
 
 func newTestSupervisor(log *slog.Logger) *proxySupervisor {
 	return newProxySupervisor(proxyDependencies{
-		log: log, causes: newCauseSnapshot(), listeners: &listenerSet{log: log, fds: make(map[uint16]int)}, heartbeat: func() {},
-		tracker: newTestTracker(), targets: newTestTargets(),
+		log: log, causes: newCauseSnapshot(), heartbeat: func() {},
+		listeners: &listenerSet{log: log, fds: make(map[uint16]int)},
+		tracker:   newTestTracker(), targets: newTestTargets(),
 	})
 }
 
@@ -102,7 +104,8 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 	apply := func(upstream, route uint16) {
 		settings.generation++
 		settings.config.Upstream.Port = upstream
-		settings.egress = ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), route)}}}
+		via := ingress.EgressRoute{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), route)}
+		settings.egress = ingress.Egress{Routes: []ingress.EgressRoute{via}}
 		s.applySettings(settings)
 	}
 	s.attach(s.process)
@@ -139,7 +142,8 @@ func TestTrustIsSentFirst(t *testing.T) {
 			s.attach(s.process)
 		}
 	}
-	s.expectCommands(t, []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}, func(c protocol.Command) string {
+	want := []string{"trust [[1]]", "configure", "trust [[2]]", "trust [[3]]"}
+	s.expectCommands(t, want, func(c protocol.Command) string {
 		switch {
 		case c.CAs != nil:
 			return fmt.Sprint("trust ", c.CAs.Roots)
@@ -158,8 +162,8 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	s.attach(s.process)
 	settings := proxySettings{generation: 1, config: config.Default(), serving: true}
 	s.applySettings(settings)
-	drainRequests{generation: 1, reply: make(chan string, 1)}.execute(s.proxySupervisor)
-	closeAllPorts{make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	s.startDrain(1, 0, make(chan string, 1))
+	s.closeAllPorts(make(chan struct{}, 1))
 	s.applySettings(settings)
 	if process, _ := s.servingProcess(); process != nil || s.configured {
 		t.Error("settings of a closed proxy count")
@@ -200,8 +204,8 @@ func TestClosingPortIsNotOpen(t *testing.T) {
 		execute func(reply chan struct{})
 		want    []uint16
 	}{
-		{func(reply chan struct{}) { closeOtherPorts{kept, true, reply}.execute(s.proxySupervisor) }, []uint16{kept}},
-		{func(reply chan struct{}) { closeAllPorts{reply}.execute(s.proxySupervisor) }, []uint16{}},
+		{func(reply chan struct{}) { s.closeOthers(kept, true, reply) }, []uint16{kept}},
+		{func(reply chan struct{}) { s.closeAllPorts(reply) }, []uint16{}},
 	} {
 		reply, done := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -260,18 +264,11 @@ func TestPortIsOpenedAgain(t *testing.T) {
 		}
 	}
 	for range 2 {
-		closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
-		reply := make(chan error, 1)
-		openPort{port, reply}.execute(s.proxySupervisor)
-		select {
-		case err := <-reply:
-			must(t, err)
-		default:
-			t.Fatal("the port is not open until the process has closed it")
-		}
+		s.closeOthers(kept, true, make(chan struct{}, 1))
+		must(t, s.openPort(port))
 		isOpen("opened again", true)
 	}
-	closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	s.closeOthers(kept, true, make(chan struct{}, 1))
 	stopped()
 	stopped()
 	if s.closing[port] == nil {
@@ -305,12 +302,13 @@ func TestBacklogOfClosedPort(t *testing.T) {
 	s.listeners.add(kept, fd)
 	port, fd := newSocket(t)
 	s.listeners.add(port, fd)
-	closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	s.closeOthers(kept, true, make(chan struct{}, 1))
 	if !isListening(fd, port) || slices.Contains(s.openPorts(), port) {
 		t.Errorf("the socket is open: %t, the open ports are %v", isListening(fd, port), s.openPorts())
 	}
 	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
-	s.expectCommands(t, []string{fmt.Sprint("listen ", kept), fmt.Sprint("listen ", port), fmt.Sprint("stop ", port)}, portCommand)
+	want := []string{fmt.Sprint("listen ", kept), fmt.Sprint("listen ", port), fmt.Sprint("stop ", port)}
+	s.expectCommands(t, want, portCommand)
 	s.receive(proxyEvent{event: protocol.Event{Stopped: &protocol.Stopped{Port: port}}})
 	if isListening(fd, port) || len(s.closing) > 0 {
 		t.Error("the socket is open after the process has closed it")
@@ -318,7 +316,7 @@ func TestBacklogOfClosedPort(t *testing.T) {
 	port, fd = newSocket(t)
 	s.listeners.add(port, fd)
 	s.detach()
-	closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+	s.closeOthers(kept, true, make(chan struct{}, 1))
 	if c := s.closing[port]; c == nil || !c.queued || !isListening(fd, port) {
 		t.Error("between two processes, the socket is not kept")
 	}
@@ -342,7 +340,7 @@ func TestSocketThatCannotBeChecked(t *testing.T) { //nolint:paralleltest // the 
 		}
 		port, fd := newSocket(t)
 		s.listeners.add(port, fd)
-		closeOtherPorts{kept, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+		s.closeOthers(kept, true, make(chan struct{}, 1))
 		withoutDescriptors(t, func() { s.applySettings(settings) })
 		<-s.process.Done() // killed
 		s.detach()
@@ -369,11 +367,11 @@ func TestSocketIsNotQueued(t *testing.T) {
 	for name, end := range map[string]func(*supervisorTest, int){
 		"never redirected to": func(*supervisorTest, int) {},
 		"all ports are closed": func(s *supervisorTest, _ int) {
-			closeOtherPorts{1, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
-			closeAllPorts{make(chan struct{}, 1)}.execute(s.proxySupervisor)
+			s.closeOthers(1, true, make(chan struct{}, 1))
+			s.closeAllPorts(make(chan struct{}, 1))
 		},
 		"shut down by a process": func(s *supervisorTest, fd int) {
-			closeOtherPorts{1, true, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+			s.closeOthers(1, true, make(chan struct{}, 1))
 			must(t, unix.Shutdown(fd, unix.SHUT_RDWR))
 			s.attach(s.process)
 			s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
@@ -383,7 +381,7 @@ func TestSocketIsNotQueued(t *testing.T) {
 		port, fd := newSocket(t)
 		s.listeners.add(port, fd)
 		end(s, fd)
-		closeOtherPorts{1, false, make(chan struct{}, 1)}.execute(s.proxySupervisor)
+		s.closeOthers(1, false, make(chan struct{}, 1))
 		if isListening(fd, port) || len(s.closing) > 0 {
 			t.Errorf("%s: the socket is kept", name)
 		}
@@ -402,7 +400,7 @@ func TestSocketOfStuckProcess(t *testing.T) {
 		s.attach(s.process)
 		port, fd := newSocket(t)
 		s.listeners.add(port, fd)
-		closeAllPorts{make(chan struct{}, 1)}.execute(s.proxySupervisor)
+		s.closeAllPorts(make(chan struct{}, 1))
 		if s.closing[port] == nil {
 			t.Errorf("%s: the socket is not kept", name)
 		}
@@ -464,11 +462,11 @@ func TestSettingsInForce(t *testing.T) {
 		defer close(inForce)
 		s.awaitSettings(t.Context(), 2)
 	}()
-	(<-s.commands).execute(s.proxySupervisor)
+	(<-s.commands)()
 	s.applySettings(proxySettings{generation: 2, config: config.Default(), serving: true})
 	awaitFlush(s.far)
 	must(t, s.process.Kill())
-	(<-s.commands).execute(s.proxySupervisor)
+	(<-s.commands)()
 	s.detach()
 	s.attach(successor.process)
 	awaitFlush(successor.far)
@@ -496,7 +494,8 @@ func TestStatisticsDoNotWaitForSupervisor(t *testing.T) {
 				return
 			}
 			if c.Flush != nil {
-				_ = s.far.Send(protocol.Event{Stats: &protocol.Stats{Rejected: []report.RejectionCount{{Rejection: report.SourceLimit, ClientKind: report.OtherClient, Count: 7}}}})
+				rejected := report.RejectionCount{Rejection: report.SourceLimit, ClientKind: report.OtherClient, Count: 7}
+				_ = s.far.Send(protocol.Event{Stats: &protocol.Stats{Rejected: []report.RejectionCount{rejected}}})
 				_ = s.far.Send(protocol.Event{Flushed: &protocol.Flushed{}})
 			}
 		}
@@ -526,7 +525,7 @@ func TestUnansweredCommandsAreBounded(t *testing.T) {
 		if i < maxUnanswered && check(supervisorTick) {
 			t.Fatalf("replaced with %d commands", i)
 		}
-		s.process.flush()
+		s.process.request(protocol.Command{Flush: &protocol.Flush{}})
 		if i < maxUnanswered {
 			var c protocol.Command
 			_, err := s.far.Receive(&c)
@@ -550,14 +549,19 @@ func TestTooLargeCommand(t *testing.T) {
 	near, far := newConnPair(t)
 	log := &nstest.Log{}
 	s := newTestSupervisor(slog.New(slog.NewTextHandler(log, nil)))
-	s.process = &proxyProcess{Process: &child.Process{Parent: near}} // no process that could be killed
-	large := [][]byte{make([]byte, 9<<20+1)}                         // 12 MiB as text, which is the size of a message
+	s.process = newProxyProcess(&child.Process{Parent: near}) // no process that could be killed
+	large := [][]byte{make([]byte, 9<<20+1)}                  // 12 MiB as text, which is the size of a message
 	s.send(protocol.Command{CAs: &ingress.CABundle{Roots: large}}, -1)
 	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)
 	}
-	routes := []ingress.EgressRoute{{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: ingress.EgressProxy{Name: "proxy.test"}}}
-	s.send(protocol.Command{Egress: &ingress.Egress{Routes: routes, ProxyCAs: ingress.CABundle{Roots: large}, AdditionalCAs: ingress.CABundle{Roots: [][]byte{{1}}}}}, -1)
+	proxy := ingress.EgressProxy{Name: "proxy.test"}
+	route := ingress.EgressRoute{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: proxy}
+	egress := ingress.Egress{
+		Routes:   []ingress.EgressRoute{route},
+		ProxyCAs: ingress.CABundle{Roots: large}, AdditionalCAs: ingress.CABundle{Roots: [][]byte{{1}}},
+	}
+	s.send(protocol.Command{Egress: &egress}, -1)
 	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
 		t.Errorf("the journal has %s", text)
 	}
@@ -583,10 +587,12 @@ func TestListenersOfNextProxy(t *testing.T) {
 		sockets int // that the next process gets
 		change  func(fd int) error
 	}{
-		"nothing":          {1, func(int) error { return nil }},
-		"IP_MINTTL":        {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255) }},
-		"SO_RCVBUF":        {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) }},
-		"TCP_DEFER_ACCEPT": {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600) }},
+		"nothing":   {1, func(int) error { return nil }},
+		"IP_MINTTL": {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MINTTL, 255) }},
+		"SO_RCVBUF": {1, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1) }},
+		"TCP_DEFER_ACCEPT": {1, func(fd int) error {
+			return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600)
+		}},
 		"SO_BINDTODEVICE":  {1, func(fd int) error { return unix.BindToDevice(fd, "d0") }},
 		"SO_ATTACH_FILTER": {1, filter},
 		"SO_LOCK_FILTER": {2, func(fd int) error {
