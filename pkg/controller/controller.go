@@ -189,15 +189,16 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 	if err := c.firstProxy.awaitAlive(); err != nil {
 		return err
 	}
-	causes, targets := newCauseSnapshot(), &upstreamTargets{tracker: c.tracker, wake: newTrigger()}
-	c.stats = newStatsRecorder(o.Log, c.tracker, causes, targets.wake, c.expiry.ObserveAttempt)
+	causes := newCauseSnapshot()
+	c.upstreams = newUpstreamCheck(c.tracker, causes)
+	c.stats = newStatsRecorder(o.Log, c.tracker, causes, c.upstreams.wake, c.expiry.ObserveAttempt)
 	var heartbeat func()
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
 	c.supervisor = newProxySupervisor(proxyDependencies{
-		log: o.Log, output: output, stats: c.stats, tracker: c.tracker, causes: causes, targets: targets, listeners: listeners,
+		log: o.Log, output: output, stats: c.stats, tracker: c.tracker, causes: causes,
+		upstreams: c.upstreams, listeners: listeners,
 		heartbeat: heartbeat, silenceLimit: o.timing.ProxySilenceLimit, instance: c.instance,
 	})
-	c.upstreams = newUpstreamCheck(c.supervisor.probeUpstreams, causes, targets)
 	c.liveness = newLivenessCheck(c.tracker, c.stats, c.supervisor, o.timing)
 	return nil
 }
@@ -262,7 +263,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	})
 	t.start("notifier", c.notifier.run)
 	t.start("readiness", c.notifier.runReady)
-	t.start("upstream check", c.upstreams.run)
+	t.start("upstream check", func(ctx context.Context) error { return c.upstreams.run(ctx, c.supervisor.probeUpstreams) })
 	t.start("liveness check", c.liveness.run)
 	t.start("self-test", c.selfTester.run)
 	t.start("VIP tests", c.vipTester.Run)

@@ -199,7 +199,7 @@ func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
 
 func (s *proxySupervisor) startDrain(generation uint64, budget time.Duration, reply chan<- string) {
 	s.minGeneration = generation + 1
-	s.targets.set(nil, 0)
+	s.upstreams.setTargets(nil, 0)
 	if s.process == nil {
 		reply <- ""
 		return
@@ -389,7 +389,7 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 		return
 	}
 	s.send(protocol.Command{Configure: s.configureCommand(!s.configured || !sameEgress)}, -1)
-	s.targets.set(v.ingress, v.config.Upstream.InitialPort())
+	s.upstreams.setTargets(v.ingress, v.config.Upstream.InitialPort())
 	if !s.configured {
 		s.configured = true
 		s.sendListeners() // also those of the previous service process

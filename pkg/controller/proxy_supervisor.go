@@ -102,7 +102,7 @@ type proxyDependencies struct {
 	stats        *statsRecorder
 	tracker      *tracker.Tracker
 	causes       *causeSnapshot
-	targets      *upstreamTargets
+	upstreams    *upstreamCheck
 	listeners    *listenerSet
 	heartbeat    func()        // to systemd's watchdog
 	silenceLimit time.Duration // after which a process is replaced

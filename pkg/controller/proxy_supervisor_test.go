@@ -71,7 +71,7 @@ func newTestSupervisor(log *slog.Logger) *proxySupervisor {
 	return newProxySupervisor(proxyDependencies{
 		log: log, causes: newCauseSnapshot(), heartbeat: func() {},
 		listeners: &listenerSet{log: log, fds: make(map[uint16]int)},
-		tracker:   newTestTracker(), targets: newTestTargets(),
+		tracker:   newTestTracker(), upstreams: newTestUpstreamCheck(),
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
@@ -30,129 +29,122 @@ const (
 // reports it before the next challenge fails. It probes only while this host holds a VIP.
 // The proxy process connects and does nothing else.
 type upstreamCheck struct {
-	probe   func(context.Context) []protocol.Reachability
-	causes  *causeSnapshot
-	targets *upstreamTargets
-	wake    trigger     // requests a probe soon
-	holding atomic.Bool // this host holds a VIP
-
+	tracker      *tracker.Tracker
+	causes       *causeSnapshot
+	wake         trigger // requests a probe soon
 	egressFailed trigger // fires when the proxy process cannot connect to an egress proxy
 
-	held []report.VIP // of the last observe, by the goroutine that calls it
+	mu    sync.Mutex       // taken before the tracker's own
+	held  []netip.Addr     // the VIPs of this host
+	addrs []netip.AddrPort // the ingress addresses that the proxy process is configured with
 }
 
-// upstreamTargets are the ingress addresses that the proxy process is configured with, and
-// their results in the report.
-type upstreamTargets struct {
-	tracker *tracker.Tracker
-	wake    trigger // requests a probe soon
-
-	mu    sync.Mutex // taken before the tracker's own
-	addrs []netip.AddrPort
+func newUpstreamCheck(status *tracker.Tracker, causes *causeSnapshot) *upstreamCheck {
+	return &upstreamCheck{tracker: status, causes: causes, wake: newTrigger(), egressFailed: newTrigger()}
 }
 
-func newUpstreamCheck(probe func(context.Context) []protocol.Reachability, causes *causeSnapshot, targets *upstreamTargets) *upstreamCheck {
-	return &upstreamCheck{probe: probe, causes: causes, targets: targets, wake: targets.wake, egressFailed: newTrigger()}
-}
-
-// set replaces the ingress addresses. Results for others are dropped.
-func (t *upstreamTargets) set(ingress []netip.Addr, port uint16) {
+// setTargets replaces the ingress addresses. Results for others are dropped.
+func (c *upstreamCheck) setTargets(ingress []netip.Addr, port uint16) {
 	addrs := make([]netip.AddrPort, len(ingress))
 	for i, addr := range ingress {
 		addrs[i] = netip.AddrPortFrom(addr, port)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if slices.Equal(addrs, t.addrs) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Equal(addrs, c.addrs) {
 		return
 	}
-	t.addrs = addrs
-	t.tracker.SetUpstreams(unprobed(addrs), time.Now())
-	t.wake.fire()
+	c.addrs = addrs
+	c.resetResults()
+	c.wake.fire()
 }
 
-// observe takes the VIPs and requests a probe when this host has gained or lost one. One goroutine
-// calls it.
+// observe takes the VIPs and requests a probe when this host has gained or lost one.
 func (c *upstreamCheck) observe(vips []report.VIP) {
-	held := slices.DeleteFunc(slices.Clone(vips), func(v report.VIP) bool { return v.State != report.VIPHeld })
-	c.holding.Store(len(held) > 0)
-	if !slices.EqualFunc(held, c.held, func(a, b report.VIP) bool { return a.Address == b.Address }) {
-		c.held = held
-		c.wake.fire()
+	held := heldVIPs(vips)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Equal(held, c.held) {
+		return
+	}
+	c.held = held
+	c.wake.fire()
+	if len(held) == 0 {
+		c.resetResults() // they will be outdated when a VIP returns
 	}
 }
 
-// resetResults drops the results: they will be outdated when a VIP returns.
-func (t *upstreamTargets) resetResults() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.tracker.SetUpstreams(unprobed(t.addrs), time.Now())
+// heldVIPs returns the VIPs that this host holds.
+func heldVIPs(vips []report.VIP) (held []netip.Addr) {
+	for _, v := range vips {
+		if v.State == report.VIPHeld {
+			held = append(held, v.Address)
+		}
+	}
+	return held
 }
 
-// setResults reports the results of a probe. It returns false if the addresses have changed
-// meanwhile.
-func (t *upstreamTargets) setResults(upstreams []report.Upstream) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !slices.EqualFunc(upstreams, t.addrs, func(u report.Upstream, addr netip.AddrPort) bool { return u.Address == addr }) {
+// resetResults drops the results. The caller holds mu.
+func (c *upstreamCheck) resetResults() {
+	upstreams := make([]report.Upstream, len(c.addrs))
+	for i, addr := range c.addrs {
+		upstreams[i].Address = addr
+	}
+	c.tracker.SetUpstreams(upstreams, time.Now())
+}
+
+// setResults reports the results of a probe. It returns false if the addresses or the VIPs have
+// changed meanwhile.
+func (c *upstreamCheck) setResults(upstreams []report.Upstream) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	same := func(u report.Upstream, addr netip.AddrPort) bool { return u.Address == addr }
+	if len(c.held) == 0 || !slices.EqualFunc(upstreams, c.addrs, same) {
 		return false
 	}
-	t.tracker.SetUpstreams(upstreams, time.Now())
+	c.tracker.SetUpstreams(upstreams, time.Now())
 	return true
 }
 
-func unprobed(targets []netip.AddrPort) []report.Upstream {
-	upstreams := make([]report.Upstream, len(targets))
-	for i, target := range targets {
-		upstreams[i].Address = target
-	}
-	return upstreams
+func (c *upstreamCheck) holdsVIP() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.held) > 0
 }
 
-// run probes at intervals and on request until ctx ends.
-func (c *upstreamCheck) run(ctx context.Context) error {
-	next := time.NewTimer(probeRetryInterval)
-	defer next.Stop()
+// run probes at intervals and on request until ctx ends. probe has the proxy process connect to
+// each address.
+func (c *upstreamCheck) run(ctx context.Context, probe func(context.Context) []protocol.Reachability) error {
 	due := time.Now().Add(probeRetryInterval)
-	schedule := func(wait time.Duration) {
-		due = time.Now().Add(wait)
-		next.Reset(wait)
-	}
 	var last time.Time
-	held := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-c.wake:
 			// Never later than scheduled: a stream of requests must not delay it.
-			if wait := max(probeDelay, time.Until(last.Add(minProbeInterval))); wait < time.Until(due) {
-				schedule(wait)
+			if soon := time.Now().Add(max(probeDelay, time.Until(last.Add(minProbeInterval)))); soon.Before(due) {
+				due = soon
 			}
 			continue
-		case <-next.C:
+		case <-time.After(time.Until(due)):
 		}
-		holding := c.holding.Load()
-		if held && !holding {
-			c.targets.resetResults()
-		}
-		held = holding
 		interval := probeInterval
-		if holding {
+		if c.holdsVIP() {
 			last = time.Now()
-			if !c.probeAll(ctx) {
+			if !c.probeAll(ctx, probe) {
 				interval = probeRetryInterval
 			}
 		}
-		schedule(interval)
+		due = time.Now().Add(interval)
 	}
 }
 
 // probeAll probes all addresses and reports whether each accepted the connection.
-func (c *upstreamCheck) probeAll(ctx context.Context) bool {
+func (c *upstreamCheck) probeAll(ctx context.Context, probe func(context.Context) []protocol.Reachability) bool {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	results := c.probe(bounded)
+	results := probe(bounded)
 	if ctx.Err() != nil {
 		return false // the end of the service has canceled it
 	}
@@ -168,5 +160,5 @@ func (c *upstreamCheck) probeAll(ctx context.Context) bool {
 			}
 		}
 	}
-	return c.targets.setResults(upstreams) && all
+	return c.setResults(upstreams) && all
 }

@@ -29,17 +29,17 @@ func withUpstreamCheck(t *testing.T, test func(p *upstreamCheckTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
-		p := &upstreamCheckTest{}
-		p.upstreamCheck = newUpstreamCheck(func(context.Context) []protocol.Reachability {
+		p := &upstreamCheckTest{upstreamCheck: newTestUpstreamCheck()}
+		probe := func(context.Context) []protocol.Reachability {
 			p.probes.Add(1)
 			found := protocol.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
 			if p.down.Load() {
 				found.Failure = &cause.Failure{Cause: "ingress-refused", Addr: found.Addr}
 			}
 			return []protocol.Reachability{found}
-		}, newCauseSnapshot(), newTestTargets())
-		runDuring(t, p.run, func() {
-			p.targets.set([]netip.Addr{ingress}, 80)
+		}
+		runDuring(t, func(ctx context.Context) error { return p.run(ctx, probe) }, func() {
+			p.setTargets([]netip.Addr{ingress}, 80)
 			test(p)
 		})
 	})
@@ -60,7 +60,7 @@ func runDuring(t *testing.T, run func(context.Context) error, test func()) {
 
 func (c *upstreamCheckTest) setVIPState(state report.VIPState, reason report.Reason) {
 	vips := []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}}
-	c.targets.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
+	c.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
 	c.observe(vips)
 	c.advance(minProbeInterval)
 }
@@ -73,7 +73,7 @@ func (c *upstreamCheckTest) advance(d time.Duration) (probes int64) {
 }
 
 func (c *upstreamCheckTest) reason() report.Reason {
-	return c.targets.tracker.Report(report.Table{}).Condition().Reason
+	return c.tracker.Report(report.Table{}).Condition().Reason
 }
 
 func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
@@ -103,7 +103,7 @@ func TestUpstreamsAreProbedWhileVIPIsHeld(t *testing.T) {
 			t.Errorf("reason %s after the ingress is reachable again", got)
 		}
 		p.setVIPState(report.VIPStandby, report.Standby)
-		if u := p.targets.tracker.Report(report.Table{}).Upstreams; len(u) != 1 || !u[0].Checked.IsZero() {
+		if u := p.tracker.Report(report.Table{}).Upstreams; len(u) != 1 || !u[0].Checked.IsZero() {
 			t.Errorf("outdated results are still reported: %+v", u)
 		}
 	})
@@ -128,17 +128,19 @@ func TestVIPThatArrivesIsProbed(t *testing.T) {
 
 func TestCanceledProbeChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newUpstreamCheck(func(ctx context.Context) []protocol.Reachability {
+		p := newTestUpstreamCheck()
+		probe := func(ctx context.Context) []protocol.Reachability {
 			<-ctx.Done()
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
 			return []protocol.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "ingress-refused"}}}
-		}, newCauseSnapshot(), newTestTargets())
-		p.targets.set([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
-		p.targets.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
+		}
+		p.observe([]report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: report.VIPHeld}})
+		p.setTargets([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
+		p.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		p.probeAll(ctx)
-		if got := p.targets.tracker.Report(report.Table{}).Condition().Reason; got != report.Serving {
+		p.probeAll(ctx, probe)
+		if got := p.tracker.Report(report.Table{}).Condition().Reason; got != report.Serving {
 			t.Errorf("reason %s", got)
 		}
 	})
@@ -158,6 +160,6 @@ func TestProbeRateIsBounded(t *testing.T) {
 	})
 }
 
-func newTestTargets() *upstreamTargets {
-	return &upstreamTargets{tracker: newTestTracker(), wake: newTrigger()}
+func newTestUpstreamCheck() *upstreamCheck {
+	return newUpstreamCheck(newTestTracker(), newCauseSnapshot())
 }
