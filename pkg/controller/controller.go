@@ -111,7 +111,6 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.tracker = tracker.New(o.Version, time.Now(), recordTransition(c.changes))
 	store := systemd.NewDescriptorStore()
 	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
-	c.table = &kernelTable{persistent: store != nil, log: o.Log}
 	c.expiry = expiry.NewWatcher(o.Log, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
 	if err := c.openHost(ctx, o); err != nil {
 		return c, err
@@ -119,6 +118,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	if err := c.newProxy(o, listeners); err != nil {
 		return c, err
 	}
+	c.table = &kernelTable{persistent: store != nil, log: o.Log, inForce: c.liveness.setTable}
 	var err error
 	c.pipeline = newPipeline(c.tracker, c.supervisor.settings.put)
 	if c.cas, err = trust.New(trust.Options{
@@ -213,7 +213,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 		Tracker:              c.tracker,
 		Addresses:            c.addresses,
 		Files:                c.files,
-		Table:                &observedTable{kernelTable: c.table, liveness: c.liveness},
+		Table:                c.table,
 		Proxy:                c.proxy,
 		Loopback:             loopback.NewManager(o.Log),
 		Notifier:             c.notifier,

@@ -80,12 +80,17 @@ type livenessCheck struct {
 	pending atomic.Pointer[ownRequest]
 
 	// Owned by run:
-	checkedProcess     *proxyProcess // to which answer and failures belong
+	checked *proxyProcess // to which answer and failures of shown belong
+	shown   liveness
+}
+
+// liveness is what the requests have shown.
+type liveness struct {
 	answer             tracker.VIPProbe
-	unansweredSince    time.Time           // for the first VIP without an answer
-	failures           map[failureKind]int // in a row
-	replacementBackoff time.Duration       // before the next replacement without an answer
-	nextReplacement    time.Time           // the earliest time of the next replacement
+	unansweredSince    time.Time         // for the first VIP without an answer
+	failures           [failureKinds]int // in a row
+	replacementBackoff time.Duration     // before the next replacement without an answer
+	nextReplacement    time.Time         // the earliest time of the next replacement
 }
 
 // checkedProxy is what the check needs of the proxy supervisor.
@@ -116,13 +121,24 @@ const (
 	proxyFailed                     // it has, or the process does not accept
 	underLoad
 	ownStall // this process did not run in the meantime (SIGSTOP, a paused machine)
+	failureKinds
+)
+
+// reaction is what follows a failed request.
+type reaction int
+
+// The reactions.
+const (
+	waitForMore reaction = iota
+	reportAnswer
+	replaceProxy // the supervisor reports it
 )
 
 func newLivenessCheck(status *tracker.Tracker, stats *statsRecorder, proxy checkedProxy, t timing) *livenessCheck {
 	status.SetVIPProbe(tracker.VIPProbe{}, time.Now())
 	return &livenessCheck{
 		tracker: status, stats: stats, proxy: proxy, timing: t, wake: newTrigger(),
-		failures: make(map[failureKind]int), replacementBackoff: minReplacementBackoff,
+		shown: liveness{replacementBackoff: minReplacementBackoff},
 	}
 }
 
@@ -168,18 +184,17 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 	if table != nil {
 		vips = table.VIPs()
 	}
-	if process != c.checkedProcess || len(vips) == 0 {
-		c.checkedProcess, c.unansweredSince = process, time.Time{}
-		c.answer = tracker.VIPProbe{}
-		clear(c.failures)
+	if process != c.checked || len(vips) == 0 {
+		c.checked = process
+		c.shown = liveness{replacementBackoff: c.shown.replacementBackoff, nextReplacement: c.shown.nextReplacement}
 	}
-	c.retainAnswers(func(vip netip.Addr) bool { return slices.Contains(vips, vip) })
+	c.shown.retainAnswers(func(vip netip.Addr) bool { return slices.Contains(vips, vip) })
 	if process == nil || len(vips) == 0 {
 		c.publish()
 		return c.timing.LivenessInterval
 	}
-	if c.unansweredSince.IsZero() && len(c.answer.Answered) < len(vips) {
-		c.unansweredSince = time.Now()
+	if c.shown.unansweredSince.IsZero() && len(c.shown.answer.Answered) < len(vips) {
+		c.shown.unansweredSince = time.Now()
 	}
 	for _, vip := range vips {
 		if vip.IsLinkLocalUnicast() {
@@ -193,63 +208,67 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 		case now != process || c.table.Load() != table:
 			return 0 // the result is about a former state
 		case f != nil && f.kind == ownStall:
-			c.unansweredSince = time.Time{}
+			c.shown.unansweredSince = time.Time{}
 			return 0 // the result is about this process
 		case f != nil:
 			c.recordFailure(vips, vip, *f)
 			return c.timing.LivenessRetryInterval
 		}
 	}
-	c.answer = tracker.VIPProbe{Answered: vips}
-	c.unansweredSince, c.nextReplacement, c.replacementBackoff = time.Time{}, time.Time{}, minReplacementBackoff
-	clear(c.failures)
+	c.shown = liveness{answer: tracker.VIPProbe{Answered: vips}, replacementBackoff: minReplacementBackoff}
 	c.publish()
 	return c.timing.LivenessInterval
 }
 
-// retainAnswers drops the answers of other VIPs.
-func (c *livenessCheck) retainAnswers(retain func(netip.Addr) bool) {
-	c.answer.Answered = slices.DeleteFunc(slices.Clone(c.answer.Answered), func(vip netip.Addr) bool { return !retain(vip) })
-}
-
-func (c *livenessCheck) publish() { c.tracker.SetVIPProbe(c.answer, time.Now()) }
+func (c *livenessCheck) publish() { c.tracker.SetVIPProbe(c.shown.answer, time.Now()) }
 
 // recordFailure acts on the failure of one of the held VIPs.
 func (c *livenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f requestFailure) {
-	c.failures[f.kind]++
-	late := !slices.Contains(c.answer.Answered, vip) && time.Since(c.unansweredSince) >= c.timing.LivenessTimeout
+	var r reaction
+	switch c.shown, r = c.shown.afterFailure(vips, vip, f, c.timing.LivenessTimeout, time.Now()); r {
+	case replaceProxy:
+		c.proxy.requestReplacement(c.checked, fmt.Sprintf(
+			"has not answered %d requests of this service in a row to port 80 of %v (%s)", failureThreshold, vip, f.reason))
+	case reportAnswer:
+		c.publish()
+	default:
+	}
+}
+
+// retainAnswers drops the answers of other VIPs.
+func (l *liveness) retainAnswers(retain func(netip.Addr) bool) {
+	others := func(vip netip.Addr) bool { return !retain(vip) }
+	l.answer.Answered = slices.DeleteFunc(slices.Clone(l.answer.Answered), others)
+}
+
+// afterFailure returns what the requests have shown after the failure of one of the held VIPs, and
+// what follows. These are all rules of the replacement of a process that does not answer.
+func (l liveness) afterFailure(
+	vips []netip.Addr, vip netip.Addr, f requestFailure, timeout time.Duration, now time.Time,
+) (liveness, reaction) {
+	l.failures[f.kind]++
 	threshold := failureThreshold
 	if f.kind == underLoad {
 		threshold = loadFailureThreshold
 	}
-	if c.failures[f.kind] < threshold && !late {
-		return
+	enough := l.failures[f.kind] >= threshold
+	late := !slices.Contains(l.answer.Answered, vip) && now.Sub(l.unansweredSince) >= timeout
+	switch {
+	case !enough && !late:
+		return l, waitForMore
+	case f.kind == notDelivered:
+		l.answer = tracker.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host to port 80 of %v "+
+			"do not reach the service (%s); other clients may be affected: run http01-proxyd check", vip, f.reason)}
+		return l, reportAnswer
+	case f.kind == proxyFailed && enough && !now.Before(l.nextReplacement):
+		l.nextReplacement = now.Add(l.replacementBackoff)
+		l.replacementBackoff = min(2*l.replacementBackoff, maxReplacementBackoff)
+		return l, replaceProxy
 	}
-	if f.kind == notDelivered {
-		c.answer = tracker.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host to port 80 of %v do not reach the service (%s); other clients may be affected: run http01-proxyd check", vip, f.reason)}
-		c.publish()
-		return
-	}
-	if f.kind == proxyFailed && c.failures[proxyFailed] >= threshold && c.requestReplacement(vip, f) {
-		return // the supervisor reports the replacement
-	}
-	c.retainAnswers(func(other netip.Addr) bool { return other != vip })
-	c.answer.Failure = fmt.Sprintf("the proxy process has not answered requests of this host to port 80 of %v: %s; "+
+	l.retainAnswers(func(other netip.Addr) bool { return other != vip })
+	l.answer.Failure = fmt.Sprintf("the proxy process has not answered requests of this host to port 80 of %v: %s; "+
 		"if this continues, see the journal and run http01-proxyd check", vip, f.reason)
-	c.publish()
-}
-
-// requestReplacement has the process replaced, unless the last replacement has not helped.
-func (c *livenessCheck) requestReplacement(vip netip.Addr, f requestFailure) bool {
-	now := time.Now()
-	if now.Before(c.nextReplacement) {
-		return false
-	}
-	if !c.proxy.requestReplacement(c.checkedProcess, fmt.Sprintf("has not answered %d requests of this service in a row to port 80 of %v (%s)", failureThreshold, vip, f.reason)) {
-		return false
-	}
-	c.nextReplacement, c.replacementBackoff = now.Add(c.replacementBackoff), min(2*c.replacementBackoff, maxReplacementBackoff)
-	return true
+	return l, reportAnswer
 }
 
 // The request, and the start of the expected response. The proxy process does not count a test
@@ -296,34 +315,19 @@ func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16
 	if !c.redirects(vip) { // it left before
 		abort()
 	}
-	conn, from, err := connect(ctx, vip)
-	var errno unix.Errno
-	switch {
-	case errors.Is(err, unix.ECONNRESET):
-		return connectionReset, false
-	case errors.As(err, &errno):
-		return errno.Error(), false
-	case err != nil:
-		return "connection timed out", false
+	// From the VIP, as the kernel does for a host's own addresses. So a VIP that has just left this
+	// host is not reached on another one.
+	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(vip, 0)), KeepAlive: -1}
+	conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(vip, 80).String())
+	if err != nil {
+		return describe(err, "connection timed out"), false
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	// Before the request: a socket that is closed with unread bytes disappears immediately.
+	from, _ := netip.ParseAddrPort(conn.LocalAddr().String())
 	reached, err = socketowner.HasConnection(netip.AddrPortFrom(vip, port), from)
 	return exchange(conn, vip), reached || err != nil
-}
-
-// connect connects to a VIP of this host from that VIP, as the kernel does for a host's
-// own addresses. So a VIP that has just left this host is not reached on another one.
-func connect(ctx context.Context, vip netip.Addr) (conn net.Conn, from netip.AddrPort, err error) {
-	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(vip, 0)), KeepAlive: -1}
-	if conn, err = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(vip, 80).String()); err != nil {
-		return nil, from, err
-	}
-	if local, is := conn.LocalAddr().(*net.TCPAddr); is {
-		from = netip.AddrPortFrom(vip, local.AddrPort().Port())
-	}
-	return conn, from, nil
 }
 
 // Results of a request besides a timeout.
@@ -335,26 +339,33 @@ const (
 // exchange sends the request and returns what is wrong with the response. It quotes
 // nothing of the response, which an untrusted process has written.
 func exchange(conn net.Conn, vip netip.Addr) string {
-	host := vip.String()
-	if vip.Is6() {
-		host = "[" + host + "]"
-	}
 	var answer [64]byte
-	_, err := fmt.Fprintf(conn, livenessRequest, host)
+	_, err := fmt.Fprintf(conn, livenessRequest, hostOf(vip))
 	if err == nil {
 		_, err = io.ReadAtLeast(conn, answer[:], len(expectedStatusLine))
 	}
 	switch {
-	case err == nil && bytes.HasPrefix(answer[:], []byte(expectedStatusLine)):
-		return ""
-	case err == nil:
+	case err != nil:
+		return describe(err, "response timed out")
+	case !bytes.HasPrefix(answer[:], []byte(expectedStatusLine)):
 		return unexpectedResponse
+	default:
+		return ""
+	}
+}
+
+// describe describes why a connection has ended; timedOut is the text for no other reason.
+func describe(err error, timedOut string) string {
+	var errno unix.Errno
+	switch {
 	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
 		return connectionReset
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection was closed without a response"
+	case errors.As(err, &errno):
+		return errno.Error()
 	default:
-		return "response timed out"
+		return timedOut
 	}
 }
 
@@ -371,41 +382,4 @@ func (c *livenessCheck) considerLoad(ctx context.Context, f *requestFailure, end
 		f.kind = underLoad
 	}
 	return f
-}
-
-// observedTable is the table, which reports to the liveness check what is in force.
-type observedTable struct {
-	*kernelTable
-
-	liveness *livenessCheck
-	last     ruleset.Table
-	differs  bool
-}
-
-// Apply implements reconcile.Table.
-func (o *observedTable) Apply(want ruleset.Table) error {
-	if err := o.kernelTable.Apply(want); err != nil {
-		o.last = ruleset.Table{}
-		o.liveness.setTable(nil)
-		return err
-	}
-	if o.differs || o.last != want {
-		o.last, o.differs = want, false
-		o.liveness.setTable(&want)
-	}
-	return nil
-}
-
-// Verify implements reconcile.Table.
-func (o *observedTable) Verify() (bool, error) {
-	differs, err := o.kernelTable.Verify()
-	o.differs = o.differs || differs
-	return differs, err
-}
-
-// Remove implements reconcile.Table.
-func (o *observedTable) Remove() error {
-	o.last = ruleset.Table{}
-	o.liveness.setTable(nil)
-	return o.kernelTable.Remove()
 }

@@ -31,10 +31,11 @@ func (r *replacements) requestReplacement(*proxyProcess, string) bool {
 func newFailingLivenessCheck(vip netip.Addr) (*livenessCheck, *replacements) {
 	r, _ := newStatsRecorderTest()
 	vips := []netip.Addr{vip}
-	r.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}}}, time.Now())
+	held := []report.VIP{{Address: vip, State: report.VIPHeld}}
+	r.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: held}, time.Now())
 	proxy := &replacements{}
 	c := newLivenessCheck(r.tracker, r, proxy, timing{}.withDefaults())
-	c.answer = tracker.VIPProbe{Answered: vips}
+	c.shown.answer = tracker.VIPProbe{Answered: vips}
 	c.publish()
 	return c, proxy
 }

@@ -21,10 +21,12 @@ import (
 type kernelTable struct {
 	persistent bool // the table must outlive this process
 	log        *slog.Logger
+	inForce    func(*ruleset.Table) // gets the table in force; nil: none
 
 	conn              *nftables.Conn
 	persistenceWarned bool
-	installed         bool          // our table is in the kernel; it is removed with the connection unless it is persistent
+	last              ruleset.Table // that inForce has got, unless the kernel's differs
+	installed         bool          // our table is in the kernel; unless it is persistent, it is removed with the connection
 	owner             atomic.Uint32 // the netlink port that owns the table; 0 while there is no connection
 
 	readerMu sync.Mutex // held during the reads of reports, by these alone
@@ -65,7 +67,8 @@ func (k *kernelTable) open() error {
 	}
 	if !persistent && !k.persistenceWarned {
 		k.persistenceWarned = true
-		k.log.Info("this kernel keeps no table without its process (Linux 6.9 does): after a crash, connections to the VIPs are refused until the service runs again; a restart refuses none",
+		k.log.Info("this kernel keeps no table without its process (Linux 6.9 does): after a crash, "+
+			"connections to the VIPs are refused until the service runs again; a restart refuses none",
 			slog.String("event", "table"))
 	}
 	k.conn = conn
@@ -88,6 +91,19 @@ func (k *kernelTable) Retain() error {
 // Apply implements reconcile.Table. After a failure that left no table, the next attempt
 // begins with a new connection.
 func (k *kernelTable) Apply(t ruleset.Table) error {
+	if err := k.apply(t); err != nil {
+		k.last = ruleset.Table{}
+		k.inForce(nil)
+		return err
+	}
+	if k.last != t {
+		k.last = t
+		k.inForce(&t)
+	}
+	return nil
+}
+
+func (k *kernelTable) apply(t ruleset.Table) error {
 	if err := k.open(); err != nil {
 		return err
 	}
@@ -108,11 +124,16 @@ func (k *kernelTable) Verify() (differs bool, err error) {
 		return false, nil
 	}
 	err = k.conn.Verify()
-	return errors.Is(err, nftables.ErrDiffers), err
+	if differs = errors.Is(err, nftables.ErrDiffers); differs {
+		k.last = ruleset.Table{}
+	}
+	return differs, err
 }
 
 // Remove implements reconcile.Table.
 func (k *kernelTable) Remove() error {
+	k.last = ruleset.Table{}
+	k.inForce(nil)
 	if k.conn == nil {
 		return nil
 	}
