@@ -40,29 +40,23 @@ func (s *proxySupervisor) submit(f func()) bool {
 	}
 }
 
-// ask has the goroutine of run call f, and returns the reply that f, or a later event, sends. It
-// reports false when ctx ends, or after run has returned.
-func ask[T any](ctx context.Context, s *proxySupervisor, f func(reply chan<- T)) (reply T, answered bool) {
+// ask has the goroutine of run call f, and returns the reply that f sends. It reports false after
+// run has returned.
+func ask[T any](s *proxySupervisor, f func(reply chan<- T)) (reply T, answered bool) {
 	replies := make(chan T, 1)
-	select {
-	case s.commands <- func() { f(replies) }:
-	case <-s.stopped:
-		return reply, false
-	case <-ctx.Done():
-		return reply, false
-	}
-	select {
-	case reply = <-replies:
-		return reply, true
-	case <-s.stopped:
-	case <-ctx.Done():
+	if s.submit(func() { f(replies) }) {
+		select {
+		case reply = <-replies:
+			return reply, true
+		case <-s.stopped:
+		}
 	}
 	return reply, false
 }
 
 // open listens on a port beside any other.
 func (s *proxySupervisor) open(port uint16) error {
-	err, answered := ask(context.Background(), s, func(reply chan<- error) { reply <- s.openPort(port) })
+	err, answered := ask(s, func(reply chan<- error) { reply <- s.openPort(port) })
 	if !answered {
 		return errors.New("cannot listen: the proxy supervisor has stopped")
 	}
@@ -109,7 +103,7 @@ func (s *proxySupervisor) openPort(port uint16) error {
 // It returns before they are closed, because systemd's store can take seconds for that.
 // redirected means that the others have connections of redirected clients in their backlogs.
 func (s *proxySupervisor) closeExcept(port uint16, redirected bool) {
-	ask(context.Background(), s, func(reply chan<- struct{}) { s.closeOthers(port, redirected, reply) })
+	ask(s, func(reply chan<- struct{}) { s.closeOthers(port, redirected, reply) })
 }
 
 // closeOthers replies when openPorts no longer returns the others; they may still be open.
@@ -158,7 +152,7 @@ func (s *proxySupervisor) closeSocket(port uint16) {
 
 // closeAll closes every port.
 func (s *proxySupervisor) closeAll() {
-	ask(context.Background(), s, s.closeAllPorts)
+	ask(s, s.closeAllPorts)
 }
 
 func (s *proxySupervisor) closeAllPorts(reply chan<- struct{}) {
@@ -183,44 +177,31 @@ func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
 	if deadline, bounded := ctx.Deadline(); bounded {
 		budget = time.Until(deadline)
 	}
-	reply := make(chan string, 1)
-	if !s.submit(func() { s.startDrain(generation, budget, reply) }) {
+	p, _ := ask(s, func(reply chan<- *proxyProcess) { reply <- s.startDrain(generation, budget) })
+	if p == nil {
 		return
 	}
-	message := "the proxy process does not answer"
+	message := ""
 	select {
-	case message = <-reply:
+	case cut := <-p.drained.values:
+		if cut > 0 {
+			message = fmt.Sprintf("%d connections were closed before their response was complete", cut)
+		}
+	case <-p.Done():
 	case <-time.After(budget + time.Second): // the process applies the budget first
+		message = "the proxy process does not answer"
 	}
 	if message != "" {
 		s.log.Warn("requests in flight were cut off", slog.String("event", "drain"), slog.String("error", message))
 	}
 }
 
-func (s *proxySupervisor) startDrain(generation uint64, budget time.Duration, reply chan<- string) {
+// startDrain returns the process that drains, or nil.
+func (s *proxySupervisor) startDrain(generation uint64, budget time.Duration) *proxyProcess {
 	s.minGeneration = generation + 1
 	s.upstreams.setTargets(nil, 0)
-	if s.process == nil {
-		reply <- ""
-		return
-	}
-	s.drainReply = reply
 	s.send(protocol.Command{Drain: &protocol.Drain{Budget: budget}}, -1)
-}
-
-func (s *proxySupervisor) recordDrained(message string) {
-	if s.drainReply != nil {
-		s.drainReply <- message
-		s.drainReply = nil
-	}
-}
-
-// drainMessage names the connections that a drain has cut off.
-func drainMessage(connections int) string {
-	if connections == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d connections were closed before their response was complete", connections)
+	return s.process
 }
 
 // probeUpstreams has the process that answers clients connect to each ingress address. Without a
@@ -312,47 +293,25 @@ func (s *proxySupervisor) request(ctx context.Context, c protocol.Command) bool 
 // awaitSettings returns when a process answers clients by the settings of a generation, or
 // when ctx ends. One goroutine calls it.
 func (s *proxySupervisor) awaitSettings(ctx context.Context, generation uint64) {
-	var ended *proxyProcess
 	for {
-		p, answered := ask(ctx, s, func(reply chan<- *proxyProcess) {
-			s.awaiting = &awaitServing{generation, ended, reply}
-			s.replyServing()
-		})
-		if !answered {
+		// A process that answers clients after the settings were applied has got them.
+		if s.applied.Load() >= generation && s.request(ctx, protocol.Command{Flush: &protocol.Flush{}}) {
 			return
 		}
 		select {
-		case <-p.request(protocol.Command{Flush: &protocol.Flush{}}):
+		case <-s.settingsSent: // its successor gets the settings too
+		case <-s.stopped:
 			return
-		case <-p.Done(): // its successor gets the settings
-			ended = p
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// awaitServing is a caller of awaitSettings that waits for a process.
-type awaitServing struct {
-	generation uint64
-	except     *proxyProcess // which has ended
-	reply      chan<- *proxyProcess
-}
-
-// replyServing replies to the one that waits for the settings that the process was sent.
-func (s *proxySupervisor) replyServing() {
-	p, c := s.serving.Load(), s.awaiting
-	if p == nil || c == nil || p == c.except || c.generation > s.current.generation {
-		return
-	}
-	c.reply <- p
-	s.awaiting = nil
-}
-
 // hasBacklogRoom reports whether the socket on a port listens and has room for
 // connections.
 func (s *proxySupervisor) hasBacklogRoom(port uint16) bool {
-	room, _ := ask(context.Background(), s, func(reply chan<- bool) { reply <- s.listeners.hasBacklogRoom(port) })
+	room, _ := ask(s, func(reply chan<- bool) { reply <- s.listeners.hasBacklogRoom(port) })
 	return room
 }
 
@@ -371,7 +330,10 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 	if v.generation < s.minGeneration {
 		return
 	}
-	defer s.replyServing()
+	defer func() {
+		s.applied.Store(v.generation)
+		s.settingsSent.fire()
+	}()
 	changed := !s.configured || !sameProxyConfig(s.current, v)
 	s.current = v
 	s.publishCauses()

@@ -17,8 +17,10 @@ import (
 type proxyProcess struct {
 	*child.Process
 
-	tested *mailbox[[]protocol.VIPTested]    // the last results
-	probed *mailbox[[]protocol.Reachability] // the last results
+	// The last results of commands.
+	tested  *mailbox[[]protocol.VIPTested]
+	probed  *mailbox[[]protocol.Reachability]
+	drained *mailbox[int] // connections that were closed
 
 	mu        sync.Mutex // not held during I/O
 	lastEvent time.Time
@@ -34,8 +36,12 @@ func startProxy(output *child.Output) (*proxyProcess, error) {
 }
 
 func newProxyProcess(process *child.Process) *proxyProcess {
-	tested, probed := newMailbox[[]protocol.VIPTested](), newMailbox[[]protocol.Reachability]()
-	return &proxyProcess{Process: process, tested: tested, probed: probed}
+	return &proxyProcess{
+		Process: process,
+		tested:  newMailbox[[]protocol.VIPTested](),
+		probed:  newMailbox[[]protocol.Reachability](),
+		drained: newMailbox[int](),
+	}
 }
 
 // maxUnanswered bounds the commands that a process has not answered. Reports and self-tests

@@ -61,7 +61,9 @@ type proxySupervisor struct {
 	ports          atomic.Pointer[[]uint16]     // of the open listening sockets
 	serving        atomic.Pointer[proxyProcess] // the process that answers clients, or nil
 	servingChanged trigger
-	beats          trigger // fires with each heartbeat of the process
+	applied        atomic.Uint64 // the generation of the last settings
+	settingsSent   trigger       // fires after a change of applied or serving
+	beats          trigger       // fires with each heartbeat of the process
 
 	// Owned by run, as the listeners are:
 	keep               bool // the listening sockets belong to the next service process
@@ -72,8 +74,6 @@ type proxySupervisor struct {
 	reducedConnections int // the last logged reduction of limits.maxConnections
 	closing            map[uint16]*closingPort
 	reopened           map[uint16]int // closed ports that were opened again before the process has reported it
-	drainReply         chan<- string
-	awaiting           *awaitServing // the last one, without a reply
 
 	process  *proxyProcess // nil between two processes
 	events   <-chan proxyEvent
@@ -113,7 +113,8 @@ func newProxySupervisor(d proxyDependencies) *proxySupervisor {
 	s := &proxySupervisor{
 		proxyDependencies: d,
 		commands:          make(chan func()), settings: newMailbox[proxySettings](),
-		done: make(chan struct{}), stopped: make(chan struct{}), servingChanged: newTrigger(), beats: newTrigger(),
+		done: make(chan struct{}), stopped: make(chan struct{}), servingChanged: newTrigger(),
+		settingsSent: newTrigger(), beats: newTrigger(),
 		closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int), backoff: minProxyBackoff,
 	}
 	s.publishPorts()
@@ -129,7 +130,7 @@ func (s *proxySupervisor) setServing(p *proxyProcess) {
 	if s.serving.Swap(p) != p {
 		s.servingChanged.fire()
 	}
-	s.replyServing()
+	s.settingsSent.fire()
 }
 
 // openPorts returns the ports of the open listening sockets.
@@ -200,11 +201,8 @@ func (s *proxySupervisor) receive(e proxyEvent) {
 		}
 		return
 	}
-	switch event := e.event; { // the connection has validated it
-	case event.Stopped != nil:
-		s.recordStopped(event.Stopped.Port)
-	case event.Drained != nil:
-		s.recordDrained(drainMessage(event.Drained.Cut))
+	if e.event.Stopped != nil { // the connection has validated it
+		s.recordStopped(e.event.Stopped.Port)
 	}
 }
 
@@ -276,6 +274,9 @@ func (s *proxySupervisor) readEvents(p *proxyProcess, events chan<- proxyEvent, 
 			case event.IngressProbed != nil:
 				p.probed.put(event.IngressProbed.Results)
 				continue
+			case event.Drained != nil:
+				p.drained.put(event.Drained.Cut)
+				continue
 			case event.Heartbeat != nil:
 				s.beats.fire()
 				continue
@@ -307,7 +308,6 @@ func (s *proxySupervisor) detach() {
 		}
 	}
 	clear(s.reopened)
-	s.recordDrained("")
 }
 
 // replace ends the current process and schedules the start of the next one.

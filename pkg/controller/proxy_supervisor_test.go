@@ -162,7 +162,7 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	s.attach(s.process)
 	settings := proxySettings{generation: 1, config: config.Default(), serving: true}
 	s.applySettings(settings)
-	s.startDrain(1, 0, make(chan string, 1))
+	s.startDrain(1, 0)
 	s.closeAllPorts(make(chan struct{}, 1))
 	s.applySettings(settings)
 	if process, _ := s.servingProcess(); process != nil || s.configured {
@@ -462,11 +462,9 @@ func TestSettingsInForce(t *testing.T) {
 		defer close(inForce)
 		s.awaitSettings(t.Context(), 2)
 	}()
-	(<-s.commands)()
 	s.applySettings(proxySettings{generation: 2, config: config.Default(), serving: true})
 	awaitFlush(s.far)
 	must(t, s.process.Kill())
-	(<-s.commands)()
 	s.detach()
 	s.attach(successor.process)
 	awaitFlush(successor.far)
