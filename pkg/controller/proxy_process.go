@@ -108,22 +108,15 @@ const proxyStartTimeout = 5 * time.Second
 
 // awaitAlive returns when the process has sent its first heartbeat.
 func (p *proxyProcess) awaitAlive() error {
-	first := make(chan error, 1)
-	go func() {
-		var event protocol.Event
-		err := p.Receive(&event)
-		if err == nil && event.Heartbeat == nil {
-			err = errors.New("its first event is not a heartbeat")
-		}
-		first <- err
-	}()
-	var err error
-	select {
-	case err = <-first:
-	case <-time.After(proxyStartTimeout):
+	late := time.AfterFunc(proxyStartTimeout, p.KillAndClose) // which ends Receive
+	var event protocol.Event
+	err := p.Receive(&event)
+	switch {
+	case !late.Stop():
 		err = fmt.Errorf("no event within %v", proxyStartTimeout)
-	}
-	if err == nil {
+	case err == nil && event.Heartbeat == nil:
+		err = errors.New("its first event is not a heartbeat")
+	case err == nil:
 		return nil
 	}
 	p.KillAndClose()

@@ -75,18 +75,13 @@ type proxySupervisor struct {
 	closing            map[uint16]*closingPort
 	reopened           map[uint16]int // closed ports that were opened again before the process has reported it
 
-	process  *proxyProcess // nil between two processes
-	events   <-chan proxyEvent
-	detached chan struct{} // closed when the events of process are not read any more
-	connErr  error         // why events ended
-	exited   <-chan struct{}
-	checked  time.Time        // when checkTimeouts last ran
-	giveUp   <-chan time.Time // the process is replaced then, whatever it still sends
-	started  time.Time
-	stable   <-chan time.Time // the process counts as working then
-	restart  <-chan time.Time
-	backoff  time.Duration
-	exits    []time.Time // within the last exitWindow
+	process *proxyProcess // nil between two processes
+	checked time.Time     // when checkTimeouts last ran
+	started time.Time
+	stable  <-chan time.Time // the process counts as working then
+	restart <-chan time.Time
+	backoff time.Duration
+	exits   []time.Time // within the last exitWindow
 }
 
 // sentSettings is what the current process was sent.
@@ -158,16 +153,6 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 			f()
 		case v := <-s.settings.values:
 			s.applySettings(v)
-		case event := <-s.events:
-			s.receive(event)
-		case <-s.exited:
-			// The last events are in the pipe. A copy of the process could hold it open.
-			s.exited, s.giveUp = nil, time.After(lastMessagesTimeout)
-			if s.events == nil {
-				s.giveUp = time.After(0)
-			}
-		case <-s.giveUp:
-			s.replace(exitReason(s.process.Process, s.connErr, 0))
 		case <-s.stable:
 			s.tracker.SetProxyFailure("", time.Now())
 		case <-s.restart:
@@ -177,32 +162,6 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 			// The tick has the time at which it was due, which can be long ago.
 			s.checkTimeouts(time.Now())
 		}
-	}
-}
-
-// proxyEvent is an event of the process, or the error that ends its events.
-type proxyEvent struct {
-	event protocol.Event
-	err   error
-}
-
-// receive handles an event of the process, or the end of its events.
-func (s *proxySupervisor) receive(e proxyEvent) {
-	if e.err != nil {
-		s.connErr, s.events = e.err, nil
-		ended := errors.Is(e.err, io.EOF) || errors.Is(e.err, io.ErrUnexpectedEOF) || errors.Is(e.err, unix.EPIPE)
-		if !ended { // an invalid event, or commands that it does not read
-			s.replace(fmt.Sprintf("lost its connection (%v)", e.err))
-			return
-		}
-		s.giveUp = time.After(supervisorTick) // unless its exit is reported before
-		if s.exited == nil {
-			s.giveUp = time.After(0)
-		}
-		return
-	}
-	if e.event.Stopped != nil { // the connection has validated it
-		s.recordStopped(e.event.Stopped.Port)
 	}
 }
 
@@ -235,10 +194,8 @@ func (s *proxySupervisor) checkTimeouts(now time.Time) {
 func (s *proxySupervisor) attach(p *proxyProcess) {
 	s.process, s.started = p, time.Now()
 	p.recordEvent(s.started)
-	s.detached, s.exited, s.giveUp, s.connErr = make(chan struct{}), p.Done(), nil, nil
-	events := make(chan proxyEvent)
-	s.events = events
-	go s.readEvents(p, events, s.detached)
+	go s.readEvents(p)
+	go s.awaitExit(p)
 	s.stable = time.After(s.stablePeriod())
 	s.sent = sentSettings{}
 	if s.current.cas != nil {
@@ -252,45 +209,55 @@ func (s *proxySupervisor) attach(p *proxyProcess) {
 	}
 }
 
-// readEvents passes the events of a process on until they end or detached is closed. It
-// records statistics and results itself: status does not wait for the supervisor, whose system calls
-// for processes and for the descriptor store can take seconds.
-func (s *proxySupervisor) readEvents(p *proxyProcess, events chan<- proxyEvent, detached <-chan struct{}) {
+// readEvents handles the events of a process until they end, and has it replaced then. Only what
+// concerns the ports waits for the supervisor, whose system calls for processes and for the
+// descriptor store can take seconds.
+func (s *proxySupervisor) readEvents(p *proxyProcess) {
 	for {
 		var event protocol.Event
-		err := p.Receive(&event)
-		if err == nil {
-			p.recordEvent(time.Now())
-			switch {
-			case event.Stats != nil:
-				s.stats.record(event.Stats)
-				continue
-			case event.Flushed != nil:
-				p.recordFlushed()
-				continue
-			case event.VIPsTested != nil:
-				p.tested.put(event.VIPsTested.Results)
-				continue
-			case event.IngressProbed != nil:
-				p.probed.put(event.IngressProbed.Results)
-				continue
-			case event.Drained != nil:
-				p.drained.put(event.Drained.Cut)
-				continue
-			case event.Heartbeat != nil:
-				s.beats.fire()
-				continue
-			}
-		}
-		select {
-		case events <- proxyEvent{event, err}:
-		case <-detached:
+		if err := p.Receive(&event); err != nil { // the connection has validated the others
+			s.requestReplacement(p, endReason(p.Process, err))
 			return
 		}
-		if err != nil {
-			return
+		p.recordEvent(time.Now())
+		switch {
+		case event.Stats != nil:
+			s.stats.record(event.Stats)
+		case event.Flushed != nil:
+			p.recordFlushed()
+		case event.VIPsTested != nil:
+			p.tested.put(event.VIPsTested.Results)
+		case event.IngressProbed != nil:
+			p.probed.put(event.IngressProbed.Results)
+		case event.Drained != nil:
+			p.drained.put(event.Drained.Cut)
+		case event.Heartbeat != nil:
+			s.beats.fire()
+		case event.Stopped != nil:
+			s.submit(func() {
+				if s.process == p {
+					s.recordStopped(event.Stopped.Port)
+				}
+			})
 		}
 	}
+}
+
+// awaitExit has a process that has exited replaced. The last events are in the pipe. A copy of
+// the process could hold it open.
+func (s *proxySupervisor) awaitExit(p *proxyProcess) {
+	<-p.Done()
+	<-time.After(lastMessagesTimeout)
+	s.requestReplacement(p, exitReason(p.Process, nil, 0))
+}
+
+// endReason returns why the events of a process have ended: usually it has exited. After an
+// invalid event, or with commands that it does not read, it can still run.
+func endReason(p *child.Process, err error) string {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) {
+		return exitReason(p, err, supervisorTick)
+	}
+	return fmt.Sprintf("lost its connection (%v)", err)
 }
 
 // detach ends the current process, if there is one, and everything that it was doing.
@@ -299,9 +266,8 @@ func (s *proxySupervisor) detach() {
 	if s.process == nil {
 		return
 	}
-	close(s.detached)
 	s.process.KillAndClose()
-	s.process, s.events, s.exited, s.giveUp, s.stable = nil, nil, nil, nil, nil
+	s.process, s.stable = nil, nil
 	for port, c := range s.closing {
 		if !c.queued {
 			s.closeSocket(port)

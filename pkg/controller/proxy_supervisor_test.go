@@ -181,10 +181,9 @@ func TestConnectionOfKilledProxy(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, unix.EPIPE} {
 		s := newSupervisorTest(t)
-		s.attach(s.process)
-		s.receive(proxyEvent{err: fmt.Errorf("receive: %w", err)})
-		if s.proxySupervisor.process != s.process || s.giveUp == nil {
-			t.Errorf("%v: the exit is not awaited", err)
+		time.AfterFunc(10*time.Millisecond, func() { _ = s.process.Kill() })
+		if got := endReason(s.process.Process, fmt.Errorf("receive: %w", err)); got != "has exited (signal: killed)" {
+			t.Errorf("%v: the reason is %q", err, got)
 		}
 	}
 }
@@ -256,7 +255,7 @@ func TestPortIsOpenedAgain(t *testing.T) {
 	s.listeners.add(kept, fd)
 	port, fd := newSocket(t)
 	s.listeners.add(port, fd)
-	stopped := func() { s.receive(proxyEvent{event: protocol.Event{Stopped: &protocol.Stopped{Port: port}}}) }
+	stopped := func() { s.recordStopped(port) }
 	isOpen := func(when string, want bool) {
 		t.Helper()
 		if open := isListening(fd, port); open != want || slices.Contains(s.openPorts(), port) != want {
@@ -309,7 +308,8 @@ func TestBacklogOfClosedPort(t *testing.T) {
 	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
 	want := []string{fmt.Sprint("listen ", kept), fmt.Sprint("listen ", port), fmt.Sprint("stop ", port)}
 	s.expectCommands(t, want, portCommand)
-	s.receive(proxyEvent{event: protocol.Event{Stopped: &protocol.Stopped{Port: port}}})
+	must(t, s.far.Send(protocol.Event{Stopped: &protocol.Stopped{Port: port}}))
+	(<-s.commands)()
 	if isListening(fd, port) || len(s.closing) > 0 {
 		t.Error("the socket is open after the process has closed it")
 	}
