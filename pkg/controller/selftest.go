@@ -76,7 +76,7 @@ type selfTester struct {
 
 	// Owned by run:
 	lastID    uint64
-	lastError string                   // why the last self-test was not complete
+	lastError error                    // why the last self-test was not complete
 	vips      map[netip.Addr]testedVIP // those with a result, or a first failure
 }
 
@@ -133,28 +133,25 @@ func (t *selfTester) configure(c config.Config) {
 	if !c.Enabled() {
 		interval = 0
 	}
-	t.mu.Lock()
-	t.inputs.interval, t.inputs.timeout, t.inputs.scheme, t.inputs.hosts = interval, c.Upstream.Timeout, c.Upstream.Scheme, c.Hosts
-	t.mu.Unlock()
-	t.wake.fire()
+	t.change(func(in *selfTestInputs) {
+		in.interval, in.timeout, in.scheme, in.hosts = interval, c.Upstream.Timeout, c.Upstream.Scheme, c.Hosts
+	})
 }
 
 // observe takes the API VIPs.
 func (t *selfTester) observe(vips []report.VIP) {
-	var held []netip.Addr
-	for _, v := range vips {
-		// A link-local address is unreachable without the name of a link.
-		if v.State == report.VIPHeld && !v.Address.IsLinkLocalUnicast() {
-			held = append(held, v.Address)
-		}
+	// A link-local address is unreachable without the name of a link.
+	held := slices.DeleteFunc(heldVIPs(vips), netip.Addr.IsLinkLocalUnicast)
+	if !slices.Equal(held, t.currentInputs().vips) {
+		t.change(func(in *selfTestInputs) { in.vips = held })
 	}
+}
+
+func (t *selfTester) change(set func(*selfTestInputs)) {
 	t.mu.Lock()
-	same := slices.Equal(held, t.inputs.vips)
-	t.inputs.vips = held
+	set(&t.inputs)
 	t.mu.Unlock()
-	if !same {
-		t.wake.fire()
-	}
+	t.wake.fire()
 }
 
 func (t *selfTester) currentInputs() selfTestInputs {
@@ -166,37 +163,33 @@ func (t *selfTester) currentInputs() selfTestInputs {
 // run makes self-tests until ctx ends.
 func (t *selfTester) run(ctx context.Context) error {
 	defer t.pages.close()
-	timer := time.NewTimer(0)
-	timer.Stop()
-	defer timer.Stop()
 	var before selfTestInputs
-	var due time.Time
-	schedule := func(wait time.Duration) {
-		due = time.Now().Add(wait)
-		timer.Reset(wait)
-	}
+	var due time.Time // of the next self-test, while there is anything to test
 	for {
+		var next <-chan time.Time
+		if before.active() {
+			next = time.After(time.Until(due))
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.wake:
 			in := t.currentInputs()
 			t.retain(in)
-			first := t.jitter(min(t.nextInterval(in), in.interval/4))
+			first := time.Now().Add(t.jitter(min(t.nextInterval(in), in.interval/4)))
 			switch {
 			case !in.active():
-				timer.Stop()
 				t.pages.close()
 			case !before.active(), in.interval != before.interval:
-				schedule(first)
-			case !slices.Equal(in.vips, before.vips) && first < time.Until(due):
-				schedule(first) // never later than before: VIPs that move must not delay it
+				due = first
+			case !slices.Equal(in.vips, before.vips) && first.Before(due):
+				due = first // never later than before: VIPs that move must not delay it
 			}
 			before = in
-		case <-timer.C:
+		case <-next:
 			in := t.currentInputs()
 			t.testAll(ctx, in)
-			schedule(t.jitter(t.nextInterval(in)))
+			due = time.Now().Add(t.jitter(t.nextInterval(in)))
 		}
 	}
 }
@@ -204,9 +197,11 @@ func (t *selfTester) run(ctx context.Context) error {
 // retain drops the results of other VIPs, and all while self-tests are off.
 func (t *selfTester) retain(in selfTestInputs) {
 	if !in.active() {
-		t.lastError = ""
+		t.lastError = nil
 	}
-	maps.DeleteFunc(t.vips, func(vip netip.Addr, _ testedVIP) bool { return !in.active() || !slices.Contains(in.vips, vip) })
+	maps.DeleteFunc(t.vips, func(vip netip.Addr, _ testedVIP) bool {
+		return !in.active() || !slices.Contains(in.vips, vip)
+	})
 	t.publish()
 }
 
@@ -223,7 +218,7 @@ func (t *selfTester) publish() {
 // nextInterval returns the time until the next self-test, before jitter.
 func (t *selfTester) nextInterval(in selfTestInputs) time.Duration {
 	interval := in.interval
-	if t.lastError != "" {
+	if t.lastError != nil {
 		interval = min(interval, selfTestFailedInterval)
 	}
 	for _, v := range t.vips {
@@ -282,7 +277,9 @@ var errOwnStall = errors.New("this process did not run during the self-test (SIG
 
 // test makes a self-test of a VIP. If this process did not run in the meantime, the result
 // is about this process: it is dropped, and the self-test is repeated at once.
-func (t *selfTester) test(ctx context.Context, vip netip.Addr, in selfTestInputs, host string) (findings.Finding, error) {
+func (t *selfTester) test(
+	ctx context.Context, vip netip.Addr, in selfTestInputs, host string,
+) (findings.Finding, error) {
 	timeout := in.timeout + selfTestMargin
 	for range 2 {
 		begin := time.Now()
@@ -362,7 +359,9 @@ func (t *selfTester) awaitReport(ctx context.Context, id uint64) *protocol.SelfT
 
 // judgeSelfTest compares what the prober process received with what the proxy process
 // reports. It returns the finding, or one without an ID if the ingress answered as expected.
-func judgeSelfTest(q probing.FetchRequest, page *probing.FetchResult, reported *protocol.SelfTested, causes cause.Context) findings.Finding {
+func judgeSelfTest(
+	q probing.FetchRequest, page *probing.FetchResult, reported *protocol.SelfTested, causes cause.Context,
+) findings.Finding {
 	unreached := findings.Values{"endpoint": q.Addr.String(), "how": describePage(q, page)}
 	switch {
 	case reported == nil:
@@ -392,7 +391,8 @@ func describePage(q probing.FetchRequest, page *probing.FetchResult) string {
 	if page.Cause == "" {
 		return fmt.Sprintf("the response has status %d", page.Status)
 	}
-	f := cause.Failure{Cause: page.Cause, Addr: q.Addr, Details: cause.Details{Reason: page.Details.Reason, Number: page.Details.Number}}
+	details := cause.Details{Reason: page.Details.Reason, Number: page.Details.Number}
+	f := cause.Failure{Cause: page.Cause, Addr: q.Addr, Details: details}
 	return f.Message("it", cause.Context{})
 }
 
@@ -422,28 +422,26 @@ func (v testedVIP) next(vip netip.Addr, f findings.Finding, now time.Time) teste
 
 // logChange logs a failure with a new cause, and the end of a failure.
 func (t *selfTester) logChange(before, after testedVIP, f findings.Finding) {
-	vip := slog.String("vip", after.reported.VIP.String())
+	is, was := after.reported, before.reported
+	vip := slog.String("vip", is.VIP.String())
 	switch {
 	case after.suspected || !after.isKnown():
-	case !after.reported.OK && before.reported.Cause != after.reported.Cause:
-		t.log.Error(fmt.Sprintf("the self-test of port 80 of %v fails, also when repeated (%s): %s", after.reported.VIP, f.ID, f),
-			slog.String("event", "self-test-failed"), vip, slog.String("cause", string(f.ID)))
-	case after.reported.OK && before.isKnown() && !before.reported.OK:
-		t.log.Info(fmt.Sprintf("the self-test of port 80 of %v succeeds again, after %s (%s)", after.reported.VIP, report.Age(after.reported.Since.Sub(before.reported.Since)), before.reported.Cause),
-			slog.String("event", "self-test-recovered"), vip, slog.String("cause", before.reported.Cause))
+	case !is.OK && was.Cause != is.Cause:
+		t.log.Error(fmt.Sprintf("the self-test of port 80 of %v fails, also when repeated (%s): %s", is.VIP, f.ID, f),
+			slog.String("event", "self-test-failed"), vip, slog.String("cause", is.Cause))
+	case is.OK && before.isKnown() && !was.OK:
+		t.log.Info(fmt.Sprintf("the self-test of port 80 of %v succeeds again, after %s (%s)",
+			is.VIP, report.Age(is.Since.Sub(was.Since)), was.Cause),
+			slog.String("event", "self-test-recovered"), vip, slog.String("cause", was.Cause))
 	}
 }
 
 // logError logs once why self-tests have no result.
 func (t *selfTester) logError(err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if text != "" && t.lastError == "" {
+	if err != nil && t.lastError == nil {
 		t.log.Warn("the self-test has no result; retrying", slog.String("event", "self-test"), slog.Any("error", err))
 	}
-	t.lastError = text
+	t.lastError = err
 }
 
 // keptProber requests pages through a prober process that it keeps until close: the start
