@@ -330,33 +330,23 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 	if v.generation < s.minGeneration {
 		return
 	}
-	defer func() {
-		s.applied.Store(v.generation)
-		s.settingsSent.fire()
-	}()
-	changed := !s.configured || !sameProxyConfig(s.current, v)
+	before := s.current
 	s.current = v
 	s.publishCauses()
-	if !sameCAs(s.sent.cas, v.cas) {
-		if s.sent.cas = v.cas; v.cas != nil {
-			s.send(protocol.Command{CAs: v.cas}, -1)
-		}
+	if v.cas != nil && !sameCAs(before.cas, v.cas) {
+		s.send(protocol.Command{CAs: v.cas}, -1)
 	}
-	sameEgress := s.sent.egress.Equal(v.egress)
-	s.sent.egress = v.egress
-	if !changed {
-		if !sameEgress {
-			s.send(protocol.Command{Egress: &v.egress}, -1)
-		}
-		return
+	if !s.configured || !sameProxyConfig(before, v) {
+		s.send(protocol.Command{Configure: s.configureCommand()}, -1)
+		s.upstreams.setTargets(v.ingress, v.config.Upstream.InitialPort())
 	}
-	s.send(protocol.Command{Configure: s.configureCommand(!s.configured || !sameEgress)}, -1)
-	s.upstreams.setTargets(v.ingress, v.config.Upstream.InitialPort())
 	if !s.configured {
 		s.configured = true
 		s.sendListeners() // also those of the previous service process
 		s.setServing(s.process)
 	}
+	s.applied.Store(v.generation)
+	s.settingsSent.fire()
 }
 
 func (s *proxySupervisor) publishCauses() {
@@ -369,11 +359,10 @@ func sameCAs(a, b *ingress.CABundle) bool {
 	return a == b || a != nil && b != nil && a.Equal(*b)
 }
 
-// configureCommand returns the settings in force, with the egress decision if the
-// process does not have it.
-func (s *proxySupervisor) configureCommand(withEgress bool) *protocol.Configure {
+// configureCommand returns the settings in force.
+func (s *proxySupervisor) configureCommand() *protocol.Configure {
 	c := s.current.config
-	configure := &protocol.Configure{
+	return &protocol.Configure{
 		Hosts:          c.Hosts,
 		MaxConnections: s.boundConnections(c.Limits.MaxConnections),
 		PerSource:      c.Limits.PerSource,
@@ -381,11 +370,8 @@ func (s *proxySupervisor) configureCommand(withEgress bool) *protocol.Configure 
 		HeadBytes:      c.Limits.HeadBytes,
 		Instance:       s.instance,
 		Upstream:       ingress.FromConfig(c.Upstream, s.current.ingress),
+		Egress:         s.current.egress,
 	}
-	if withEgress {
-		configure.Egress = &s.current.egress
-	}
-	return configure
 }
 
 // send sends a command to the process. A process that does not take it is killed and
@@ -395,43 +381,14 @@ func (s *proxySupervisor) send(c protocol.Command, fd int) (sent bool) {
 		return false
 	}
 	switch err := s.process.Send(c, fd); {
-	case errors.Is(err, wire.ErrTooLarge):
-		s.sendReduced(c, err)
+	case errors.Is(err, wire.ErrTooLarge): // none is: see TestLargestMessages
+		s.log.Error("a command to the proxy process is too large and was not sent",
+			slog.String("event", "command"), slog.Any("error", err))
 	case err != nil:
 		_ = s.process.Kill()
 		return false
 	}
 	return true
-}
-
-// sendReduced replaces a command that is too large, for the next process too. Requests
-// that must use an egress proxy never go directly: without its CAs they fail.
-func (s *proxySupervisor) sendReduced(c protocol.Command, err error) {
-	const fix = "shorten upstream.trustedCA, egressProxy.trustedCA or this host's list of CAs"
-	message := "a command to the proxy process is too large and was not sent"
-	switch e := egressOf(&c); {
-	case c.CAs != nil:
-		message = "the CAs for the ingress are too many for the proxy process, which keeps the previous ones: " + fix
-	case e != nil && len(e.ProxyCAs.Roots)+len(e.AdditionalCAs.Roots) > 0:
-		message = "the CAs for the egress proxy are too many for the proxy process, which trusts none of them: " + fix
-		reduced := ingress.Egress{Routes: e.Routes}
-		if c.Configure == nil {
-			s.send(protocol.Command{Egress: &reduced}, -1)
-			break
-		}
-		configure := *c.Configure
-		configure.Egress = &reduced
-		s.send(protocol.Command{Configure: &configure}, -1)
-	}
-	s.log.Error(message, slog.String("event", "command"), slog.Any("error", err))
-}
-
-// egressOf returns the egress decision of a command; nil: none.
-func egressOf(c *protocol.Command) *ingress.Egress {
-	if c.Configure != nil {
-		return c.Configure.Egress
-	}
-	return c.Egress
 }
 
 // sendListeners gives the process the listening sockets, unless the next service process

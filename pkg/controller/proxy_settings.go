@@ -24,6 +24,6 @@ type proxySettings struct {
 
 // sameProxyConfig reports whether both give the same Configure command.
 func sameProxyConfig(a, b proxySettings) bool {
-	return slices.Equal(a.ingress, b.ingress) && a.config.Upstream.Equal(b.config.Upstream) &&
+	return slices.Equal(a.ingress, b.ingress) && a.config.Upstream.Equal(b.config.Upstream) && a.egress.Equal(b.egress) &&
 		a.config.Limits == b.config.Limits && slices.Equal(a.config.Hosts, b.config.Hosts)
 }

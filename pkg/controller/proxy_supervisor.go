@@ -15,7 +15,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -70,8 +69,7 @@ type proxySupervisor struct {
 	current            proxySettings
 	configured         bool   // the process has current, unless the ports are closed
 	minGeneration      uint64 // older settings arrived after the start of a drain
-	sent               sentSettings
-	reducedConnections int // the last logged reduction of limits.maxConnections
+	reducedConnections int    // the last logged reduction of limits.maxConnections
 	closing            map[uint16]*closingPort
 	reopened           map[uint16]int // closed ports that were opened again before the process has reported it
 
@@ -82,12 +80,6 @@ type proxySupervisor struct {
 	restart <-chan time.Time
 	backoff time.Duration
 	exits   []time.Time // within the last exitWindow
-}
-
-// sentSettings is what the current process was sent.
-type sentSettings struct {
-	cas    *ingress.CABundle
-	egress ingress.Egress
 }
 
 // proxyDependencies are what a proxySupervisor works with.
@@ -197,13 +189,11 @@ func (s *proxySupervisor) attach(p *proxyProcess) {
 	go s.readEvents(p)
 	go s.awaitExit(p)
 	s.stable = time.After(s.stablePeriod())
-	s.sent = sentSettings{}
 	if s.current.cas != nil {
 		s.send(protocol.Command{CAs: s.current.cas}, -1)
 	}
-	s.sent = sentSettings{s.current.cas, s.current.egress}
 	if s.configured {
-		s.send(protocol.Command{Configure: s.configureCommand(true)}, -1)
+		s.send(protocol.Command{Configure: s.configureCommand()}, -1)
 		s.sendListeners()
 		s.setServing(p)
 	}

@@ -114,16 +114,12 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 	apply(81, 82) // a change of the egress proxy alone
 	apply(81, 83)
 	apply(81, 83)
-	want := []string{"configure 80 egress 80", "configure 81 egress 81", "egress 82", "egress 83"}
+	want := []string{"configure 80 egress 80", "configure 81 egress 81", "configure 81 egress 82", "configure 81 egress 83"}
 	s.expectCommands(t, want, func(c protocol.Command) string {
-		text := ""
-		if c.Configure != nil {
-			text = fmt.Sprint("configure ", c.Configure.Upstream.Port, " ")
+		if c.Configure == nil {
+			return ""
 		}
-		if e := egressOf(&c); e != nil {
-			text += fmt.Sprint("egress ", e.Routes[0].Ingress.Port())
-		}
-		return text
+		return fmt.Sprint("configure ", c.Configure.Upstream.Port, " egress ", c.Configure.Egress.Routes[0].Ingress.Port())
 	})
 }
 
@@ -544,29 +540,14 @@ func TestUnansweredCommandsAreBounded(t *testing.T) {
 // A command that is too large is logged, and the process survives it.
 func TestTooLargeCommand(t *testing.T) {
 	t.Parallel()
-	near, far := newConnPair(t)
+	near, _ := newConnPair(t)
 	log := &nstest.Log{}
 	s := newTestSupervisor(slog.New(slog.NewTextHandler(log, nil)))
 	s.process = newProxyProcess(&child.Process{Parent: near}) // no process that could be killed
 	large := [][]byte{make([]byte, 9<<20+1)}                  // 12 MiB as text, which is the size of a message
 	s.send(protocol.Command{CAs: &ingress.CABundle{Roots: large}}, -1)
-	if text := log.String(); !strings.Contains(text, "upstream.trustedCA") || !strings.Contains(text, "too large") {
+	if text := log.String(); !strings.Contains(text, "too large") {
 		t.Errorf("the journal has %s", text)
-	}
-	proxy := ingress.EgressProxy{Name: "proxy.test"}
-	route := ingress.EgressRoute{Ingress: netip.MustParseAddrPort("192.0.2.6:443"), Proxy: proxy}
-	egress := ingress.Egress{
-		Routes:   []ingress.EgressRoute{route},
-		ProxyCAs: ingress.CABundle{Roots: large}, AdditionalCAs: ingress.CABundle{Roots: [][]byte{{1}}},
-	}
-	s.send(protocol.Command{Egress: &egress}, -1)
-	if text := log.String(); strings.Count(text, "level=ERROR") != 2 || !strings.Contains(text, "egressProxy.trustedCA") {
-		t.Errorf("the journal has %s", text)
-	}
-	var c protocol.Command
-	_, err := far.Receive(&c)
-	if err != nil || c.Egress == nil || len(c.Egress.Routes) != 1 || len(c.Egress.AdditionalCAs.Roots) != 0 {
-		t.Errorf("the process got %+v, %v", c, err)
 	}
 }
 

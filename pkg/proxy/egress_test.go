@@ -27,16 +27,21 @@ func TestEgress(t *testing.T) {
 	defer proxy.Close()
 	var router netip.AddrPort
 	k := startProxy(t, func(_ http.ResponseWriter, r *http.Request) {
-		router = netip.MustParseAddrPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()) //nolint:forcetypeassert // the server sets this type
+		local := r.Context().Value(http.LocalAddrContextKey).(net.Addr) //nolint:forcetypeassert // the server sets this type
+		router = netip.MustParseAddrPort(local.String())
 	})
 	defer k.stop()
 	k.listen()
 	if code := k.get(token); code != 200 {
 		t.Fatalf("%d directly", code)
 	}
-	k.command(protocol.Command{Egress: &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: router, Proxy: ingress.EgressProxy{
-		Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())}, Authorization: ingress.NewSecret("Basic dTpw"),
-	}}}}}, -1)
+	k.command(protocol.Command{Configure: configure(router, &ingress.Egress{Routes: []ingress.EgressRoute{{
+		Ingress: router,
+		Proxy: ingress.EgressProxy{
+			Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())},
+			Authorization: ingress.NewSecret("Basic dTpw"),
+		},
+	}}})}, -1)
 	k.awaitFlushed()
 	if code := k.get(token); code != http.StatusAccepted {
 		t.Fatalf("%d through the proxy", code)
@@ -46,7 +51,7 @@ func TestEgress(t *testing.T) {
 	if got, want := <-requests, "http://"+net.JoinHostPort(host, port)+token+" Basic dTpw"; got != want {
 		t.Errorf("the egress proxy received %q, want %q", got, want)
 	}
-	k.command(protocol.Command{Egress: &ingress.Egress{}}, -1)
+	k.command(protocol.Command{Configure: configure(router, &ingress.Egress{})}, -1)
 	k.awaitFlushed()
 	if code := k.get(token); code != 200 || len(requests) > 0 {
 		t.Errorf("%d directly again", code)
@@ -56,15 +61,20 @@ func TestEgress(t *testing.T) {
 // TestEgressChangesWithConfiguration: while the port of the ingress changes under
 // load, no challenge bypasses the proxy. Nobody answers there.
 func TestEgressChangesWithConfiguration(t *testing.T) {
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusAccepted)
+	}))
 	defer proxy.Close()
 	k := startProxy(t, func(http.ResponseWriter, *http.Request) {})
 	defer k.stop()
 	change := func(port uint16) {
 		at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		k.command(protocol.Command{Configure: configure(at, &ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{
-			Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())},
-		}}}})}, -1)
+		k.command(protocol.Command{Configure: configure(at, &ingress.Egress{Routes: []ingress.EgressRoute{{
+			Ingress: at,
+			Proxy: ingress.EgressProxy{
+				Name: "proxy.example", Addrs: []netip.AddrPort{netip.MustParseAddrPort(proxy.Listener.Addr().String())},
+			},
+		}}})}, -1)
 		k.awaitFlushed()
 	}
 	change(1)

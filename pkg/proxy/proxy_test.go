@@ -76,13 +76,16 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 }
 
 // configure returns a configuration for the ingress at this address, with an egress
-// decision or without a new one.
+// decision or without one.
 func configure(at netip.AddrPort, egress *ingress.Egress) *protocol.Configure {
-	return &protocol.Configure{
+	c := &protocol.Configure{
 		MaxConnections: 100, HeadTimeout: testTimeout, HeadBytes: 8192,
 		Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: testTimeout, Timeout: testTimeout},
-		Egress:   egress,
 	}
+	if egress != nil {
+		c.Egress = *egress
+	}
+	return c
 }
 
 // listen sends a listening socket to the proxy, and closes its own descriptor.

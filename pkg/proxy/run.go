@@ -18,6 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/heartbeat"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
@@ -156,17 +157,13 @@ func (p *process) runCommand(r received) error {
 	}
 	switch {
 	case c.Configure != nil:
-		if c.Configure.Egress != nil { // the server does not need its credentials
-			p.settings.Egress, c.Configure.Egress = *c.Configure.Egress, nil
-		}
+		// The server does not need its credentials.
+		p.settings.Egress, c.Configure.Egress = c.Configure.Egress, ingress.Egress{}
 		p.server.Update(c.Configure)
 		p.settings.Upstream, p.settings.MaxConnections = c.Configure.Upstream, c.Configure.MaxConnections
 		p.upstream.Update(p.settings)
 	case c.CAs != nil:
 		p.settings.TrustedCAs = upstream.NewTrustedCAs(c.CAs.Roots)
-		p.upstream.Update(p.settings)
-	case c.Egress != nil:
-		p.settings.Egress = *c.Egress
 		p.upstream.Update(p.settings)
 	case c.Listen != nil:
 		return p.listen(c.Listen.Port, r.fd)

@@ -13,7 +13,6 @@ import (
 type Command struct {
 	Configure     *Configure        `json:"configure,omitempty"`
 	CAs           *ingress.CABundle `json:"cas,omitempty"`
-	Egress        *ingress.Egress   `json:"egress,omitempty"` // a decision for the upstream settings in force
 	Listen        *Listen           `json:"listen,omitempty"` // the listening socket comes with it
 	StopListening *StopListening    `json:"stopListening,omitempty"`
 	Drain         *Drain            `json:"drain,omitempty"`
@@ -34,9 +33,9 @@ type Configure struct {
 	Instance       uint64        `json:"instance"`       // of the service: the ID in responses to test requests
 
 	Upstream ingress.Upstream `json:"upstream"`
-	// Egress is the egress decision for these upstream settings; nil: unchanged. Both
-	// take effect together. One without the other could bypass the egress proxy.
-	Egress *ingress.Egress `json:"egress,omitempty"`
+	// Egress is the egress decision for these upstream settings. Both take effect together: one
+	// without the other could bypass the egress proxy.
+	Egress ingress.Egress `json:"egress"`
 }
 
 // Listen passes a listening socket to the proxy.

@@ -35,7 +35,7 @@ func TestLargestMessages(t *testing.T) {
 	hosts := slices.Repeat([]string{strings.Repeat("a", 60)}, 4000)
 	command := Command{Configure: &Configure{
 		Hosts: hosts, Upstream: ingress.FromConfig(config.Default().Upstream, nil),
-		Egress: &ingress.Egress{
+		Egress: ingress.Egress{
 			ProxyCAs:      ingress.CABundle{Roots: [][]byte{make([]byte, (trust.MaxSystem+trust.MaxBundle)*3/4)}},
 			AdditionalCAs: ingress.CABundle{Roots: [][]byte{make([]byte, trust.MaxSystem*3/4)}},
 		},
