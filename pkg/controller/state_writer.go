@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -31,84 +32,50 @@ type stateWriter struct {
 	wake    trigger
 	stopped chan struct{} // closed when the goroutine of run writes nothing any more
 
-	mu      sync.Mutex
-	names   []string // in the order of their first save
-	pending map[string]stateFile
-	writing *unsavedFile // whose write has begun
+	mu    sync.Mutex
+	queue []*stateFile // that are not written yet, in the order of their first save
 
-	// By name; owned by the goroutine of run, and by that of flush after it:
-	failed     map[string]stateFile // the last write failed
-	lastErrors map[string]string
+	lastErrors map[string]string // by name; owned by the goroutine of run, and by that of flush after it
 }
 
 // stateFile is what a file must contain.
 type stateFile struct {
-	event string // of the journal, if the write fails
-	write func() error
+	name   string
+	event  string // of the journal, if the write fails
+	write  func() error
+	failed bool // the last write failed; owned as lastErrors
 }
 
-// unsavedFile is a file that was not written before the end of the service.
-type unsavedFile struct{ name, event string }
-
 func newStateWriter(log *slog.Logger) *stateWriter {
-	return &stateWriter{
-		log: log, wake: newTrigger(), stopped: make(chan struct{}),
-		pending: make(map[string]stateFile), failed: make(map[string]stateFile), lastErrors: make(map[string]string),
-	}
+	return &stateWriter{log: log, wake: newTrigger(), stopped: make(chan struct{}), lastErrors: make(map[string]string)}
 }
 
 // save has a file written later. A write of the same name that has not begun is
 // replaced. It never blocks.
 func (w *stateWriter) save(event, name string, write func() error) {
-	w.add(name, stateFile{event, write}, true)
+	next := &stateFile{name: name, event: event, write: write}
+	w.mu.Lock()
+	if i := slices.IndexFunc(w.queue, func(f *stateFile) bool { return f.name == name }); i >= 0 {
+		w.queue[i] = next
+	} else {
+		w.queue = append(w.queue, next)
+	}
+	w.mu.Unlock()
 	w.wake.fire()
 }
 
-func (w *stateWriter) add(name string, f stateFile, replace bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, queued := w.pending[name]
-	if !queued {
-		w.names = append(w.names, name)
-	}
-	if !queued || replace {
-		w.pending[name] = f
-	}
-}
-
-// next takes the oldest pending write.
-func (w *stateWriter) next() (name string, f stateFile, more bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.names) == 0 {
-		return "", f, false
-	}
-	name = w.names[0]
-	f = w.pending[name]
-	w.names = w.names[1:]
-	delete(w.pending, name)
-	w.writing = &unsavedFile{name, f.event}
-	return name, f, true
-}
-
-func (w *stateWriter) written() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.writing = nil
-}
-
 // unsaved returns the files that are not written yet, the oldest first.
-func (w *stateWriter) unsaved() []unsavedFile {
+func (w *stateWriter) unsaved() []*stateFile {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var files []unsavedFile
-	if w.writing != nil {
-		files = append(files, *w.writing)
-	}
-	for _, name := range w.names {
-		files = append(files, unsavedFile{name, w.pending[name].event})
-	}
-	return files
+	return slices.Clone(w.queue)
+}
+
+// remove removes a file that is written, unless another save has replaced it.
+func (w *stateWriter) remove(written *stateFile) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = slices.DeleteFunc(w.queue, func(f *stateFile) bool { return f == written })
 }
 
 // run writes files until ctx ends, and retries those that failed. Then it does not wait for
@@ -128,29 +95,21 @@ func (w *stateWriter) writeUntil(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-retry.C:
-			w.retryFailed()
+			w.writeAll(ctx, true)
 		case <-w.wake:
+			w.writeAll(ctx, false)
 		}
-		w.writeAll(ctx)
 	}
 }
 
-// retryFailed has the files written again whose last write failed.
-func (w *stateWriter) retryFailed() {
-	for name, f := range w.failed {
-		w.add(name, f, false)
-	}
-}
-
-// flush writes all pending files after the end of run, and once more those whose last write
-// failed, within flushStateTimeout.
+// flush writes all files that are left after the end of run, and once more those whose last
+// write failed, within flushStateTimeout.
 func (w *stateWriter) flush() {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		<-w.stopped
-		w.retryFailed()
-		w.writeAll(context.Background())
+		w.writeAll(context.Background(), true)
 	}()
 	select {
 	case <-written:
@@ -162,25 +121,27 @@ func (w *stateWriter) flush() {
 	}
 }
 
-// writeAll writes all pending files until ctx ends. It logs each error once and adds its file
-// to failed.
-func (w *stateWriter) writeAll(ctx context.Context) {
-	for ctx.Err() == nil {
-		name, f, more := w.next()
-		if !more {
+// writeAll writes the files until ctx ends, with retry also those whose last write failed. It
+// logs each error once.
+func (w *stateWriter) writeAll(ctx context.Context, retry bool) {
+	for _, f := range w.unsaved() {
+		if ctx.Err() != nil {
 			return
 		}
-		err := f.write()
-		w.written()
-		delete(w.failed, name)
-		if err == nil {
-			delete(w.lastErrors, name)
+		// Another save can have replaced it.
+		if f.failed && !retry || !slices.Contains(w.unsaved(), f) {
 			continue
 		}
-		w.failed[name] = f
-		if text := err.Error(); text != w.lastErrors[name] {
-			w.lastErrors[name] = text
-			w.log.Warn("cannot save the "+name+": after a restart it is not available; retrying", slog.String("event", f.event), slog.Any("error", err))
+		err := f.write()
+		if f.failed = err != nil; !f.failed {
+			delete(w.lastErrors, f.name)
+			w.remove(f)
+			continue
+		}
+		if text := err.Error(); text != w.lastErrors[f.name] {
+			w.lastErrors[f.name] = text
+			w.log.Warn("cannot save the "+f.name+": after a restart it is not available; retrying",
+				slog.String("event", f.event), slog.Any("error", err))
 		}
 	}
 }
