@@ -35,20 +35,23 @@ const aliveInterval = time.Second
 func Run(ctx context.Context, conn *wire.Child) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
-	p := &process{ctx: ctx, group: group, conn: conn, stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*server.Listener)}
+	p := &process{
+		ctx: ctx, group: group, conn: conn,
+		stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*server.Listener),
+	}
 	p.drains, p.beginDrain = context.WithCancel(ctx)
 	var err error
 	if p.server, err = server.New(&protocol.Configure{MaxConnections: 1}, p.upstream, p.stats); err != nil {
 		cancel()
 		return err
 	}
-	p.heartbeat = heartbeat.NewMonitor(aliveInterval, func() {
+	monitor := heartbeat.NewMonitor(aliveInterval, func() {
 		p.stats.flush(p.sendStats)
 		p.send(protocol.Event{Heartbeat: &protocol.Heartbeat{}})
 	})
 	// At the end of this process, no event waits for a controller that does not read.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	group.Go(func() error { return p.heartbeat.Run(ctx) })
+	group.Go(func() error { return monitor.Run(ctx) })
 	group.Go(func() error {
 		p.stats.run(ctx, p.sendStats)
 		return nil
@@ -60,7 +63,7 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	// An event loop keeps its processor of the scheduler while it waits briefly. All other
 	// goroutines share one more: with two, their threads wake each other for little work.
 	runtime.GOMAXPROCS(p.server.Loops() + 1)
-	group.Go(func() error { return p.server.Run(ctx, p.heartbeat.Source) })
+	group.Go(func() error { return p.server.Run(ctx, monitor.Source) })
 	err = group.Wait()
 	p.stopping.Wait()
 	p.upstream.Close()
@@ -77,7 +80,6 @@ type process struct {
 	server    *server.Server
 	upstream  *upstream.Client
 	settings  upstream.Settings // in force
-	heartbeat *heartbeat.Monitor
 	listening map[uint16]*server.Listener
 	stopping  sync.WaitGroup // ports in their grace period
 	// drains is done when the next drain begins, which ends the grace periods.
@@ -104,56 +106,26 @@ func (p *process) sendStats(s *protocol.Stats) {
 	p.send(protocol.Event{Stats: s})
 }
 
-type received struct {
-	command protocol.Command
-	fd      int
-	err     error
-}
-
 func (p *process) runCommands() error {
-	commands := make(chan received)
-	go func() {
-		for {
-			var r received
-			r.fd, r.err = p.conn.Receive(&r.command)
-			select {
-			case commands <- r:
-			case <-p.ctx.Done():
-				return
-			}
-			if r.err != nil {
-				return
-			}
-		}
-	}()
-	beat, done := p.heartbeat.Source("commands")
-	defer done()
-	tick := time.NewTicker(aliveInterval)
-	defer tick.Stop()
 	for {
-		beat()
-		select {
-		case <-p.ctx.Done():
+		var command protocol.Command
+		fd, err := p.conn.Receive(&command)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 			return nil
-		case <-tick.C:
-		case r := <-commands:
-			if errors.Is(r.err, io.EOF) || errors.Is(r.err, net.ErrClosed) {
-				return nil
-			}
-			if r.err != nil {
-				return r.err
-			}
-			if err := p.runCommand(r); err != nil {
-				return err
-			}
+		case err != nil:
+			return err
+		}
+		if err := p.runCommand(&command, fd); err != nil {
+			return err
 		}
 	}
 }
 
-func (p *process) runCommand(r received) error {
-	c := r.command
-	if c.Listen == nil && r.fd >= 0 {
-		return errors.Join(errors.New("unexpected descriptor with a command"), unix.Close(r.fd))
+// runCommand runs a command. fd is the descriptor that came with it, or negative.
+func (p *process) runCommand(c *protocol.Command, fd int) error {
+	if c.Listen == nil && fd >= 0 {
+		return errors.Join(errors.New("unexpected descriptor with a command"), unix.Close(fd))
 	}
 	switch {
 	case c.Configure != nil:
@@ -166,7 +138,7 @@ func (p *process) runCommand(r received) error {
 		p.settings.TrustedCAs = upstream.NewTrustedCAs(c.CAs.Roots)
 		p.upstream.Update(p.settings)
 	case c.Listen != nil:
-		return p.listen(c.Listen.Port, r.fd)
+		return p.listen(c.Listen.Port, fd)
 	case c.StopListening != nil:
 		p.stopListening(c.StopListening.Port)
 	case c.Drain != nil:
