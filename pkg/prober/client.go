@@ -75,11 +75,26 @@ func (c *Client) ReadTrace(ctx context.Context, socket int, wait time.Duration) 
 
 // query is Query with a descriptor, or -1.
 func (c *Client) query(ctx context.Context, q protocol.Request, fd int) (protocol.Response, error) {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		return protocol.Response{}, errors.New("query the prober: the request has no deadline")
+	}
+	// The response must arrive before the deadline, also when it reports a timeout.
+	remaining := time.Until(deadline)
+	q.Timeout = remaining - min(remaining/10, responseMargin)
 	response := make(chan protocol.Response, 1)
-	id, err := c.send(ctx, q, fd, response)
-	defer c.dropPending(id)
-	if err != nil {
-		return protocol.Response{}, err
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return protocol.Response{}, c.connectionError()
+	}
+	c.lastID++
+	q.ID = c.lastID
+	c.pending[q.ID] = response
+	c.mu.Unlock()
+	defer c.dropPending(q.ID)
+	if err := c.process.Send(q, fd); err != nil {
+		return protocol.Response{}, fmt.Errorf("query the prober: %w", err)
 	}
 	select {
 	case r, open := <-response:
@@ -97,30 +112,6 @@ func (c *Client) query(ctx context.Context, q protocol.Request, fd int) (protoco
 	case <-ctx.Done():
 		return protocol.Response{}, fmt.Errorf("query the prober: %w", context.Cause(ctx))
 	}
-}
-
-// send returns the ID of the request, or 0 if nothing was sent.
-func (c *Client) send(ctx context.Context, q protocol.Request, fd int, response chan protocol.Response) (id uint64, err error) {
-	deadline, bounded := ctx.Deadline()
-	if !bounded {
-		return 0, errors.New("query the prober: the request has no deadline")
-	}
-	remaining := time.Until(deadline)
-	// The response must arrive before the deadline, also when it reports a timeout.
-	q.Timeout = remaining - min(remaining/10, responseMargin)
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
-		return 0, c.connectionError()
-	}
-	c.lastID++
-	q.ID = c.lastID
-	c.pending[q.ID] = response
-	c.mu.Unlock()
-	if err := c.process.Send(q, fd); err != nil {
-		return q.ID, fmt.Errorf("query the prober: %w", err)
-	}
-	return q.ID, nil
 }
 
 func (c *Client) dropPending(id uint64) {

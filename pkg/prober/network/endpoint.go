@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -28,7 +27,11 @@ func queryEndpoint(ctx context.Context, q *protocol.EndpointRequest) (*protocol.
 	}
 	t := &protocol.EndpointResult{}
 	begin := time.Now()
-	conn, err := dialFirst(ctx, q.Addrs, t)
+	// Names were resolved before. The transport would dial without the deadline of ctx (dialConnFor
+	// of net/http), so that a silent address would take all the time.
+	deadline, _ := ctx.Deadline()
+	conn, last, err := upstream.DialFirst(ctx, q.Addrs, deadline)
+	t.LastAddr = cause.WithoutZone(last)
 	if err != nil {
 		t.Details, t.Total = errorDetails(err), time.Since(begin)
 		return t, nil
@@ -86,30 +89,6 @@ func transportFor(q *protocol.EndpointRequest, conn net.Conn, denied *atomic.Int
 	}
 	transport.Proxy = http.ProxyURL(proxy)
 	return transport, nil
-}
-
-// dialFirst connects to the first address that accepts the connection, and records the
-// address that it tries. Names were resolved before. The transport would dial without the
-// deadline of ctx (dialConnFor of net/http), so that a silent address would take all the time.
-func dialFirst(ctx context.Context, addrs []netip.AddrPort, t *protocol.EndpointResult) (conn net.Conn, err error) {
-	err = cause.Details{Reason: cause.NoAddress}
-	for i, addr := range addrs {
-		t.LastAddr = cause.WithoutZone(addr)
-		if conn, err = dialWithShare(ctx, addr, len(addrs)-i); err == nil {
-			return conn, nil
-		}
-	}
-	return nil, err
-}
-
-// dialWithShare leaves time for the remaining addresses.
-func dialWithShare(ctx context.Context, addr netip.AddrPort, addrs int) (net.Conn, error) {
-	if end, bounded := ctx.Deadline(); bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(addrs))
-		defer cancel()
-	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", addr.String())
 }
 
 // dialOnce returns a dial function that returns conn, once.

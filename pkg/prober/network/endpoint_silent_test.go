@@ -81,7 +81,7 @@ func TestEndpointLateRefusal(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = ln.Close() })
 	ended := make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() {
 		defer close(ended)

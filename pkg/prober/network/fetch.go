@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
@@ -39,7 +38,7 @@ func fetchPage(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchRes
 		_ = conn.SetDeadline(deadline)
 	}
 	if err := exchange(conn, q, f, begin); err != nil {
-		setCause(f, classifyError(q, err, f.FirstByte > 0))
+		setCause(f, upstream.ExchangeError(q.Addr, err, f.FirstByte > 0))
 	}
 	return f
 }
@@ -51,8 +50,7 @@ func setCause(f *protocol.FetchResult, e *upstream.Error) {
 // exchange writes the request and reads the answer into f.
 func exchange(conn net.Conn, q *protocol.FetchRequest, f *protocol.FetchResult, begin time.Time) error {
 	if q.TLS {
-		// The response is read, and nothing in it is trusted.
-		conn = tls.Client(conn, &tls.Config{ServerName: q.Host, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // see above
+		conn = unverifiedTLS(conn, q.Host)
 	}
 	if _, err := io.WriteString(conn, requestText(q)); err != nil {
 		return err
@@ -64,12 +62,24 @@ func exchange(conn net.Conn, q *protocol.FetchRequest, f *protocol.FetchResult, 
 	}
 	f.FirstByte = time.Since(begin)
 	answer, err := http.ReadResponse(buffered, nil)
-	if err != nil {
-		return wrapMalformed(err)
+	var timeout net.Error
+	switch {
+	case err == nil:
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.As(err, &timeout):
+		return err
+	default:
+		return upstream.Malformed(cause.Malformed)
 	}
 	defer answer.Body.Close()
 	bounded.N = protocol.MaxLength + headBytes
 	return recordResponse(f, answer)
+}
+
+// unverifiedTLS returns a TLS connection on which anything is read and nothing is trusted. Without
+// a name, or with an address, no SNI is sent.
+func unverifiedTLS(conn net.Conn, name string) *tls.Conn {
+	c := &tls.Config{ServerName: name, InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // see above
+	return tls.Client(conn, c)
 }
 
 // requestText returns a request as Let's Encrypt sends it (boulder, va/http.go).
@@ -91,24 +101,4 @@ func recordResponse(f *protocol.FetchResult, answer *http.Response) error {
 		return upstream.ErrTooLarge
 	}
 	return err
-}
-
-// errMalformed wraps the error of an answer that is not HTTP, as opposed to a connection
-// that ended.
-type errMalformed struct{ error }
-
-func wrapMalformed(err error) error {
-	var timeout net.Error
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.As(err, &timeout) {
-		return err
-	}
-	return errMalformed{err}
-}
-
-func classifyError(q *protocol.FetchRequest, err error, got bool) *upstream.Error {
-	var malformed errMalformed
-	if errors.As(err, &malformed) {
-		return &upstream.Error{Cause: findings.ResponseMalformed, Addr: q.Addr, Err: cause.Details{Reason: cause.Malformed}}
-	}
-	return upstream.ExchangeError(q.Addr, err, got)
 }

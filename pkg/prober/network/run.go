@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
@@ -52,15 +53,20 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	}
 }
 
-// respond handles a request. fd is the descriptor that came with it, or -1.
+// respond handles a request, and closes the descriptor that came with it unless fd is negative.
 func respond(ctx context.Context, conn *wire.Child, q protocol.Request, fd int) {
 	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
+	var socket *os.File
+	if fd >= 0 {
+		socket = os.NewFile(uintptr(fd), "trace")
+		defer socket.Close()
+	}
 	var r protocol.Response
 	// An expired request is an error. A server that does not answer is a result.
 	err := ctx.Err()
 	if err == nil {
-		r, err = dispatch(ctx, q, fd)
+		r, err = dispatch(ctx, q, socket)
 	}
 	if err != nil {
 		details := upstream.Explain(err)
@@ -77,7 +83,7 @@ func respond(ctx context.Context, conn *wire.Child, q protocol.Request, fd int) 
 	}
 }
 
-func dispatch(ctx context.Context, q protocol.Request, fd int) (r protocol.Response, err error) {
+func dispatch(ctx context.Context, q protocol.Request, socket *os.File) (r protocol.Response, err error) {
 	switch {
 	case q.Certificate != nil:
 		r.Certificate, err = fetchCertificate(ctx, q.Certificate)
@@ -90,7 +96,7 @@ func dispatch(ctx context.Context, q protocol.Request, fd int) (r protocol.Respo
 	case q.Neighbours != nil:
 		r.Neighbours = parseNeighbours(q.Neighbours)
 	case q.Trace != nil:
-		r.Trace, err = readTrace(ctx, q.Trace, fd)
+		r.Trace, err = readTrace(ctx, q.Trace, socket)
 	case q.Clock != nil:
 		r.Clock, err = queryClock(ctx, q.Clock)
 	default: // the only other payload

@@ -26,17 +26,12 @@ const maxTraceMessage = 8 << 10
 // less time, and the parent accepts a limited number of them.
 const gatherTime = 20 * time.Millisecond
 
-// readTrace reads events from a netlink socket, which it closes.
-func readTrace(ctx context.Context, q *protocol.TraceRequest, fd int) (*protocol.TraceResult, error) {
-	if fd < 0 {
-		return nil, errors.New("read the packet trace: the request has no socket")
-	}
-	file := os.NewFile(uintptr(fd), "trace")
-	defer file.Close()
-	if err := file.SetReadDeadline(time.Now().Add(q.Wait)); err != nil {
+// readTrace reads events from a netlink socket.
+func readTrace(ctx context.Context, q *protocol.TraceRequest, socket *os.File) (*protocol.TraceResult, error) {
+	if err := socket.SetReadDeadline(time.Now().Add(q.Wait)); err != nil {
 		return nil, fmt.Errorf("read the packet trace: %w", err)
 	}
-	raw, err := file.SyscallConn()
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("read the packet trace: %w", err)
 	}

@@ -4,7 +4,10 @@ package network
 
 import (
 	"encoding/binary"
+	"errors"
+	"io"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
@@ -101,16 +105,52 @@ func TestParseTrace(t *testing.T) {
 func TestReadTraceWithoutSocket(t *testing.T) {
 	t.Parallel()
 	request := &protocol.TraceRequest{Wait: 50 * time.Millisecond}
-	if _, err := readTrace(t.Context(), request, -1); err == nil {
+	if _, err := readTrace(t.Context(), request, nil); err == nil {
 		t.Error("no error")
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_NETFILTER)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := readTrace(t.Context(), request, fd)
+	socket := os.NewFile(uintptr(fd), "trace")
+	defer socket.Close()
+	got, err := readTrace(t.Context(), request, socket)
 	if err != nil || len(got.Records) != 0 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestSocketOfRequestIsClosed: the descriptor that comes with a request is closed also if the
+// request has expired, or does not use it.
+func TestSocketOfRequestIsClosed(t *testing.T) {
+	t.Parallel()
+	commands, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, events) }()
+	conn, err := wire.NewChild([2]*os.File{os.NewFile(uintptr(commands[0]), "commands"), writer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(conn.Close(), unix.Close(commands[1])) })
+	for name, q := range map[string]protocol.Request{
+		"expired":     {Trace: &protocol.TraceRequest{}},
+		"of no trace": {Timeout: time.Minute, Neighbours: &protocol.NeighboursRequest{}},
+	} {
+		ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		respond(t.Context(), conn, q, ends[0])
+		if n, err := unix.Read(ends[1], make([]byte, 1)); n != 0 || err != nil {
+			t.Errorf("%s: the socket is still open: %v", name, err)
+		}
+		_ = unix.Close(ends[1])
 	}
 }
 

@@ -74,11 +74,11 @@ func (c *chunkReader) readLine(b []byte) (line []byte, used int, err error) {
 	lf := bytes.IndexByte(b, '\n')
 	switch {
 	case lf > limit, lf < 0 && len(b) > limit:
-		return nil, 0, malformed(fault)
+		return nil, 0, Malformed(fault)
 	case lf < 0:
 		return nil, 0, nil
 	case lf == 0 || b[lf-1] != '\r':
-		return nil, 0, malformed(cause.ChunkLineEnd)
+		return nil, 0, Malformed(cause.ChunkLineEnd)
 	default:
 		return b[:lf-1], lf + 1, nil
 	}
@@ -88,7 +88,7 @@ func (c *chunkReader) parseSize(line []byte) error {
 	digits, extension, extended := bytes.Cut(line, []byte{';'})
 	size, err := strconv.ParseUint(string(digits), 16, 63)
 	if err != nil || len(digits) > 15 {
-		return malformed(cause.ChunkSize)
+		return Malformed(cause.ChunkSize)
 	}
 	c.remaining = int64(size)
 	// The announced size counts, so that no byte of an excess chunk is relayed.
@@ -97,7 +97,7 @@ func (c *chunkReader) parseSize(line []byte) error {
 	}
 	if extended {
 		if c.overhead += len(extension) + 1; c.overhead > maxChunkOverhead || !httpfield.IsText(extension) {
-			return malformed(cause.ChunkExtension)
+			return Malformed(cause.ChunkExtension)
 		}
 	}
 	c.state = chunkData
@@ -113,10 +113,10 @@ func (c *chunkReader) parseTrailer(line []byte) error {
 		return nil
 	}
 	if c.overhead += len(line); c.overhead > maxChunkOverhead {
-		return malformed(cause.TrailersTooLong)
+		return Malformed(cause.TrailersTooLong)
 	}
 	if _, _, problem := httpfield.Split(line); problem != httpfield.NoFault {
-		return malformed(cause.Trailer)
+		return Malformed(cause.Trailer)
 	}
 	return nil
 }

@@ -4,8 +4,6 @@ package upstream
 
 import (
 	"context"
-	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,8 +16,8 @@ import (
 type Client struct {
 	ctx         context.Context // done after Close
 	cancel      context.CancelFunc
-	maxIdleTime time.Duration                                                                           // IdleTimeout, except in tests
-	dialFunc    func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error) // dialTCP, except in tests
+	maxIdleTime time.Duration // IdleTimeout, except in tests
+	dialFunc    dialFunc      // dialTCP, except in tests
 	active      atomic.Pointer[activeSettings]
 }
 
@@ -58,7 +56,9 @@ func (c *Client) Probe(ctx context.Context) []protocol.Reachability {
 	var all sync.WaitGroup
 	for i, route := range settings.routes(false) {
 		all.Go(func() {
-			conn, failure := c.reach(ctx, &attempt{route: route, connectTimeout: settings.ConnectTimeout, firstByteBy: time.Now().Add(probeTimeout)})
+			conn, failure := c.reach(ctx, &attempt{
+				route: route, connectTimeout: settings.ConnectTimeout, firstByteBy: time.Now().Add(probeTimeout),
+			})
 			results[i].Addr = cause.WithoutZone(route.addr)
 			if failure != nil {
 				results[i].Failure = new(failure.Failure())

@@ -80,6 +80,25 @@ func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (n
 	return dialer.DialContext(ctx, "tcp", addr.String())
 }
 
+type dialFunc func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error)
+
+// DialFirst connects to the first address that accepts, in the time until by. Each address has an
+// equal share of what remains. It returns the address that it tried last.
+func DialFirst(ctx context.Context, addrs []netip.AddrPort, by time.Time) (net.Conn, netip.AddrPort, error) {
+	return dialFunc(dialTCP).first(ctx, addrs, by)
+}
+
+func (dial dialFunc) first(ctx context.Context, addrs []netip.AddrPort, by time.Time) (tcp net.Conn, last netip.AddrPort, err error) {
+	err = cause.Details{Reason: cause.NoAddress}
+	for i, addr := range addrs {
+		last = addr
+		if tcp, err = dial(ctx, addr, max(1, time.Until(by)/time.Duration(len(addrs)-i))); err == nil {
+			break
+		}
+	}
+	return tcp, last, err
+}
+
 // connect opens a connection with all layers of the route. It is closed with the client.
 func (c *Client) connect(a *attempt) (*conn, *Error) {
 	opened, failure := c.reach(c.ctx, a)
@@ -111,7 +130,8 @@ func (c *Client) reach(ctx context.Context, a *attempt) (*conn, *Error) {
 		return nil, failure
 	}
 	bottom := &socket{Conn: tcp}
-	opened := &conn{Conn: bottom, socket: bottom, route: a.route, unregister: context.AfterFunc(ctx, func() { _ = tcp.Close() })}
+	unregister := context.AfterFunc(ctx, func() { _ = tcp.Close() })
+	opened := &conn{Conn: bottom, socket: bottom, route: a.route, unregister: unregister}
 	if failure = opened.passProxy(ctx, a); failure != nil {
 		opened.abort()
 		return nil, failure
@@ -119,24 +139,22 @@ func (c *Client) reach(ctx context.Context, a *attempt) (*conn, *Error) {
 	return opened, nil
 }
 
-// dial connects to the ingress, or to the first address of the egress proxy that accepts.
-// Each address has an equal share of the remaining time. No request and no response can
-// change the destination.
-func (c *Client) dial(ctx context.Context, r *upstreamRoute, timeout time.Duration) (tcp net.Conn, failure *Error) {
-	addrs, by := []netip.AddrPort{r.addr}, time.Now().Add(timeout)
+// dial connects to the ingress, or to the first address of the egress proxy that accepts. No
+// request and no response can change the destination.
+func (c *Client) dial(ctx context.Context, r *upstreamRoute, timeout time.Duration) (net.Conn, *Error) {
+	addrs := []netip.AddrPort{r.addr}
 	if r.proxy != nil {
 		addrs = r.proxy.Addrs
 	}
-	err := error(cause.Details{Reason: cause.NoAddress})
-	for i, addr := range addrs {
-		if tcp, err = c.dialFunc(ctx, addr, max(1, time.Until(by)/time.Duration(len(addrs)-i))); err == nil {
-			return tcp, nil
-		}
-	}
-	if r.proxy != nil {
+	tcp, _, err := c.dialFunc.first(ctx, addrs, time.Now().Add(timeout))
+	switch {
+	case err == nil:
+		return tcp, nil
+	case r.proxy != nil:
 		return nil, r.egressError(findings.EgressUnreachable, err)
+	default:
+		return nil, DialError(r.addr, err)
 	}
-	return nil, DialError(r.addr, err)
 }
 
 // prepare sends the PROXY header and opens TLS, as the route requires.
@@ -156,7 +174,7 @@ func (c *conn) prepare(ctx context.Context, a *attempt) *Error {
 	}
 	c.serverName = a.request.Host
 	failure := c.handshake(ctx, a, a.route.verifier, c.serverName)
-	if failure != nil && failure.Cause == findings.IngressTLSHandshake && a.route.proxyProtocol != ingress.ProxyProtocolOff {
+	if a.route.proxyProtocol != ingress.ProxyProtocolOff && failure != nil && failure.Cause == findings.IngressTLSHandshake {
 		// A router that does not expect the header reads it as invalid TLS.
 		details := Explain(failure.Err)
 		details.ProxyHeader = int(a.route.proxyProtocol)

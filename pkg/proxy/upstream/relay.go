@@ -88,17 +88,17 @@ func (x *Relay) ParseHead() (complete bool, err error) {
 		case err != nil:
 			return false, err
 		case n == 0 && x.end-x.start == maxResponseHead:
-			return false, malformed(cause.HeadTooLong)
+			return false, Malformed(cause.HeadTooLong)
 		case n == 0:
 			return false, nil
 		case x.response.status >= 200:
 			x.start += n
 			return true, nil
 		case x.response.status == 101:
-			return false, malformed(cause.SwitchingProtocols)
+			return false, Malformed(cause.SwitchingProtocols)
 		}
 		if x.interim++; x.interim > maxInterim {
-			return false, malformed(cause.TooManyInterim)
+			return false, Malformed(cause.TooManyInterim)
 		}
 		x.start += n
 		x.response = response{}

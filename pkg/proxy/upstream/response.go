@@ -5,6 +5,7 @@ package upstream
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
@@ -29,7 +30,8 @@ var ErrTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 // errMalformed is wrapped by every error about the bytes of a response.
 var errMalformed = errors.New("malformed response")
 
-func malformed(reason cause.Reason) error {
+// Malformed returns the error of a response that is not HTTP, or not framed as it must be.
+func Malformed(reason cause.Reason) error {
 	return fmt.Errorf("%w: %w", errMalformed, cause.Details{Reason: reason})
 }
 
@@ -76,7 +78,7 @@ func (a *response) parse(buf []byte) (n int, err error) {
 		from, to, found, ok := a.lines.Next(buf)
 		switch {
 		case !ok:
-			err = malformed(cause.LineEnd)
+			err = Malformed(cause.LineEnd)
 		case !found:
 			return 0, a.checkPartialLine()
 		case a.fields.from == 0:
@@ -100,7 +102,7 @@ func (a *response) checkPartialLine() error {
 	const version = "HTTP/1."
 	n := min(len(a.buf), len(version))
 	if a.fields.from == 0 && string(a.buf[:n]) != version[:n] {
-		return malformed(cause.NotHTTP)
+		return Malformed(cause.NotHTTP)
 	}
 	return nil
 }
@@ -111,8 +113,9 @@ func (a *response) parseStatusLine(at span) error {
 	line := a.buf[at.from:at.to]
 	const least = len("HTTP/1.1 200")
 	if len(line) < least || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' ||
-		line[8] != ' ' || !httpfield.IsDigits(line[9:12]) || len(line) > least && line[least] != ' ' || !httpfield.IsText(line[least:]) {
-		return malformed(cause.StatusLine)
+		line[8] != ' ' || !httpfield.IsDigits(line[9:12]) ||
+		len(line) > least && line[least] != ' ' || !httpfield.IsText(line[least:]) {
+		return Malformed(cause.StatusLine)
 	}
 	a.minor = line[7] - '0'
 	a.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
@@ -128,17 +131,17 @@ const maxKnownName = len("proxy-authenticate")
 
 func (a *response) parseField(line []byte) error {
 	if a.fieldCount++; a.fieldCount > maxFields {
-		return malformed(cause.TooManyFields)
+		return Malformed(cause.TooManyFields)
 	}
 	name, value, problem := httpfield.Split(line)
 	if problem != httpfield.NoFault {
-		return malformed(cause.FieldLine)
+		return Malformed(cause.FieldLine)
 	}
 	var low [maxKnownName]byte
 	switch string(httpfield.ToLower(low[:], name)) {
 	case "trailer":
 		if announcesFraming(value) {
-			return malformed(cause.TrailerFraming)
+			return Malformed(cause.TrailerFraming)
 		}
 	case "location":
 		a.locations++
@@ -159,10 +162,10 @@ func (a *response) parseField(line []byte) error {
 func (a *response) parseContentLength(value []byte) (err error) {
 	a.contentLengths++
 	if !httpfield.IsDigits(value) {
-		return malformed(cause.LengthSyntax)
+		return Malformed(cause.LengthSyntax)
 	}
 	if a.bodyLength, err = strconv.ParseInt(string(value), 10, 64); err != nil {
-		return malformed(cause.LengthRange)
+		return Malformed(cause.LengthRange)
 	}
 	return nil
 }
@@ -170,7 +173,9 @@ func (a *response) parseContentLength(value []byte) (err error) {
 // announcesFraming reports whether a Trailer field announces a field that a trailer
 // must not contain (RFC 9110 section 6.5.1).
 func announcesFraming(list []byte) bool {
-	return httpfield.ListContains(list, []byte("content-length")) || httpfield.ListContains(list, []byte("transfer-encoding")) || httpfield.ListContains(list, []byte("trailer"))
+	return slices.ContainsFunc([]string{"content-length", "transfer-encoding", "trailer"}, func(name string) bool {
+		return httpfield.ListContains(list, []byte(name))
+	})
 }
 
 // bodyFraming returns how the body ends. toHead means that the request was HEAD. A
@@ -178,11 +183,11 @@ func announcesFraming(list []byte) bool {
 func (a *response) bodyFraming(toHead bool) (framing, error) {
 	switch {
 	case a.contentLengths > 1:
-		return noBody, malformed(cause.LengthRepeated)
+		return noBody, Malformed(cause.LengthRepeated)
 	case a.contentLengths > 0 && a.transferCodings > 0:
-		return noBody, malformed(cause.LengthAndCoding)
+		return noBody, Malformed(cause.LengthAndCoding)
 	case a.transferCodings > 0 && (!a.chunked || a.transferCodings > 1 || a.minor == 0):
-		return noBody, malformed(cause.TransferCoding)
+		return noBody, Malformed(cause.TransferCoding)
 	case toHead, a.status == 204, a.status == 304:
 		return noBody, nil
 	case a.transferCodings > 0:
@@ -229,7 +234,8 @@ func (a *response) appendHead(dst []byte, chunked bool) []byte {
 func (a *response) isEndToEnd(name, lines []byte) bool {
 	var low [maxKnownName]byte
 	switch string(httpfield.ToLower(low[:], name)) {
-	case "connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade":
+	case "connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer",
+		"transfer-encoding", "upgrade":
 		return false
 	case "content-length":
 		// Whatever Connection contains, Content-Length frames the body. A 204 has
