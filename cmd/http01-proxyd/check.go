@@ -92,7 +92,6 @@ cannot hold the API's virtual IP, such as a worker.`,
 	_ = c.RegisterFlagCompletionFunc("only", completeChecks) // fails for unknown flags only
 	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
 	text.Add(c)
-	cli.Advanced(flags, "proxy-env", "resolv-conf", "hosts", "chrony-conf", "kubeconfig")
 	return c
 }
 
@@ -104,7 +103,6 @@ func addVIPSources(flags *pflag.FlagSet, paths *config.HostPaths) {
 	flags.StringVar(&paths.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, where the pod of keepalived or kube-vip is")
 	flags.StringVar(&paths.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
 		"`DIR` of keepalived's static pod when the VIPs are user-managed")
-	cli.Advanced(flags, "config", "state-dir", "status-socket", "manifests", "disabled-manifests")
 }
 
 func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut io.Writer) error {

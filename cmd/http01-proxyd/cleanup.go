@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 )
@@ -32,7 +31,6 @@ the capability CAP_NET_ADMIN.`,
 		},
 	}
 	c.Flags().StringVar(&socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service, to detect whether it runs")
-	cli.Advanced(c.Flags(), "status-socket")
 	return c
 }
 

@@ -97,7 +97,6 @@ capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configura
 		"`FILE` with the URL of the API, for certificate checks without hosts")
 	flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
 	flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
-	cli.Advanced(flags, "status-socket", "manifests", "disabled-manifests", "apiserver-url", "resolv-conf", "hosts")
 	return c
 }
 

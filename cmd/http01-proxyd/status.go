@@ -84,7 +84,6 @@ the condition HTTP01ChallengeProxyReady.`,
 	flags.DurationVar(&f.interval, "interval", defaultInterval, fmt.Sprintf("`DURATION` between two updates of --watch, %s to %s", shortDuration(minInterval), shortDuration(maxInterval)))
 	flags.StringVar(&f.socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
 	c.MarkFlagsMutuallyExclusive("watch", "exit-code")
-	cli.Advanced(flags, "status-socket")
 	return c
 }
 

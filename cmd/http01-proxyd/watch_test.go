@@ -231,7 +231,7 @@ func TestWatchBounds(t *testing.T) {
 		"-w --interval 100ms":   "use 200ms to 1h;",
 		"-w --interval 1h0m1s":  "use 200ms to 1h;",
 		"--interval 5s":         "--interval requires --watch",
-		"-w --interval often":   "--interval takes DURATION",
+		"-w --interval often":   `invalid argument "often" for "--interval"`,
 		"-w -o prometheus":      "-o prometheus cannot be used with --watch",
 		"-w --interval 5s -o x": "use text, wide, json, yaml, html or prometheus",
 	} {

@@ -108,7 +108,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestHelpOfEveryCommand: help is available for every command, and its lines are short.
+// TestHelpOfEveryCommand: help is available for every command, and the lines of its text are short.
 func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range rootCommand().Commands() {
@@ -117,7 +117,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 			t.Errorf("%s --help: %+v", c.Name(), got)
 		}
 		for line := range strings.SplitSeq(got.out, "\n") {
-			if len(line) > 125 {
+			if len(line) > 120 && !strings.HasPrefix(strings.TrimSpace(line), "-") { // cobra does not wrap flags
 				t.Errorf("%s --help: a line of %d characters: %s", c.Name(), len(line), line)
 			}
 		}

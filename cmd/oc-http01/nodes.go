@@ -44,7 +44,6 @@ func (f *nodeFlags) addSelection(c *cobra.Command) {
 	flags.StringVar(&f.oc.Kubeconfig, "kubeconfig", "",
 		"kubeconfig `FILE` for oc (default: the one that oc uses)")
 	flags.StringVar(&f.oc.Context, "context", "", "`NAME` of the context in the kubeconfig; default: the current one")
-	cli.Advanced(flags, "kubeconfig", "context")
 }
 
 // selection returns the selected nodes.

@@ -117,7 +117,6 @@ written.`,
 	flags.StringVar(&f.binary, "binary", "", "`FILE` with the Linux binary for the host; required with --fcos")
 	f.layoutFlags(flags)
 	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
-	cli.Advanced(flags, "allow-tag", "binary", "cli-image", "cluster-domain", "fcos", "layered", "sums")
 	return c
 }
 

@@ -127,45 +127,6 @@ func requestedFormat(args []string) (format string) {
 	return format
 }
 
-// describeFlagError describes an error of the parser in the terms of the help.
-func describeFlagError(err error) error {
-	var unknown *pflag.NotExistError
-	var incomplete *pflag.ValueRequiredError
-	var invalid *pflag.InvalidValueError
-	switch {
-	case errors.As(err, &unknown):
-		return UsageError("unknown flag " + flagName(unknown.GetSpecifiedName()))
-	case errors.As(err, &incomplete):
-		return UsageError(fmt.Sprintf("%s needs a value: %s", flagName(incomplete.GetSpecifiedName()), valueKind(incomplete.GetFlag())))
-	case errors.As(err, &invalid):
-		f := invalid.GetFlag()
-		switch value := f.Value.(type) {
-		case *choice:
-			return UsageError(fmt.Sprintf("--%s %q: use %s", f.Name, invalid.GetValue(), oneOf(value.values)))
-		default:
-			if f.Value.Type() == "bool" {
-				return UsageError(fmt.Sprintf("--%s takes no value, or true or false, got %q", f.Name, invalid.GetValue()))
-			}
-			return UsageError(fmt.Sprintf("--%s takes %s, got %q", f.Name, valueKind(f), invalid.GetValue()))
-		}
-	}
-	return UsageError(err.Error())
-}
-
-// valueKind returns the name and description of a flag's value in the help.
-func valueKind(f *pflag.Flag) string {
-	kind, text := pflag.UnquoteUsage(f)
-	return fmt.Sprintf("%s (%s)", kind, text)
-}
-
-// flagName returns a flag as the help shows it.
-func flagName(name string) string {
-	if len(name) == 1 {
-		return "-" + name
-	}
-	return "--" + name
-}
-
 // validateFlags rejects flags that are given without a value, for instance by an unset
 // variable. Ignoring such a flag would do something else than requested. It also makes
 // the errors of cobra's flag groups usage errors.

@@ -44,7 +44,6 @@ func copyCommand() *cobra.Command {
 	c.Flags().Duration("every", time.Second, "repeat after each `DURATION`, such as 2s")
 	c.Flags().BoolVarP(&upper, "upper", "u", false, "in upper case")
 	cli.OutputFlag(c, &format, cli.Text, cli.JSON, cli.YAML)
-	cli.Advanced(c.Flags(), "file")
 	return c
 }
 
@@ -77,7 +76,8 @@ const (
 tests.
 
 Usage:
-  tool COMMAND [flags]
+  tool [flags]
+  tool [command]
 
 Work:
   breaking    fail
@@ -93,10 +93,9 @@ Flags:
   -h, --help      print this help
       --version   print the version
 
-` + cli.ExitCodes + `
+Use "tool [command] --help" for more information about a command.
 
-"tool COMMAND --help" describes a command.
-`
+` + cli.ExitCodes + "\n"
 	copyHelp = `Copy it.
 
 Usage:
@@ -107,20 +106,18 @@ Examples:
 
 Flags:
       --every DURATION   repeat after each DURATION, such as 2s (default 1s)
+      --file FILE        any FILE (default "/etc/file")
   -h, --help             print this help
   -o, --output FORMAT    format of the output: text, json or yaml (default text)
       --prefix TEXT      put TEXT before it (default "> ")
       --suffix SUFFIX    put SUFFIX behind it
   -u, --upper            in upper case
-
-Advanced flags:
-      --file FILE   any FILE (default "/etc/file")
 `
 	jsonError = `{
   "apiVersion": "http01-proxyd.github.io/v1alpha1",
   "kind": "Error",
   "command": "tool copy",
-  "message": "unknown flag --lower",
+  "message": "unknown flag: --lower",
   "exitCode": 2,
   "help": "tool copy --help"
 }
@@ -156,20 +153,20 @@ func TestExecute(t *testing.T) {
 		"help paste":                    usage(`tool help: unknown command "paste"; see tool help --help`),
 		"paste":                         usage(`tool: unknown command "paste"; see tool --help`),
 		"cop":                           usage(`tool: unknown command "cop", did you mean copy?; see tool --help`),
-		"--upper copy":                  usage("tool: unknown flag --upper; see tool --help"),
+		"--upper copy":                  usage("tool: unknown flag: --upper; see tool --help"),
 		"copy":                          {cli.OK, "> text", "4 bytes\n"},
 		"copy -u --prefix=+ --suffix .": {cli.OK, "+TEXT.", "4 bytes\n"},
-		"copy --lower":                  usage("tool copy: unknown flag --lower; see tool copy --help"),
+		"copy --lower":                  usage("tool copy: unknown flag: --lower; see tool copy --help"),
 		"copy --lower -o json":          {cli.Usage, "", jsonError},
 		"copy -ojson --lower":           {cli.Usage, "", jsonError},
-		"copy -l":                       usage("tool copy: unknown flag -l; see tool copy --help"),
-		"copy --suffix":                 usage("tool copy: --suffix needs a value: SUFFIX (put SUFFIX behind it); see tool copy --help"),
-		"copy --every=abc":              usage(`tool copy: --every takes DURATION (repeat after each DURATION, such as 2s), got "abc"; see tool copy --help`),
+		"copy -l":                       usage("tool copy: unknown shorthand flag: 'l' in -l; see tool copy --help"),
+		"copy --suffix":                 usage("tool copy: flag needs an argument: --suffix; see tool copy --help"),
+		"copy --every=abc":              usage(`tool copy: invalid argument "abc" for "--every" flag: time: invalid duration "abc"; see tool copy --help`),
 		"copy --suffix=":                usage("tool copy: --suffix is empty: give a value or remove the flag; see tool copy --help"),
-		"copy --upper=2":                usage(`tool copy: --upper takes no value, or true or false, got "2"; see tool copy --help`),
-		"copy -o toml":                  usage(`tool copy: --output "toml": use text, json or yaml; see tool copy --help`),
-		"copy this":                     usage(`tool copy: takes no argument, got "this"; see tool copy --help`),
-		"copy -- --upper":               usage(`tool copy: takes no argument, got "--upper"; see tool copy --help`),
+		"copy --upper=2":                usage(`tool copy: invalid argument "2" for "-u, --upper" flag: strconv.ParseBool: parsing "2": invalid syntax; see tool copy --help`),
+		"copy -o toml":                  usage(`tool copy: invalid argument "toml" for "-o, --output" flag: use text, json or yaml; see tool copy --help`),
+		"copy this":                     usage(`tool copy: unknown command "this" for "tool copy"; see tool copy --help`),
+		"copy -- --upper":               usage(`tool copy: unknown command "--upper" for "tool copy"; see tool copy --help`),
 		"breaking":                      {cli.Failure, "", "tool breaking: read it: no\nclose it: no\n"},
 		"breaking --output=yaml":        {cli.Failure, "", yamlError},
 		"breaking --usage":              usage("tool breaking: judge the flags: remove --usage; see tool breaking --help"),
@@ -178,8 +175,8 @@ func TestExecute(t *testing.T) {
 		"secret":                        {cli.OK, "", ""},
 		"version":                       version,
 		"--version":                     version,
-		"version now":                   usage(`tool version: takes no argument, got "now"; see tool version --help`),
-		"completion csh":                usage("tool completion: takes one argument: bash, zsh, fish or powershell; see tool completion --help"),
+		"version now":                   usage(`tool version: unknown command "now" for "tool version"; see tool version --help`),
+		"completion csh":                usage(`tool completion: invalid argument "csh" for "tool completion"; see tool completion --help`),
 		"__complete c":                  {cli.OK, "completion\tprint the completion script of a shell\ncopy\treturn the input\n:4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		"__complete copy -o j":          {cli.OK, "text\njson\nyaml\n:4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		"__complete copy --file x":      {cli.OK, ":0\n", "Completion ended with directive: ShellCompDirectiveDefault\n"},

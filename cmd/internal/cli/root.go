@@ -3,9 +3,8 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ type Group struct {
 // "completion" and "help", and sets help and errors of all commands. A command without
 // Args takes no argument.
 func Root(root *cobra.Command, groups ...Group) *cobra.Command {
-	groups = append(groups, Group{"Other commands", []*cobra.Command{versionCommand(), completionCommand(), helpCommand()}})
+	groups = append(groups, Group{"Other commands", []*cobra.Command{versionCommand(), completionCommand()}})
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.Title, Title: g.Title + ":"})
 		for _, c := range g.Commands {
@@ -41,23 +40,22 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SuggestionsMinimumDistance = 2 // cobra's own default is not set for SuggestionsFor
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
-	root.SetUsageFunc(func(c *cobra.Command) error { writeHelp(c.ErrOrStderr(), c); return nil })
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return describeFlagError(err) })
+	addHelp(root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError(err.Error()) })
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return validateFlags(c) }
 	printVersion := root.Flags().Bool("version", false, "print the version")
 	root.Args = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
 		}
-		return unknownCommand(c, args[0])
+		return fmt.Errorf("unknown command %q%s", args[0], didYouMean(c.SuggestionsFor(args[0])))
 	}
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *printVersion {
 			return writeVersion(c, Text)
 		}
-		writeHelp(c.ErrOrStderr(), c)
-		return ExitCode(Usage)
+		c.SetOut(c.ErrOrStderr())
+		return errors.Join(c.Help(), ExitCode(Usage))
 	}
 	for _, c := range append(root.Commands(), root) {
 		completeCommand(c)
@@ -70,7 +68,7 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 func completeCommand(c *cobra.Command) {
 	args := c.Args
 	if args == nil {
-		args = noArguments
+		args = cobra.NoArgs
 	}
 	c.Args = func(c *cobra.Command, given []string) error {
 		if err := args(c, given); err != nil {
@@ -96,17 +94,6 @@ func completeCommand(c *cobra.Command) {
 	})
 }
 
-func noArguments(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return fmt.Errorf("takes no argument, got %q", args[0])
-}
-
-func unknownCommand(root *cobra.Command, name string) error {
-	return UsageError(fmt.Sprintf("unknown command %q%s", name, didYouMean(root.SuggestionsFor(name))))
-}
-
 // didYouMean returns the suggestions as the end of a message.
 func didYouMean(names []string) string {
 	if len(names) == 0 {
@@ -127,31 +114,26 @@ func Suggestion(given string, valid []string) string {
 	return didYouMean(all.SuggestionsFor(given))
 }
 
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "print the help of a command",
-		Long: "Print the help of a command.",
-		Args: cobra.MaximumNArgs(1),
-		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-			for _, other := range c.Root().Commands() {
-				if len(args) == 0 && other.IsAvailableCommand() {
-					names = append(names, cobra.CompletionWithDesc(other.Name(), other.Short))
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			described := c.Root()
-			if len(args) > 0 {
-				for _, other := range c.Root().Commands() {
-					if other.Name() == args[0] {
-						return other.Help()
-					}
-				}
-				return unknownCommand(described, args[0])
-			}
-			return described.Help()
-		},
+// addHelp adds the exit codes to cobra's help of the root command. Unlike cobra's own, the
+// command "help" fails for an unknown command.
+func addHelp(root *cobra.Command) {
+	write := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		write(c, args)
+		if c == root {
+			fmt.Fprintf(c.OutOrStdout(), "\n%s\n", ExitCodes)
+		}
+	})
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Short, help.Long = "print the help of a command", "Print the help of a command."
+	help.Args = cobra.ArbitraryArgs
+	help.Run, help.RunE = nil, func(_ *cobra.Command, args []string) error {
+		described, unknown, _ := root.Find(args)
+		if len(unknown) > 0 {
+			return root.Args(root, unknown)
+		}
+		return described.Help()
 	}
 }
 
@@ -167,12 +149,7 @@ install these scripts.`,
   PROGRAM completion bash > /usr/share/bash-completion/completions/PROGRAM
   PROGRAM completion zsh > /usr/share/zsh/site-functions/_PROGRAM
   PROGRAM completion fish > /usr/share/fish/vendor_completions.d/PROGRAM.fish`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 || !slices.Contains(c.ValidArgs, args[0]) {
-				return fmt.Errorf("takes one argument: %s", oneOf(c.ValidArgs))
-			}
-			return nil
-		},
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []cobra.Completion{"bash", "zsh", "fish", "powershell"},
 		RunE: func(c *cobra.Command, args []string) error {
 			out, root := c.OutOrStdout(), c.Root()
@@ -187,58 +164,5 @@ install these scripts.`,
 				return root.GenPowerShellCompletionWithDesc(out)
 			}
 		},
-	}
-}
-
-// flagGroup annotates the group of a flag in the help.
-const flagGroup = "group"
-
-// Advanced lists flags under "Advanced flags" in the help.
-func Advanced(flags *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		if err := flags.SetAnnotation(name, flagGroup, []string{"Advanced"}); err != nil {
-			panic(err) // no such flag
-		}
-	}
-}
-
-// helpWidth is the width of the flags in the help.
-const helpWidth = 100
-
-// writeHelp writes the description, the usage, the examples, the commands and the flags.
-// cobra's own help requires text/template, which keeps the linker from removing unused
-// methods.
-func writeHelp(w io.Writer, c *cobra.Command) {
-	usage := c.UseLine()
-	if c.HasAvailableSubCommands() {
-		usage = c.CommandPath() + " COMMAND [flags]"
-	}
-	fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", c.Long, usage)
-	if c.Example != "" {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
-	}
-	for _, g := range c.Groups() {
-		fmt.Fprintf(w, "\n%s\n", g.Title)
-		for _, child := range c.Commands() {
-			if child.GroupID == g.ID && child.IsAvailableCommand() {
-				fmt.Fprintf(w, "  %-*s %s\n", child.NamePadding(), child.Name(), child.Short)
-			}
-		}
-	}
-	groups := map[string]*pflag.FlagSet{}
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		group := strings.Join(f.Annotations[flagGroup], "")
-		if groups[group] == nil {
-			groups[group] = pflag.NewFlagSet("", pflag.ContinueOnError)
-		}
-		groups[group].AddFlag(f)
-	})
-	for _, g := range []struct{ key, title string }{{"", "Flags"}, {"Advanced", "Advanced flags"}} {
-		if flags := groups[g.key]; flags != nil {
-			fmt.Fprintf(w, "\n%s:\n%s", g.title, flags.FlagUsagesWrapped(helpWidth))
-		}
-	}
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "\n%s\n\n\"%s COMMAND --help\" describes a command.\n", ExitCodes, c.CommandPath())
 	}
 }

@@ -43,13 +43,13 @@ func ManPages(t *testing.T, root *cobra.Command, program, section string) {
 	pages := readPages(t, filepath.Join(dir, program+"*."+section))
 	for _, c := range root.Commands() {
 		page := pages[program+"-"+c.Name()+"."+section]
-		if (page != "") == c.Hidden || strings.Contains(page, "=false") {
+		if (page != "") != c.IsAvailableCommand() || strings.Contains(page, "=false") {
 			t.Errorf("man page of %s: %d bytes, or a default of a flag without a value:\n%s", c.Name(), len(page), page)
 		}
 	}
 	main := pages[program+"."+section]
 	for _, c := range root.Commands() {
-		if line := "\n\\fB" + c.CommandPath() + "\\fP "; !c.Hidden && !strings.Contains(synopsis(main), line) {
+		if line := "\n\\fB" + c.CommandPath() + "\\fP "; c.IsAvailableCommand() && !strings.Contains(synopsis(main), line) {
 			t.Errorf("the synopsis lacks %q:\n%s", line, synopsis(main))
 		}
 	}
