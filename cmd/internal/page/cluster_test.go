@@ -46,12 +46,12 @@ func TestClusterContents(t *testing.T) {
 	t.Parallel()
 	got := visible(parse(t, clusterPage("x")))
 	for _, want := range []string{
-		"Cluster with 3 control-plane nodes", "VIPHeldTwice x HTTP01ChallengeProxyReady is False for the cluster since 2026-03-04 11:30:00 UTC.",
-		"Nodes ready 2 of 3", "API VIPs held by one node 0 of 2", "Challenges forwarded 42 18 answered with 200",
+		"Cluster with 3 control-plane nodes", "VIPHeldTwice x HTTP01ChallengeProxyReady is False since 2026-03-04 11:30:00 UTC (60m). Reported 2026-03-04 12:30:00 UTC.",
+		"The nodes: master0 master1 master2",
 		"problem vip-duplicate on master0, master1 x Fix: x",
-		"192.0.2.5 IPv4 master0 and master1 2026-03-04 12:10:00 20m reachable from master2 (3s ago) 2001:db8::5 IPv6 no node – not reachable from master1, master2",
+		"192.0.2.5 master0, master1 20m 2026-03-04 12:10:00 reachable from master2 (3s ago) 2001:db8::5 no node - not reachable from master1, master2",
 		"192.0.2.5 on master0 Held since 2026-03-04 12:10:00, 20m", "192.0.2.5 on master1 Held since",
-		"master1 Serving 192.0.2.5 30", "master2 NotReachable – – – –",
+		"master1 Serving 90m 2026-03-04 11:00:00 192.0.2.5 v1.2.3 x holds 192.0.2.5 x", "master2 NotReachable - - - x",
 		"master2 No status x",
 	} {
 		if !strings.Contains(got, want) {
@@ -68,7 +68,7 @@ func TestClusterHeldByAll(t *testing.T) {
 	t.Parallel()
 	vip := report.ClusterVIP{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", Holders: []string{"master0", "master1"}, Management: report.ManagementBGP}
 	got := visible(parse(t, page.ForCluster(report.ClusterStatus{Time: now, VIPs: []report.ClusterVIP{vip}}, nil, now)))
-	for _, want := range []string{"API VIPs held 1 of 1", "192.0.2.5 IPv4 master0, master1 – not tested by another node"} {
+	for _, want := range []string{"192.0.2.5 master0, master1 -"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}

@@ -2,13 +2,29 @@
 
 package page
 
-import "strings"
+import (
+	_ "embed"
+	"strings"
+	"time"
+)
 
 // policy forbids everything that is not in the document, also what a defect could add.
 const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
-// document returns a whole HTML document.
-func document(title string, body parts) []byte {
+// rules are constant. They have no characters to which a style element gives a meaning.
+//
+//go:embed style.css
+var rules string
+
+// styleSheet is the style element.
+type styleSheet struct{}
+
+func (s styleSheet) addTo(parent *element) { parent.children = append(parent.children, s) }
+
+func (styleSheet) writeTo(b *strings.Builder) { b.WriteString("<style>\n" + rules + "</style>\n") }
+
+// document returns a whole HTML document of a product, with a heading.
+func document(title, product, heading string, now time.Time, contents parts) []byte {
 	root := el("html", attr("lang", "en"),
 		el("head",
 			el("meta", attr("charset", "utf-8")),
@@ -18,7 +34,14 @@ func document(title string, body parts) []byte {
 			el("meta", attr("name", "referrer"), attr("content", "no-referrer")),
 			el("title", text(title)),
 			styleSheet{}),
-		el("body", body, el("footer", el("p", text("This page is complete: it has no scripts and loads nothing. It contains host names, addresses and the first characters of tokens.")))))
+		el("body",
+			el("header", class("top"),
+				el("p", class("product"), text(product)),
+				el("h1", text(heading)),
+				el("p", class("muted"), text("Created "+clock(now)+" UTC"))),
+			el("main", contents),
+			el("footer", el("p", text("This page is complete: it has no scripts and loads nothing. "+
+				"It contains host names, addresses and the first characters of tokens.")))))
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n")
 	root.writeTo(&b)

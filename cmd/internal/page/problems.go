@@ -12,45 +12,39 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// problems returns the findings of a check and those of the status, the most serious
-// first. A finding of the status is left out if the check has found the same fault.
-func problems(r report.Report, checked *result.Report, now time.Time) []findings.Finding {
-	var all []findings.Finding
+// problems are the findings of a check and those of the status, the most serious first. A
+// finding of the status is left out if the check has found the same fault.
+func (h Host) problems(now time.Time) parts {
+	var all []report.ClusterProblem
 	found := map[findings.ID]bool{}
-	if checked != nil {
-		for _, c := range checked.Checks {
+	add := func(f findings.Finding) {
+		all = append(all, report.ClusterProblem{
+			ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
+		})
+	}
+	if h.Check != nil {
+		for _, c := range h.Check.Checks {
 			for _, f := range c.Findings {
-				all, found[f.ID] = append(all, f), true
+				add(f)
+				found[f.ID] = true
 			}
 		}
 	}
-	for _, f := range statusFindings(r, asOf(r, now)) {
+	for _, f := range statusFindings(h.Status, asOf(h.Status, now)) {
 		if f.ID == "" || !found[f.ID] {
-			all = append(all, f)
+			add(f)
 		}
 	}
-	return slices.SortedStableFunc(slices.Values(all), func(a, b findings.Finding) int {
-		return cmp.Compare(severity(a.Level), severity(b.Level))
-	})
-}
-
-func severity(l findings.Level) int {
-	if l == findings.Warning {
-		return 1
+	slices.SortStableFunc(all, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
+	if len(all) == 0 && h.Error != "" {
+		return nil
 	}
-	return 0
-}
-
-func findingLevel(l findings.Level) level {
-	if l == findings.Warning {
-		return warning
-	}
-	return bad
+	return parts{problemList(all)}
 }
 
 // statusFindings returns the faults that the status shows without further checks.
@@ -76,7 +70,10 @@ func statusFindings(r report.Report, now time.Time) []findings.Finding {
 	}
 	for _, t := range r.SelfTests {
 		if !t.OK {
-			all = append(all, findings.New(findings.SelfTestFailed, findings.Values{"endpoint": netip.AddrPortFrom(t.VIP, 80).String(), "time": clock(t.Checked) + " UTC", "cause": t.Cause, "error": t.Error}))
+			all = append(all, findings.New(findings.SelfTestFailed, findings.Values{
+				"endpoint": netip.AddrPortFrom(t.VIP, 80).String(), "time": clock(t.Checked) + " UTC",
+				"cause": t.Cause, "error": t.Error,
+			}))
 		}
 	}
 	for _, t := range r.VIPTests {
@@ -94,7 +91,7 @@ func certificateFinding(c report.Certificate, now time.Time) (f findings.Finding
 		return findings.New(findings.APIServerUnreachable, findings.Values{"server": c.Address, "error": c.Error}), true
 	}
 	values := findings.Values{
-		"server": c.Address, "requested": certificateName(c), "issuer": strconv.Quote(c.Issuer),
+		"server": c.Address, "requested": cmp.Or(c.Name, "clients without SNI"), "issuer": strconv.Quote(c.Issuer),
 		"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)), "renewal": "",
 	}
 	if renewal := c.DescribeRenewal(); renewal != "" {
@@ -102,21 +99,21 @@ func certificateFinding(c report.Certificate, now time.Time) (f findings.Finding
 	}
 	switch stage := c.Stage(now); {
 	case stage == report.CertificateNotYetValid:
-		return findings.New(findings.CertificateNotYetValid, values.With("date", c.NotBefore.UTC().Format(time.RFC3339))), true
+		values["date"] = c.NotBefore.UTC().Format(time.RFC3339)
+		return findings.New(findings.CertificateNotYetValid, values), true
 	case stage == report.CertificateExpired:
 		return findings.New(findings.CertificateExpired, values), true
 	case stage == report.CertificateUrgent:
 		return findings.New(findings.CertificateExpiryUrgent, values), true
 	case c.FailedRenewals > 0:
-		return findings.New(findings.RenewalAttemptFailed, values.With("time", c.LastFailure.UTC().Format(time.RFC3339))), true
+		values["time"] = c.LastFailure.UTC().Format(time.RFC3339)
+		return findings.New(findings.RenewalAttemptFailed, values), true
 	case stage == report.CertificateRenewalLate:
 		return findings.New(findings.CertificateExpiresSoon, values), true
 	default:
 		return findings.Finding{}, false
 	}
 }
-
-func certificateName(c report.Certificate) string { return cmp.Or(c.Name, "clients without SNI") }
 
 // challengeFindings returns a finding for each cause of failed requests.
 func challengeFindings(r report.Report) []findings.Finding {
@@ -143,7 +140,8 @@ func challengeFinding(cause string, r report.Report) findings.Finding {
 			continue
 		}
 		requests += ", last " + clock(c.Time) + " UTC"
-		if slices.ContainsFunc(r.Challenges.Recent[i:], func(later report.RecentChallenge) bool { return later.Outcome == report.Answered }) {
+		answered := func(later report.RecentChallenge) bool { return later.Outcome == report.Answered }
+		if slices.ContainsFunc(r.Challenges.Recent[i:], answered) {
 			f.Level = findings.Warning
 			requests += "; a later challenge was answered with 200"
 		}
@@ -162,30 +160,26 @@ func challengeFinding(cause string, r report.Report) findings.Finding {
 	return f
 }
 
-// listedProblem is a finding, and for a cluster the nodes that have it.
-type listedProblem struct {
-	findings.Finding
-
-	nodes string
-}
-
-// problemList shows findings with their remediation.
-func problemList(all []listedProblem) element {
+// problemList shows problems with their remediation.
+func problemList(all []report.ClusterProblem) part {
+	if len(all) == 0 {
+		return el("p", mark(section.Good, "No problems in the status"))
+	}
 	list := el("ul", class("problems"))
-	for _, f := range all {
-		l := findingLevel(f.Level)
-		head := el("p", class("problem-head"), mark(l, string(f.Level)))
-		if f.ID != "" {
-			el("span", class("id"), text(string(f.ID))).addTo(&head)
+	for _, p := range all {
+		l := section.OfProblem(p.Level)
+		head := el("p", class("problem-head"), mark(l, p.Level))
+		if p.ID != "" {
+			el("span", class("id"), text(p.ID)).addTo(&head)
 		}
-		if f.nodes != "" {
-			muted("on " + f.nodes).addTo(&head)
+		if len(p.Nodes) > 0 {
+			muted("on " + strings.Join(p.Nodes, ", ")).addTo(&head)
 		}
-		item := el("li", class(string(l)), head, el("p", text(f.Message)))
-		if f.Remediation != "" {
-			el("p", class("fix"), el("b", text("Fix: ")), text(f.Remediation)).addTo(&item)
+		item := el("li", class(string(l)), head, el("p", text(p.Message)))
+		if p.Remediation != "" {
+			el("p", class("fix"), el("b", text("Fix: ")), text(p.Remediation)).addTo(&item)
 		}
-		for _, command := range f.Commands {
+		for _, command := range p.Commands {
 			el("pre", text(command)).addTo(&item)
 		}
 		item.addTo(&list)

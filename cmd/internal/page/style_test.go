@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -14,7 +15,9 @@ import (
 // card if it has no label.
 func TestContrast(t *testing.T) {
 	t.Parallel()
-	for theme, text := range map[string]string{"light": lightColours, "dark": darkColours} {
+	light, dark, _ := strings.Cut(rules, "@media screen and (prefers-color-scheme:dark)")
+	dark, _, _ = strings.Cut(dark, "@media")
+	for theme, text := range map[string]string{"light": light, "dark": dark} {
 		colours := map[string]float64{}
 		for _, m := range regexp.MustCompile(`--([a-z-]+):#([0-9a-f]{6})`).FindAllStringSubmatch(text, -1) {
 			colours[m[1]] = luminance(t, m[2])

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -78,7 +79,8 @@ func vipLanes(r report.Report, now time.Time) []lane {
 // conditionLane returns the lane of the condition of the whole service.
 func conditionLane(r report.Report, now time.Time) lane {
 	c := r.Condition()
-	l := newLane("State of the service", string(c.Reason), c.LastTransitionTime, changesOf(r, c.Type), observed(r, now), reasonKind)
+	l := newLane("State of the service", string(c.Reason), c.LastTransitionTime, changesOf(r, c.Type),
+		observed(r, now), reasonKind)
 	l.isService = true
 	return l
 }
@@ -104,9 +106,9 @@ func vipKind(state string) string {
 func reasonKind(state string) string {
 	switch c := (report.Condition{Status: "False", Reason: report.Reason(state)}); {
 	case c.Reason.Ready():
-		return string(good)
+		return string(section.Good)
 	default:
-		return string(conditionLevel(c))
+		return string(section.OfCondition(c))
 	}
 }
 
@@ -151,8 +153,10 @@ func timeline(id string, lanes []lane, w window) element {
 	chart := el("div", class("timeline"))
 	for i, l := range lanes {
 		key := fmt.Sprintf("%s-%d", id, i)
-		drawing := el("svg", class("lane"), attr("role", "img"), attr("aria-labelledby", key+"-title"), attr("aria-describedby", key+"-desc"),
-			el("title", attr("id", key+"-title"), text(l.title())), el("desc", attr("id", key+"-desc"), text(l.describe())),
+		drawing := el("svg", class("lane"), attr("role", "img"),
+			attr("aria-labelledby", key+"-title"), attr("aria-describedby", key+"-desc"),
+			el("title", attr("id", key+"-title"), text(l.title())),
+			el("desc", attr("id", key+"-desc"), text(l.describe())),
 			el("rect", class("track"), attr("width", "100%"), attr("height", "100%")), grid)
 		for _, s := range l.drawingOrder() {
 			s.addBar(&drawing, w)
@@ -198,20 +202,23 @@ func (l lane) present() element {
 		return el("span", class("muted"), text("not configured now"))
 	}
 	last := l.spans[len(l.spans)-1]
-	return el("span", el("b", text(l.state)), el("span", class("muted"), text(" since "+clock(last.begin)+", "+report.Age(last.end.Sub(last.begin)))))
+	since := " since " + clock(last.begin) + ", " + report.Age(last.end.Sub(last.begin))
+	return el("span", el("b", text(l.state)), muted(since))
 }
 
 // describe is the lane in words.
 func (l lane) describe() string {
 	all := make([]string, 0, len(l.spans))
 	for _, s := range l.spans {
-		all = append(all, s.state+" from "+clock(s.begin)+" to "+clock(s.end))
+		all = append(all, s.describe())
 	}
 	if len(all) == 0 {
 		return "no state recorded"
 	}
 	return strings.Join(all, "; ")
 }
+
+func (s span) describe() string { return s.state + " from " + clock(s.begin) + " to " + clock(s.end) }
 
 // drawingOrder draws short spans last, so that long ones do not hide them.
 func (l lane) drawingOrder() []span {
@@ -231,7 +238,7 @@ const (
 func (s span) addBar(to *element, w window) {
 	share := w.share(s.end) - w.share(s.begin)
 	bar := el("svg", attr("x", w.percent(s.begin)), attr("width", percent(share)), attr("height", "100%"))
-	el("title", text(s.state+" from "+clock(s.begin)+" to "+clock(s.end)+" ("+report.Age(s.end.Sub(s.begin))+")")).addTo(&bar)
+	el("title", text(s.describe()+" ("+report.Age(s.end.Sub(s.begin))+")")).addTo(&bar)
 	el("rect", class("bar "+s.kind), attr("width", "100%"), attr("height", "100%")).addTo(&bar)
 	label := class("label " + s.kind)
 	switch need := letterWidth*float64(len(s.state)) + labelMargin; {
@@ -252,7 +259,8 @@ func (w window) percent(t time.Time) string { return percent(w.share(t)) }
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 3, 64) + "%" }
 
 func (w window) line(t time.Time) element {
-	return el("line", class("grid"), attr("x1", w.percent(t)), attr("x2", w.percent(t)), attr("y1", "0"), attr("y2", "100%"))
+	return el("line", class("grid"), attr("x1", w.percent(t)), attr("x2", w.percent(t)),
+		attr("y1", "0"), attr("y2", "100%"))
 }
 
 // maxTicks is the number of labels that fit an axis.
@@ -263,7 +271,8 @@ const maxTicks = 9
 func (w window) ticks() []time.Time {
 	const day = 24 * time.Hour
 	steps := []time.Duration{
-		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
+		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 		time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 7 * day, 14 * day, 28 * day,
 	}
 	step := steps[len(steps)-1]
@@ -295,3 +304,35 @@ func tickText(t time.Time, all []time.Time) string {
 
 // clock is a time in UTC, in seconds.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+
+// kind is a class of bars with its meaning.
+type kind struct{ class, words string }
+
+func vipKinds() []kind {
+	return []kind{{"held", "VIP held"}, {"standby", "VIP on standby"}, {"other", "VIP not required"}}
+}
+
+func conditionKinds() []kind {
+	return []kind{
+		{string(section.Good), "service ready"},
+		{string(section.Warning), "service starting or switched off"},
+		{string(section.Bad), "service not ready"},
+	}
+}
+
+// legend explains the colours of a timeline. Its bars have their state in words too.
+func legend(kinds ...kind) element {
+	list := el("p", class("legend"))
+	for _, k := range kinds {
+		el("span", el("svg", class("key"), attr("aria-hidden", "true"),
+			el("rect", class("bar "+k.class), attr("width", "100%"), attr("height", "100%"))), text(k.words)).addTo(&list)
+	}
+	el("span", text("Times in UTC")).addTo(&list)
+	return list
+}
+
+// code is text in a monospaced font.
+func code(s string) element { return el("span", class("code"), text(s)) }
+
+// muted is text of less importance.
+func muted(s string) element { return el("span", class("muted"), text(s)) }

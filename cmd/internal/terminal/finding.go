@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -18,8 +19,9 @@ type FindingList struct {
 
 // Finding describes a finding that can occur. Names in braces are values of the host.
 type Finding struct {
-	ID            string `json:"id"`                // never changes
-	Level         string `json:"level"`             // warning: challenges may fail later or for some clients; problem: challenges fail
+	ID string `json:"id"` // never changes
+	// warning: challenges may fail later or for some clients; problem: challenges fail
+	Level         string `json:"level"`
 	Check         string `json:"check"`             // the check that detects it
 	Cause         string `json:"cause,omitempty"`   // the value of CAUSE in the journal, and of a label of the metrics
 	Symptom       string `json:"symptom"`           // what is visible without check
@@ -37,25 +39,22 @@ func WriteFindings(w io.Writer, findings []Finding, view View) error {
 		if i > 0 {
 			p.writeLine()
 		}
-		mark := markWarning()
-		if f.Level == "problem" {
-			mark = markError()
-		}
-		p.writeLine(mark, span{text: " "}, span{f.ID, bold}, span{text: " (" + f.Level + ")"})
-		p.writeRow("Symptom", span{}, f.Symptom)
-		p.writeRow("Cause", span{}, f.Message)
-		p.writeRow("Remediation", span{}, f.Remediation)
+		p.writeLine(mark(section.OfProblem(f.Level)), span{text: " "}, span{f.ID, bold}, span{text: " (" + f.Level + ")"})
+		p.writeRow("Symptom", "", f.Symptom)
+		p.writeRow("Cause", "", f.Message)
+		p.writeRow("Remediation", "", f.Remediation)
 		p.writeBlock("Example", f.Example)
-		p.writeRow("Verification", span{}, f.Verification)
-		p.writeRow("Check", span{}, f.Check)
+		p.writeRow("Verification", "", f.Verification)
+		p.writeRow("Check", "", f.Check)
 		if f.Cause != "" {
-			p.writeRow("Journal", span{}, "CAUSE="+f.Cause)
+			p.writeRow("Journal", "", "CAUSE="+f.Cause)
 		}
-		p.writeRow("Documentation", span{}, f.Documentation)
+		p.writeRow("Documentation", "", f.Documentation)
 	}
 	if strings.Contains(p.text.String(), "{") {
 		p.writeLine()
-		for _, line := range wrap("Names in braces are values of the host. \"http01-proxyd check\" prints them.", view.Width) {
+		const note = `Names in braces are values of the host. "http01-proxyd check" prints them.`
+		for _, line := range wrap(note, view.Width) {
 			p.writeLine(span{text: line})
 		}
 	}
@@ -65,14 +64,14 @@ func WriteFindings(w io.Writer, findings []Finding, view View) error {
 // WriteFindingList lists the findings, one per line.
 func WriteFindingList(w io.Writer, findings []Finding, view View) error {
 	p := &page{view: view}
-	rows := make([][]span, len(findings))
-	for i, f := range findings {
-		mark := markWarning()
-		if f.Level == "problem" {
-			mark = markError()
-		}
-		rows[i] = []span{{text: f.ID}, {f.Level, mark.style}, {text: f.Check}, {text: f.Symptom}}
+	table := section.Table{Columns: []section.Column{
+		{Title: "ID"}, {Title: "Level"}, {Title: "Check"}, {Title: "Symptom", MinWidth: 20, Optional: true},
+	}}
+	for _, f := range findings {
+		table.Rows = append(table.Rows, []section.Cell{
+			{Text: f.ID}, {Text: f.Level, Level: section.OfProblem(f.Level)}, {Text: f.Check}, {Text: f.Symptom},
+		})
 	}
-	p.writeTable([]column{{title: "ID"}, {title: "LEVEL"}, {title: "CHECK"}, {title: "SYMPTOM", minWidth: 20, optional: true}}, rows)
+	p.writeTable(table)
 	return p.writeTo(w)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
@@ -29,6 +30,13 @@ const (
 	green  style = "32"
 	yellow style = "33"
 )
+
+// mark is the mark of a level with its colour; the zero value without a level.
+func mark(l section.Level) span {
+	return map[section.Level]span{
+		section.Good: {"✓", green}, section.Warning: {"!", yellow}, section.Bad: {"✗", red}, section.Neutral: {"-", faint},
+	}[l]
+}
 
 // span is text in one style.
 type span struct {
@@ -80,7 +88,8 @@ func (p *page) writeBlock(label, text string) {
 
 // writeRow writes "label: mark text", wrapped to the width. The following lines are
 // indented to the beginning of the text.
-func (p *page) writeRow(label string, mark span, text string) {
+func (p *page) writeRow(label string, level section.Level, text string) {
+	mark := mark(level)
 	if label != "" {
 		label += ":"
 	}
@@ -100,23 +109,25 @@ func (p *page) writeRow(label string, mark span, text string) {
 	}
 }
 
-// column is a column of a table.
-type column struct {
-	title        string
-	minWidth     int  // it may be truncated to this width; 0: never
-	rightAligned bool // numbers
-	optional     bool // it may be omitted
-}
-
 // writeTable writes an empty line, titles and rows. If the table is too wide, columns
 // are narrowed, the widest first. If that is not enough, optional columns are omitted,
 // the last first.
-func (p *page) writeTable(columns []column, rows [][]span) {
-	titles := make([]span, len(columns))
-	for i, c := range columns {
-		titles[i] = span{c.title, faint}
+func (p *page) writeTable(t section.Table) {
+	columns := t.Columns
+	rows := make([][]span, 1, 1+len(t.Rows))
+	for _, c := range columns {
+		rows[0] = append(rows[0], span{heading(c.Title), faint})
 	}
-	rows = append([][]span{titles}, rows...)
+	for _, cells := range t.Rows {
+		row := make([]span, len(cells))
+		for i, c := range cells {
+			row[i] = span{c.Text, mark(c.Level).style}
+			if c.Marked {
+				row[i].text = mark(c.Level).text + " " + c.Text
+			}
+		}
+		rows = append(rows, row)
+	}
 	widths := make([]int, len(columns))
 	for i := range columns {
 		for _, r := range rows {
@@ -126,7 +137,7 @@ func (p *page) writeTable(columns []column, rows [][]span) {
 	left := columns
 	if p.view.Width > 0 {
 		for i := len(columns) - 1; i >= 0 && !fitColumns(slices.Clone(widths), left, p.view.Width); i-- {
-			if !columns[i].optional {
+			if !columns[i].Optional {
 				continue
 			}
 			left, widths = slices.Concat(left[:i], left[i+1:]), slices.Delete(widths, i, i+1)
@@ -142,9 +153,17 @@ func (p *page) writeTable(columns []column, rows [][]span) {
 	}
 }
 
+// heading is a title in capitals, unless it is a name in lower case.
+func heading(title string) string {
+	if strings.ToLower(title) == title {
+		return title
+	}
+	return strings.ToUpper(title)
+}
+
 // alignCells pads the cells of a row to their widths. The last cell is not padded, so
 // that no line ends with spaces.
-func alignCells(columns []column, widths []int, row []span) []span {
+func alignCells(columns []section.Column, widths []int, row []span) []span {
 	last := 0
 	for i, s := range row {
 		if s.text != "" {
@@ -160,7 +179,7 @@ func alignCells(columns []column, widths []int, row []span) []span {
 			between = ""
 		}
 		switch {
-		case columns[i].rightAligned:
+		case columns[i].Numeric:
 			line = append(line, span{text: space}, span{text, s.style}, span{text: between})
 		case i == last:
 			line = append(line, span{text, s.style})
@@ -173,7 +192,7 @@ func alignCells(columns []column, widths []int, row []span) []span {
 
 // fitColumns narrows columns until the table has the width. It reports whether that is
 // possible.
-func fitColumns(widths []int, columns []column, width int) bool {
+func fitColumns(widths []int, columns []section.Column, width int) bool {
 	sum := gap * (len(widths) - 1)
 	for _, w := range widths {
 		sum += w
@@ -181,7 +200,7 @@ func fitColumns(widths []int, columns []column, width int) bool {
 	for ; sum > width; sum-- {
 		widest := -1
 		for i, c := range columns {
-			if c.minWidth > 0 && widths[i] > c.minWidth && (widest < 0 || widths[i] >= widths[widest]) {
+			if c.MinWidth > 0 && widths[i] > c.MinWidth && (widest < 0 || widths[i] >= widths[widest]) {
 				widest = i
 			}
 		}

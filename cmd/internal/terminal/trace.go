@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -30,8 +31,8 @@ func WriteClusterTrace(w io.Writer, c report.ClusterTrace, wide bool, view View)
 			p.writeLine()
 		}
 		if n.Trace == nil {
-			p.writeRow("Trace", markError(), fmt.Sprintf("none on %s: %s", n.Name, n.Problem))
-			p.writeRow("Fix", span{}, n.Remediation)
+			p.writeRow("Trace", section.Bad, fmt.Sprintf("none on %s: %s", n.Name, n.Problem))
+			p.writeRow("Fix", "", n.Remediation)
 			continue
 		}
 		p.writeTrace(*n.Trace, wide)
@@ -44,12 +45,13 @@ func (p *page) writeTrace(t report.Trace, wide bool) {
 	for i, vip := range t.VIPs {
 		vips[i] = vip.String()
 	}
-	p.writeRow("Trace", span{}, fmt.Sprintf("port 80 of %s on %s, %.1f s", strings.Join(vips, " and "), t.Host, t.DurationMs/1000))
+	p.writeRow("Trace", "",
+		fmt.Sprintf("port 80 of %s on %s, %.1f s", strings.Join(vips, " and "), t.Host, t.DurationMs/1000))
 	var devices []string
 	for _, d := range t.Devices {
 		devices = append(devices, fmt.Sprintf("%s (%s)", d.Name, d.Kind))
 	}
-	p.writeRow("Devices", span{}, cmp.Or(strings.Join(devices, ", "), "none"))
+	p.writeRow("Devices", "", cmp.Or(strings.Join(devices, ", "), "none"))
 	for _, one := range t.Packets {
 		p.writePacket(one, wide)
 	}
@@ -71,18 +73,20 @@ func (p *page) writeTraceResult(t report.Trace) {
 	message := t.Message
 	switch {
 	case failed > 0:
-		p.writeRow("Result", markError(), fmt.Sprintf("dropped, lost or not redirected here: %d of %d packets", failed, len(t.Packets)))
+		p.writeRow("Result", section.Bad,
+			fmt.Sprintf("dropped, lost or not redirected here: %d of %d packets", failed, len(t.Packets)))
 	case len(t.Packets) > 0:
-		p.writeRow("Result", markOK(), fmt.Sprintf("no packet was dropped, lost or not redirected (%d traced)", len(t.Packets)))
+		p.writeRow("Result", section.Good,
+			fmt.Sprintf("no packet was dropped, lost or not redirected (%d traced)", len(t.Packets)))
 	default:
-		p.writeRow("Result", markWarning(), message)
+		p.writeRow("Result", section.Warning, message)
 		message = ""
 	}
 	if message != "" {
-		p.writeRow("Note", markWarning(), message)
+		p.writeRow("Note", section.Warning, message)
 	}
 	if t.Lost > 0 {
-		p.writeRow("Note", markWarning(), fmt.Sprintf("the kernel dropped %d events, because there were too many", t.Lost))
+		p.writeRow("Note", section.Warning, fmt.Sprintf("the kernel dropped %d events, because there were too many", t.Lost))
 	}
 	for _, fix := range fixes { // whole lines, to copy
 		p.text.WriteString(pad("Fix:", labelWidth) + printable.Line(fix) + "\n")
@@ -101,20 +105,20 @@ func (p *page) writePacket(one report.TracedPacket, wide bool) {
 	p.writeLine()
 	if one.Reply {
 		p.writeLine(span{fmt.Sprintf("%s  %s from %v", when, one.Flags, one.VIP), bold})
-		p.writeRow("Reply to", span{}, one.Client.String())
+		p.writeRow("Reply to", "", one.Client.String())
 	} else {
 		p.writeLine(span{fmt.Sprintf("%s  %s to %v", when, one.Flags, one.VIP), bold})
-		p.writeRow("Arrival", span{}, fmt.Sprintf("%s, from %v", from, one.Client))
+		p.writeRow("Arrival", "", fmt.Sprintf("%s, from %v", from, one.Client))
 	}
 	p.writeSteps(one, wide)
-	mark := markOK()
+	level := section.Good
 	switch {
 	case one.Failed():
-		mark = markError()
+		level = section.Bad
 	case one.End == report.TraceUnknown:
-		mark = markWarning()
+		level = section.Warning
 	}
-	p.writeRow("End", mark, one.Message)
+	p.writeRow("End", level, one.Message)
 }
 
 // markerTable begins the names of the tables that a trace adds.
@@ -134,7 +138,7 @@ func (p *page) writeSteps(one report.TracedPacket, wide bool) {
 	}
 	translate := func(to uint16) {
 		if to != 0 && to != port {
-			p.writeRow("Translation", span{}, fmt.Sprintf("port %d to port %d", port, to))
+			p.writeRow("Translation", "", fmt.Sprintf("port %d to port %d", port, to))
 			port = to
 		}
 	}
@@ -147,7 +151,7 @@ func (p *page) writeSteps(one report.TracedPacket, wide bool) {
 				text += fmt.Sprintf("  %s handle %d  %s", s.RuleChain, s.Handle, s.Rule)
 			}
 		}
-		p.writeRow(capitalize(s.Hook), span{}, text)
+		p.writeRow(capitalize(s.Hook), "", text)
 	}
 	if !one.Reply {
 		translate(one.TranslatedTo)

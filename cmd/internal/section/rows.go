@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package terminal
+package section
 
 import (
 	"fmt"
@@ -32,19 +32,19 @@ func describeTable(t report.Table) string {
 	return fmt.Sprintf("inet http01-proxyd present, redirects port 80 of %s to port %d", strings.Join(names, ", "), t.Port)
 }
 
-func describeUpstream(u report.Upstream, now time.Time) (mark span, text string) {
+func describeUpstream(u report.Upstream, now time.Time) (level Level, text string) {
 	switch {
 	case u.Reachable:
-		return markOK(), fmt.Sprintf("%v reachable, checked %s ago", u.Address, report.Age(now.Sub(u.Checked)))
+		return Good, fmt.Sprintf("%v reachable, checked %s ago", u.Address, report.Age(now.Sub(u.Checked)))
 	case u.Checked.IsZero():
-		return markUnused(), fmt.Sprintf("%v not checked yet", u.Address)
+		return Neutral, fmt.Sprintf("%v not checked yet", u.Address)
 	default:
-		return markError(), u.Error
+		return Bad, u.Error
 	}
 }
 
 // describeCertificate describes the remaining lifetime, and the age of that information.
-func describeCertificate(c report.Certificate, now time.Time) (mark span, text string) {
+func describeCertificate(c report.Certificate, now time.Time) (level Level, text string) {
 	subject := "without SNI"
 	if c.Name != "" {
 		subject = c.Name
@@ -52,7 +52,7 @@ func describeCertificate(c report.Certificate, now time.Time) (mark span, text s
 	subject += " at " + c.Address
 	checked := fmt.Sprintf("checked %s ago", report.Age(now.Sub(c.Checked)))
 	if c.Error != "" {
-		return markError(), fmt.Sprintf("%s: %s (%s)", subject, c.Error, checked)
+		return Bad, fmt.Sprintf("%s: %s (%s)", subject, c.Error, checked)
 	}
 	until := fmt.Sprintf("until %s, by %q, %s", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer, checked)
 	left := fmt.Sprintf("%s left of %s", report.Age(c.NotAfter.Sub(now)), report.Age(c.NotAfter.Sub(c.NotBefore)))
@@ -65,22 +65,22 @@ func describeCertificate(c report.Certificate, now time.Time) (mark span, text s
 	switch c.Stage(now) {
 	case report.CertificateFresh:
 		if c.FailedRenewals > 0 {
-			return markWarning(), fmt.Sprintf("%s: %s, %s", subject, left, until)
+			return Warning, fmt.Sprintf("%s: %s, %s", subject, left, until)
 		}
-		return markOK(), fmt.Sprintf("%s: %s, %s", subject, left, until)
+		return Good, fmt.Sprintf("%s: %s, %s", subject, left, until)
 	case report.CertificateRenewalLate:
-		return markWarning(), fmt.Sprintf("%s: only %s, %s", subject, left, until)
+		return Warning, fmt.Sprintf("%s: only %s, %s", subject, left, until)
 	case report.CertificateUrgent:
-		return markError(), fmt.Sprintf("%s: only %s, %s", subject, left, until)
+		return Bad, fmt.Sprintf("%s: only %s, %s", subject, left, until)
 	case report.CertificateExpired:
-		return markError(), fmt.Sprintf("%s: EXPIRED %s ago, %s", subject, report.Age(now.Sub(c.NotAfter)), until)
+		return Bad, fmt.Sprintf("%s: EXPIRED %s ago, %s", subject, report.Age(now.Sub(c.NotAfter)), until)
 	default:
-		return markError(), fmt.Sprintf("%s: NOT YET VALID for %s, %s", subject, report.Age(c.NotBefore.Sub(now)), until)
+		return Bad, fmt.Sprintf("%s: NOT YET VALID for %s, %s", subject, report.Age(c.NotBefore.Sub(now)), until)
 	}
 }
 
 // describeVIP adds to the state of a VIP what tests between hosts have shown.
-func describeVIP(r report.Report, v report.VIP, now time.Time) (mark span, text string) {
+func describeVIP(r report.Report, v report.VIP, now time.Time) (level Level, text string) {
 	text = fmt.Sprintf("%v %s", v.Address, v.State)
 	t, shown := r.DescribeTests(v, now)
 	if shown != "" {
@@ -88,24 +88,24 @@ func describeVIP(r report.Report, v report.VIP, now time.Time) (mark span, text 
 	}
 	switch {
 	case t.Cause != "":
-		return markError(), text
+		return Bad, text
 	case t.Result == report.VIPAnswered:
-		return markOK(), text
+		return Good, text
 	case t.Result != "":
-		return markWarning(), text
+		return Warning, text
 	}
-	return span{}, text
+	return "", text
 }
 
-func describeSelfTest(t report.SelfTest, now time.Time) (mark span, text string) {
+func describeSelfTest(t report.SelfTest, now time.Time) (level Level, text string) {
 	checked := fmt.Sprintf("checked %s ago", report.Age(now.Sub(t.Checked)))
 	if t.OK {
-		return markOK(), fmt.Sprintf("%v: a request for an unknown challenge reaches the ingress, %s", t.VIP, checked)
+		return Good, fmt.Sprintf("%v: a request for an unknown challenge reaches the ingress, %s", t.VIP, checked)
 	}
-	return markError(), fmt.Sprintf("%v: %s: %s (since %s, %s)", t.VIP, t.Cause, t.Error, report.Age(now.Sub(t.Since)), checked)
+	return Bad, fmt.Sprintf("%v: %s: %s (since %s, %s)", t.VIP, t.Cause, t.Error, report.Age(now.Sub(t.Since)), checked)
 }
 
-func describeTrust(t report.Trust, now time.Time) (mark span, text string) {
+func describeTrust(t report.Trust, now time.Time) (level Level, text string) {
 	reason, message := t.Evaluate()
 	if !t.Since.IsZero() {
 		message += fmt.Sprintf(", since %s ago", report.Age(now.Sub(t.Since)))
@@ -115,13 +115,13 @@ func describeTrust(t report.Trust, now time.Time) (mark span, text string) {
 	}
 	switch {
 	case reason == report.NotRequired:
-		return markUnused(), message
+		return Neutral, message
 	case reason != report.TrustInForce && reason != report.SystemTrust:
-		return markError(), message
+		return Bad, message
 	case t.IgnoredTotal > 0 && t.Kind == report.TrustAdmin:
-		return markWarning(), message
+		return Warning, message
 	default:
-		return markOK(), message
+		return Good, message
 	}
 }
 
@@ -143,50 +143,50 @@ func describeIgnored(t report.Trust) string {
 	return strings.Join(parts, "; ")
 }
 
-func describeEgress(e report.EgressProxy, now time.Time) (mark span, text string) {
+func describeEgress(e report.EgressProxy, now time.Time) (level Level, text string) {
 	reason, message := e.Evaluate()
 	switch reason {
 	case report.EgressNotConfigured:
-		return markUnused(), message
+		return Neutral, message
 	case report.EgressNotReady:
 		message += "; configured " + report.Age(now.Sub(e.Since)) + " ago"
 		if !e.NextCheck.IsZero() {
 			message += ", next check in " + report.Age(max(0, e.NextCheck.Sub(now)))
 		}
-		return markWarning(), message
+		return Warning, message
 	case report.EgressInvalid:
-		return markError(), message
+		return Bad, message
 	default:
 		if slices.ContainsFunc(e.Routes, func(r report.EgressRoute) bool { return r.Error != "" }) {
-			return markWarning(), message
+			return Warning, message
 		}
-		return markOK(), message
+		return Good, message
 	}
 }
 
-func describeConfig(c report.Config) (mark span, text string) {
+func describeConfig(c report.Config) (level Level, text string) {
 	switch {
 	case c.Error != "" && c.Source == "none":
-		return markError(), "none in use: " + c.Path + " is rejected"
+		return Bad, "none in use: " + c.Path + " is rejected"
 	case c.Error != "":
-		return markError(), "the last good one is in use: " + c.Path + " is rejected"
+		return Bad, "the last good one is in use: " + c.Path + " is rejected"
 	case c.Source == "default":
-		return span{}, "defaults (no " + c.Path + ")"
+		return "", "defaults (no " + c.Path + ")"
 	default:
-		return span{}, c.Path
+		return "", c.Path
 	}
 }
 
-func describeMetrics(m report.Metrics) (mark span, text string) {
+func describeMetrics(m report.Metrics) (level Level, text string) {
 	switch {
 	case m.Address == "":
-		return markUnused(), "not served: metrics.listenAddress is not set"
+		return Neutral, "not served: metrics.listenAddress is not set"
 	case m.Served:
-		return markOK(), "served on " + m.Address
+		return Good, "served on " + m.Address
 	case m.Error == "":
-		return markUnused(), "exporter starting on " + m.Address
+		return Neutral, "exporter starting on " + m.Address
 	default:
-		return markError(), fmt.Sprintf("not served on %s: %s", m.Address, m.Error)
+		return Bad, fmt.Sprintf("not served on %s: %s", m.Address, m.Error)
 	}
 }
 
@@ -233,7 +233,7 @@ func formatCounts(counts map[string]uint64) string {
 
 // describeChallenge describes the result of a challenge, with the whole diagnosis. The
 // table of the last challenges truncates it.
-func describeChallenge(c report.RecentChallenge, now time.Time) (mark span, text string) {
+func describeChallenge(c report.RecentChallenge, now time.Time) (level Level, text string) {
 	result := c.Detail
 	switch {
 	case result != "":
@@ -244,7 +244,7 @@ func describeChallenge(c report.RecentChallenge, now time.Time) (mark span, text
 	default:
 		result = fmt.Sprintf("%s answered %s", c.Upstream, statusText(c))
 	}
-	return challengeMark(c), fmt.Sprintf("%s ago: %s", report.Age(now.Sub(c.Time)), result)
+	return ofChallenge(c), fmt.Sprintf("%s ago: %s", report.Age(now.Sub(c.Time)), result)
 }
 
 // statusText returns the status code that the client received.
@@ -255,14 +255,14 @@ func statusText(c report.RecentChallenge) string {
 	return strconv.Itoa(c.Status)
 }
 
-// challengeMark shows whether a validator accepts the response.
-func challengeMark(c report.RecentChallenge) span {
+// ofChallenge shows whether a validator accepts the response.
+func ofChallenge(c report.RecentChallenge) Level {
 	switch c.Status {
 	case 200:
-		return markOK()
+		return Good
 	case 0, 404:
-		return markWarning()
+		return Warning
 	default:
-		return markError()
+		return Bad
 	}
 }

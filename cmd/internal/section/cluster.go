@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package section
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Cluster returns the sections of a cluster: the holders of the VIPs, and the nodes. Wide
+// sections have the messages of the nodes.
+func Cluster(s report.ClusterStatus, wide bool) []Section {
+	return []Section{
+		{Title: "Holders of the API VIPs", Tables: tables(clusterVIPs(s))},
+		{Title: "Nodes", Tables: []Table{nodes(s, wide)}},
+	}
+}
+
+func clusterVIPs(s report.ClusterStatus) Table {
+	table := Table{
+		"API VIPs and the nodes that hold them now",
+		[]Column{{Title: "API VIP"}, {Title: "Held by", MinWidth: 12}, {Title: "For"}},
+		nil,
+	}
+	tested := slices.ContainsFunc(s.VIPs, func(v report.ClusterVIP) bool { return !v.Tested.IsZero() })
+	if tested {
+		table.Columns = append(table.Columns, Column{Title: "Port 80", MinWidth: 20})
+	}
+	for _, v := range s.VIPs {
+		holder := Cell{Text: strings.Join(v.Holders, ", ")}
+		if !v.Healthy() {
+			holder = Cell{Text: cmp.Or(holder.Text, "no node"), Level: Bad}
+		}
+		row := []Cell{{Text: v.Address.String()}, holder, since(v.Since, s.Time)}
+		if tested {
+			port80 := Cell{Text: v.DescribeTests(s.Time)}
+			if len(v.UnreachableFrom) > 0 {
+				port80.Level = Bad
+			}
+			row = append(row, port80)
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return table
+}
+
+func nodes(s report.ClusterStatus, wide bool) Table {
+	table := Table{"State of the service on each node", []Column{
+		{Title: "Node", MinWidth: 12},
+		{Title: "State"},
+		{Title: "For"},
+		{Title: "VIPs held", MinWidth: 12},
+		{Title: "Version", MinWidth: 7, Optional: true},
+	}, nil}
+	if wide {
+		table.Columns = append(table.Columns, Column{Title: "Message", MinWidth: 20})
+	}
+	for _, n := range s.Nodes {
+		var held []string
+		for _, v := range n.VIPs {
+			if v.State == report.VIPHeld {
+				held = append(held, v.Address.String())
+			}
+		}
+		age := Cell{Text: "-"}
+		if n.Reported {
+			age = since(n.Condition.LastTransitionTime, s.Time)
+		}
+		row := []Cell{
+			{Text: n.Name},
+			{Text: string(n.Condition.Reason), Level: OfCondition(n.Condition), Marked: true},
+			age,
+			{Text: cmp.Or(strings.Join(held, ", "), "-")},
+			{Text: cmp.Or(n.Version, "-")},
+		}
+		if wide {
+			row = append(row, Cell{Text: n.Condition.Message})
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return table
+}

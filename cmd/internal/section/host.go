@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package section
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// Host returns the sections of a host: how it is now, and what happened. A service that
+// does not answer has none.
+func Host(r report.Report, now time.Time) []Section {
+	if r.Condition().Reason == report.NotReachable {
+		return nil
+	}
+	return []Section{
+		{"Now", parts(r, now), tables(ruleCounters(r.Table))},
+		{"Earlier", nil, tables(requests(r.Traffic), challenges(r.Challenges, now))},
+	}
+}
+
+// tables returns those with a row.
+func tables(all ...Table) []Table {
+	return slices.DeleteFunc(all, func(t Table) bool { return len(t.Rows) == 0 })
+}
+
+// parts are the rows below the state.
+func parts(r report.Report, now time.Time) []Row {
+	var rows []Row
+	add := func(label string, level Level, text string) { rows = append(rows, Row{label, level, text}) }
+	for _, v := range r.VIPs {
+		level, text := describeVIP(r, v, now)
+		add("API VIP", level, text)
+	}
+	add("Table", "", describeTable(r.Table))
+	for _, u := range r.Upstreams {
+		level, text := describeUpstream(u, now)
+		add("Upstream", level, text)
+	}
+	for _, c := range r.Certificates {
+		level, text := describeCertificate(c, now)
+		add("Certificate", level, text)
+	}
+	for _, t := range r.SelfTests {
+		level, text := describeSelfTest(t, now)
+		add("Self-test", level, text)
+	}
+	if r.Trust.Kind != "" {
+		level, text := describeTrust(r.Trust, now)
+		add("Trust", level, text)
+	}
+	if r.EgressProxy.Upstream != "" {
+		level, text := describeEgress(r.EgressProxy, now)
+		add("Egress proxy", level, text)
+	}
+	level, text := describeConfig(r.Config)
+	add("Configuration", level, text)
+	if r.Config.Error != "" {
+		add("", "", r.Config.Error)
+	}
+	level, text = describeMetrics(r.Metrics)
+	add("Metrics", level, text)
+	if r.Version != "" {
+		add("Version", "", r.Version)
+	}
+	add("Events", "", describeEvents(r.Events))
+	add("Challenges", "", describeChallenges(r.Challenges))
+	if failed := failureCounts(r.Traffic); len(failed) > 0 {
+		add("Failed", "", formatCounts(failed))
+	}
+	if recent := r.Challenges.Recent; len(recent) > 0 {
+		level, text := describeChallenge(recent[len(recent)-1], now)
+		add("Last challenge", level, text)
+	}
+	return rows
+}
+
+// ruleCounters are the counters of the rules. Only the first packet of a connection passes
+// a nat chain.
+func ruleCounters(t report.Table) Table {
+	counters := Table{
+		"Packets that a rule matched", []Column{
+			{Title: "Packets", Numeric: true}, {Title: "Chain"}, {Title: "Rule", MinWidth: len("RULE")},
+		}, nil,
+	}
+	for _, c := range t.Counters {
+		counters.Rows = append(counters.Rows, []Cell{
+			{Text: strconv.FormatUint(c.Packets, 10)}, {Text: c.Chain}, {Text: cmp.Or(c.Rule, "(not ours)")},
+		})
+	}
+	return counters
+}
+
+// requests are the requests by outcome and client kind. A rejection is included only if a
+// known client was rejected; the row Challenges has all rejections.
+func requests(t report.Traffic) Table {
+	var outcomes []report.Outcome
+	var clients []report.ClientKind
+	counts := map[report.Outcome]map[report.ClientKind]uint64{}
+	fromKnown := map[report.Outcome]bool{}
+	for _, n := range t.Requests {
+		if n.Count > 0 && n.ClientKind != report.OtherClient {
+			fromKnown[n.Outcome] = true
+		}
+	}
+	for _, n := range t.Requests {
+		if n.Count == 0 || report.Rejection(n.Outcome).Known() && !fromKnown[n.Outcome] {
+			continue
+		}
+		if counts[n.Outcome] == nil {
+			counts[n.Outcome] = map[report.ClientKind]uint64{}
+			outcomes = append(outcomes, n.Outcome)
+		}
+		if !slices.Contains(clients, n.ClientKind) {
+			clients = append(clients, n.ClientKind)
+		}
+		counts[n.Outcome][n.ClientKind] += n.Count
+	}
+	sortByOrder(outcomes, report.Outcomes())
+	sortByOrder(clients, report.ClientKinds())
+	table := Table{"Requests by outcome and client", []Column{{Title: "Requests"}}, nil}
+	for _, c := range clients {
+		table.Columns = append(table.Columns, Column{Title: string(c), Numeric: true})
+	}
+	for _, o := range outcomes {
+		row := []Cell{{Text: string(o)}}
+		for _, c := range clients {
+			row = append(row, Cell{Text: strconv.FormatUint(counts[o][c], 10)})
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return table
+}
+
+// sortByOrder sorts list by the position in order. Other values follow, sorted by name.
+func sortByOrder[T ~string](list, order []T) {
+	position := func(v T) int {
+		if i := slices.Index(order, v); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	slices.SortFunc(list, func(a, b T) int { return cmp.Or(position(a)-position(b), cmp.Compare(a, b)) })
+}
+
+// challenges are the last challenges, newest first.
+func challenges(c report.Challenges, now time.Time) Table {
+	last := Table{
+		"The last challenges, newest first", []Column{
+			{Title: "Age"},
+			{Title: "Status"},
+			{Title: "MS", Numeric: true, Optional: true},
+			{Title: "Host", MinWidth: 12},
+			{Title: "Token", MinWidth: 9},
+			{Title: "Client", MinWidth: 8},
+			{Title: "Address", MinWidth: 12, Optional: true},
+			{Title: "Upstream", MinWidth: 12, Optional: true},
+			{Title: "Detail", MinWidth: 12},
+		}, nil,
+	}
+	for _, one := range slices.Backward(c.Recent) {
+		last.Rows = append(last.Rows, []Cell{
+			{Text: report.Age(now.Sub(one.Time)), Time: one.Time},
+			{Text: statusText(one), Level: ofChallenge(one)},
+			{Text: fmt.Sprintf("%.1f", one.DurationMS)},
+			{Text: one.Host},
+			{Text: one.TokenPrefix + "…"},
+			{Text: string(one.ClientKind)},
+			{Text: one.Client},
+			{Text: one.Upstream},
+			{Text: one.Detail},
+		})
+	}
+	return last
+}
