@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
@@ -13,23 +12,15 @@ import (
 
 // Control sequences (xterm's ctlseqs) that all terminals in use support.
 const (
-	alternateScreen = "\x1b[?1049h" // the alternate screen: the previous contents return after it
-	normalScreen    = "\x1b[?1049l"
-	hideCursor      = "\x1b[?25l"
-	showCursor      = "\x1b[?25h"
-	disableWrap     = "\x1b[?7l" // a line that is too long is cut
-	enableWrap      = "\x1b[?7h"
-	cursorHome      = "\x1b[H"
-	clearRight      = "\x1b[K" // to the end of the line
-	clearBelow      = "\x1b[J" // from here to the end of the screen
+	disableWrap = "\x1b[?7l" // a line that is too long is cut
+	enableWrap  = "\x1b[?7h"
+	cursorHome  = "\x1b[H"
+	clearRight  = "\x1b[K" // to the end of the line
+	clearBelow  = "\x1b[J" // from here to the end of the screen
 )
 
-// canRepaint reports whether w is a terminal that can overwrite lines.
-func canRepaint(w io.Writer) bool {
-	return cli.IsTerminal(w) && os.Getenv("TERM") != "dumb"
-}
-
-// screen is a terminal in the alternate screen.
+// screen is a terminal whose contents are replaced. Between two of them it is in its normal
+// state, so that nothing has to be restored, whatever ends or stops the program.
 type screen struct {
 	out io.Writer
 }
@@ -50,9 +41,11 @@ func (s screen) size() (columns, rows int) {
 	return max(1, columns-1), rows
 }
 
-func (s screen) enter() error { return s.write(alternateScreen + hideCursor + disableWrap) }
-
-func (s screen) leave() error { return s.write(enableWrap + showCursor + normalScreen) }
+// scroll moves the earlier contents out of the screen, where they stay readable.
+func (s screen) scroll() error {
+	_, rows := s.size()
+	return s.write(strings.Repeat("\n", rows))
+}
 
 // draw replaces what is there. It is one write, and erases nothing before the
 // new text is there, so that nothing flickers. Lines that have no place are left
@@ -64,7 +57,8 @@ func (s screen) draw(text string) error {
 		lines = append(lines[:rows-1], fmt.Sprintf("… %d more lines", len(lines)-rows+1))
 	}
 	// Between the lines only: behind the last row, a new line would scroll.
-	return s.write(cursorHome + strings.Join(lines, clearRight+"\r\n") + clearRight + clearBelow)
+	drawn := strings.Join(lines, clearRight+"\r\n") + clearRight + clearBelow
+	return s.write(disableWrap + cursorHome + drawn + enableWrap)
 }
 
 func (s screen) write(sequence string) error {

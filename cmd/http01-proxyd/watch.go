@@ -9,12 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
-	"runtime"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
@@ -28,16 +24,17 @@ import (
 // does not change it.
 func watch(ctx context.Context, f statusFlags, out io.Writer) error {
 	w := &watcher{statusFlags: f, out: out, host: hostName()}
-	show := w.printText
 	switch {
 	case f.format == cli.JSON:
-		show = w.printJSON
+		return w.run(ctx, w.printJSON)
 	case f.format == cli.YAML:
-		show = w.printYAML
-	case canRepaint(out):
-		return w.runOnTerminal(ctx)
+		return w.run(ctx, w.printYAML)
+	case !cli.IsTerminal(out) || os.Getenv("TERM") == "dumb":
+		return w.run(ctx, w.printText)
 	}
-	return w.run(ctx, show, nil)
+	screen := screen{out}
+	draw := func(now time.Time) error { return w.draw(screen, now) }
+	return errors.Join(screen.scroll(), w.run(ctx, draw), screen.write("\r\n"))
 }
 
 type watcher struct {
@@ -53,33 +50,24 @@ type watcher struct {
 	shown        bool
 }
 
-// run fetches and shows reports. A signal repaints the last report. A nil channel
-// disables that.
-func (w *watcher) run(ctx context.Context, show func(time.Time) error, again <-chan os.Signal) error {
+// run fetches and shows reports.
+func (w *watcher) run(ctx context.Context, show func(time.Time) error) error {
 	next := time.NewTicker(w.interval)
 	defer next.Stop()
 	for {
 		if err := w.fetch(ctx); err != nil {
 			return err
 		}
-		for waiting := true; waiting; {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err := show(time.Now()); err != nil {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-			case <-next.C:
-				waiting = false
-			case s := <-again:
-				if s == unix.SIGTSTP {
-					if err := w.suspend(); err != nil {
-						return err
-					}
-				}
-			}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := show(time.Now()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
 		}
 	}
 }
@@ -135,46 +123,14 @@ func (w *watcher) printText(now time.Time) error {
 	return err
 }
 
-// runOnTerminal repaints the terminal, and restores it at the end.
-func (w *watcher) runOnTerminal(ctx context.Context) (err error) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP)
-	defer signal.Stop(signals)
-	terminal := screen{w.out}
-	if err := terminal.enter(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, terminal.leave()) }()
-	return w.run(ctx, func(now time.Time) error { return w.draw(terminal, now) }, signals)
-}
-
-// suspend stops the process as Ctrl-Z does, with the terminal restored, and returns
-// when the process continues. A session leader is not stopped: nothing would continue
-// it.
-func (w *watcher) suspend() error {
-	if leader, err := unix.Getsid(0); err != nil || leader == unix.Getpid() {
-		return nil
-	}
-	terminal := screen{w.out}
-	if err := terminal.leave(); err != nil {
-		return err
-	}
-	// Signal this thread, so that the process stops before the call returns.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGSTOP); err != nil {
-		return fmt.Errorf("stop: %w", err)
-	}
-	return terminal.enter()
-}
-
 // draw repaints the screen with a title and the report. While the service does not
 // answer, its last report stays on the screen.
 func (w *watcher) draw(out screen, now time.Time) error {
 	view := w.text.View(w.out, cli.Text)
 	view.Width, _ = out.size()
 	var text strings.Builder
-	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends", now.Format(time.TimeOnly), w.host, shortDuration(w.interval))
+	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends",
+		now.Format(time.TimeOnly), w.host, shortDuration(w.interval))
 	text.WriteString(printable.Line(title) + "\n\n")
 	if w.fetchError != nil {
 		if err := terminal.WriteReport(&text, w.report(), now, view); err != nil {
