@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,9 +19,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/preflight"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
-
-// maxNamedFolders limits the folders in an error message.
-const maxNamedFolders = 3
 
 // preflightFlags are the flags of preflight.
 type preflightFlags struct {
@@ -130,7 +126,8 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 		paths := []string{name}
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			if paths = renderedFilesIn(name); len(paths) == 0 {
-				problems = append(problems, noRenderedFiles(name))
+				problems = append(problems, fmt.Errorf(
+					"%s has no rendered files: name the folder of \"oc http01 render\", that of an overlay, or files", name))
 			}
 		}
 		for _, path := range paths {
@@ -179,23 +176,6 @@ func machineConfigsIn(dir string) (all []string) {
 		}
 	}
 	return all
-}
-
-// noRenderedFiles returns the error about a folder without rendered files. It names
-// folders in it that have some.
-func noRenderedFiles(dir string) error {
-	var below []string
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if path := filepath.Join(dir, e.Name()); e.IsDir() && len(below) < maxNamedFolders && len(renderedFilesIn(path)) > 0 {
-			below = append(below, path)
-		}
-	}
-	if len(below) == 0 {
-		return fmt.Errorf("%s has no rendered files: name the folder of \"oc http01 render\", or files", dir)
-	}
-	return fmt.Errorf("%s has no rendered files, but folders in it have: name one of them, such as %s", dir,
-		strings.Join(below, " or "))
 }
 
 func preflightExitCode(outcome report.ClusterOutcome) error {

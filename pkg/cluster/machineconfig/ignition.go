@@ -5,7 +5,6 @@ package machineconfig
 import (
 	"bytes"
 	"debug/buildinfo"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,9 +34,13 @@ func RenderIgnition(sources fs.FS, s Site, binary Input) (Object, error) {
 	}
 	parsed, remarks, err := ignition.Parse(text)
 	if err != nil || len(remarks.Entries) > 0 {
-		return Object{}, problem(fcosSource, fmt.Sprintf("Ignition refuses the result: %v %v", err, remarks), sourceRemediation(fcosSource))
+		message := fmt.Sprintf("Ignition refuses the result: %v %v", err, remarks)
+		return Object{}, problem(fcosSource, message, sourceRemediation(fcosSource))
 	}
-	o := Object{File: "http01-proxyd.ign", Text: append(text, '\n'), Size: len(text), Architecture: architecture, Notes: site.notes, Warnings: site.warnings}
+	o := Object{
+		File: "http01-proxyd.ign", Text: append(text, '\n'), Size: len(text), Architecture: architecture,
+		Notes: site.notes, Warnings: site.warnings,
+	}
 	o.Paths, o.Units = listContents(parsed)
 	return o, nil
 }
@@ -46,17 +49,10 @@ func RenderIgnition(sources fs.FS, s Site, binary Input) (Object, error) {
 // of the binary.
 func checkBinary(binary Input) (architecture string, err error) {
 	reject := func(format string, args ...any) (string, error) {
-		return "", problem(binary.Name, fmt.Sprintf(format, args...), `give an http01-proxyd for Linux, from "make build" or a release`)
+		return "", problem(binary.Name, fmt.Sprintf(format, args...),
+			`give an http01-proxyd for Linux, from "make build" or a release`)
 	}
-	content := bytes.NewReader(binary.Text)
-	file, err := elf.NewFile(content)
-	if err != nil {
-		return reject("not a Linux program (%v)", err)
-	}
-	if file.Type != elf.ET_EXEC && file.Type != elf.ET_DYN {
-		return reject("not a Linux program, but an ELF file of type %v", file.Type)
-	}
-	built, err := buildinfo.Read(content)
+	built, err := buildinfo.Read(bytes.NewReader(binary.Text))
 	if err != nil {
 		return reject("not http01-proxyd (%v)", err)
 	}

@@ -31,13 +31,11 @@ func NewLogger() (log *slog.Logger, flush func()) {
 
 // journalHandler sends a record as a journal entry. The message becomes MESSAGE, the level
 // PRIORITY, and each attribute a field with its key in upper case (EVENT, VIP, CLIENT). An
-// event also has a MESSAGE_ID. Members of a group are prefixed with its name and "_". An
-// attribute named error is also appended to the message, because journalctl does not print
-// fields. The journal adds the time itself.
+// event also has a MESSAGE_ID. An attribute named error is also appended to the message,
+// because journalctl does not print fields. The journal adds the time itself.
 type journalHandler struct {
-	send   func(message string, priority journal.Priority, fields map[string]string) error
-	prefix string
-	attrs  []slog.Attr // with prefixed keys
+	send  func(message string, priority journal.Priority, fields map[string]string) error
+	attrs []slog.Attr
 }
 
 func (h *journalHandler) Enabled(_ context.Context, level slog.Level) bool {
@@ -48,10 +46,10 @@ func (h *journalHandler) Handle(_ context.Context, r slog.Record) error {
 	text := r.Message
 	fields := make(map[string]string, len(h.attrs)+r.NumAttrs())
 	for _, a := range h.attrs {
-		addField(fields, "", a)
+		addField(fields, a)
 	}
 	r.Attrs(func(a slog.Attr) bool {
-		addField(fields, h.prefix, a)
+		addField(fields, a)
 		if a.Key == "event" {
 			if id := messageid.MessageID(a.Value.String()); id != "" {
 				fields["MESSAGE_ID"] = id
@@ -67,36 +65,16 @@ func (h *journalHandler) Handle(_ context.Context, r slog.Record) error {
 
 func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := *h
-	next.attrs = slices.Clone(h.attrs)
-	for _, a := range attrs {
-		a.Key = h.prefix + a.Key
-		next.attrs = append(next.attrs, a)
-	}
+	next.attrs = slices.Concat(h.attrs, attrs)
 	return &next
 }
 
-func (h *journalHandler) WithGroup(name string) slog.Handler {
-	if name == "" {
-		return h
-	}
-	next := *h
-	next.prefix = h.prefix + name + "_"
-	return &next
-}
+// WithGroup returns the handler: no record has groups.
+func (h *journalHandler) WithGroup(string) slog.Handler { return h }
 
-func addField(fields map[string]string, prefix string, a slog.Attr) {
-	value := a.Value.Resolve()
-	if value.Kind() == slog.KindGroup {
-		if a.Key != "" {
-			prefix += a.Key + "_"
-		}
-		for _, member := range value.Group() {
-			addField(fields, prefix, member)
-		}
-		return
-	}
-	if name := fieldName(prefix + a.Key); name != "" {
-		fields[name] = value.String()
+func addField(fields map[string]string, a slog.Attr) {
+	if name := fieldName(a.Key); name != "" {
+		fields[name] = a.Value.Resolve().String()
 	}
 }
 

@@ -51,11 +51,7 @@ func QueryUnit(ctx context.Context, name string) (Unit, error) {
 		return Unit{}, fmt.Errorf("query systemd for %s: %w", name, err)
 	}
 	defer bus.Close()
-	p, err := bus.GetAllPropertiesContext(ctx, name)
-	if err != nil {
-		return Unit{}, fmt.Errorf("query systemd for %s: %w", name, err)
-	}
-	return parseUnit(p), nil
+	return (&Manager{bus}).Unit(ctx, name)
 }
 
 // parseUnit reads properties (org.freedesktop.systemd1(5)). A property that an older manager
@@ -67,7 +63,8 @@ func parseUnit(p map[string]any) Unit {
 		ExecMainCode: int(property[int32](p, "ExecMainCode")), ExecMainStatus: int(property[int32](p, "ExecMainStatus")),
 		MainPID: property[uint32](p, "MainPID"), Restarts: property[uint32](p, "NRestarts"),
 		DropIns: property[[]string](p, "DropInPaths"), File: property[string](p, "FragmentPath"),
-		NeedReload: property[bool](p, "NeedDaemonReload"), User: property[string](p, "User"), DynamicUser: property[bool](p, "DynamicUser"),
+		NeedReload: property[bool](p, "NeedDaemonReload"),
+		User:       property[string](p, "User"), DynamicUser: property[bool](p, "DynamicUser"),
 		BoundingSet: property[uint64](p, "CapabilityBoundingSet"), Ambient: property[uint64](p, "AmbientCapabilities"),
 		AddressFamilies: parseFilter(p, "RestrictAddressFamilies"), SystemCalls: parseFilter(p, "SystemCallFilter"),
 		PrivateNetwork: property[bool](p, "PrivateNetwork"), PrivateUsers: property[bool](p, "PrivateUsers"),
