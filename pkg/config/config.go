@@ -94,7 +94,9 @@ type Limits struct {
 
 // Metrics is where the exporter serves metrics.
 type Metrics struct {
-	ListenAddress netip.AddrPort // the zero value disables the exporter; the address "::" means all addresses of both families
+	// ListenAddress with the zero value disables the exporter. The address "::" means all addresses of
+	// both families.
+	ListenAddress netip.AddrPort
 }
 
 // SelfTest is when the service requests a challenge that does not exist.

@@ -77,30 +77,14 @@ func (p *parser) parseEgressProxy(n *yaml.Node) {
 	e := &p.config.EgressProxy
 	p.mapping(
 		n, "egressProxy",
-		key{"file", func(n *yaml.Node) {
-			p.egressFile = n
-			p.path(&e.File, "egressProxy.file")(n)
-		}},
-		key{"httpProxy", p.inlineKey(p.proxyURL(&e.HTTPProxy, "egressProxy.httpProxy"))},
-		key{"httpsProxy", p.inlineKey(p.proxyURL(&e.HTTPSProxy, "egressProxy.httpsProxy"))},
-		key{"noProxy", p.inlineKey(p.noProxy(&e.NoProxy, "egressProxy.noProxy"))},
+		key{"file", p.path(&e.File, "egressProxy.file")},
+		key{"httpProxy", p.proxyURL(&e.HTTPProxy, "egressProxy.httpProxy")},
+		key{"httpsProxy", p.proxyURL(&e.HTTPSProxy, "egressProxy.httpsProxy")},
+		key{"noProxy", p.noProxy(&e.NoProxy, "egressProxy.noProxy")},
 		key{"trustedCA", p.path(&e.TrustedCA, "egressProxy.trustedCA")},
 		key{"readinessEndpoints", p.urls(&e.ReadinessEndpoints, "egressProxy.readinessEndpoints")},
-		key{"upstream", func(n *yaml.Node) {
-			p.egressUse = n
-			oneOf(&p.reader, &e.Upstream, "egressProxy.upstream", EgressNever, EgressAuto)(n)
-		}},
+		key{"upstream", oneOf(&p.reader, &e.Upstream, "egressProxy.upstream", EgressNever, EgressAuto)},
 	)
-}
-
-// inlineKey records the position of a key that replaces the file.
-func (p *parser) inlineKey(take func(*yaml.Node)) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if p.egressInline == nil {
-			p.egressInline = n
-		}
-		take(n)
-	}
 }
 
 // proxyURL sets the URL of a proxy. An empty string means no proxy. Problems never
@@ -146,22 +130,26 @@ func (r *reader) urls(into *[]string, where string) func(*yaml.Node) {
 
 func (p *parser) checkEgress() {
 	c := &p.config
-	if p.egressFile != nil && c.EgressProxy.Inline() {
-		p.problem(p.egressInline, "keep one of the two", "egressProxy has both a file and a proxy URL")
+	inline := cmp.Or(
+		p.values["egressProxy.httpProxy"], p.values["egressProxy.httpsProxy"], p.values["egressProxy.noProxy"],
+	)
+	use := p.values["egressProxy.upstream"]
+	if p.values["egressProxy.file"] != nil && c.EgressProxy.Inline() {
+		p.problem(inline, "keep one of the two", "egressProxy has both a file and a proxy URL")
 	}
-	if p.egressInline != nil && !c.EgressProxy.Inline() && c.EgressProxy.NoProxy != "" {
-		p.problem(p.egressInline, "add httpProxy or httpsProxy", "egressProxy.noProxy is set without a proxy")
+	if !c.EgressProxy.Inline() && c.EgressProxy.NoProxy != "" {
+		p.problem(inline, "add httpProxy or httpsProxy", "egressProxy.noProxy is set without a proxy")
 	}
 	if c.EgressProxy.Upstream != EgressAuto || c.Upstream.Scheme != SchemeHTTP {
 		return
 	}
 	if len(c.Hosts) == 0 {
-		p.problem(p.egressUse, "add hosts: [api.cluster.example.com], or set upstream.scheme: https",
+		p.problem(use, "add hosts: [api.cluster.example.com], or set upstream.scheme: https",
 			"egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of "+
 				"the request, and would fetch any host that a client sends")
 	}
 	if c.Upstream.ProxyProtocol != ProxyProtocolOff {
-		p.problem(cmp.Or(p.proxyProtocol, p.egressUse), "set upstream.scheme: https, or proxyProtocol: \"off\"",
+		p.problem(cmp.Or(p.values["upstream.proxyProtocol"], use), "set upstream.scheme: https, or proxyProtocol: \"off\"",
 			"upstream.proxyProtocol %s cannot be used through an egress proxy with upstream.scheme http",
 			c.Upstream.ProxyProtocol)
 	}

@@ -29,7 +29,8 @@ func Read(path string) ([]byte, error) {
 			Remediation: "use only the documented keys",
 		}}
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("cannot read the configuration: %w: the service does not run as root: make the file world-readable (chmod 0644)", err)
+		return nil, fmt.Errorf("cannot read the configuration: %w: the service does not run as root: "+
+			"make the file world-readable (chmod 0644)", err)
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}

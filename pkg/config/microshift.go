@@ -14,16 +14,13 @@ type MicroShift struct {
 
 func (p *parser) parseMicroShift(n *yaml.Node) {
 	m := &p.config.MicroShift
-	var manage *yaml.Node
 	p.mapping(
 		n, "microshift",
 		key{"directory", p.pathOrNone(&m.Directory, "microshift.directory")},
-		key{"manageAdvertiseAddress", func(n *yaml.Node) {
-			manage = n
-			p.boolean(&m.ManageAdvertiseAddress, "microshift.manageAdvertiseAddress")(n)
-		}},
+		key{"manageAdvertiseAddress", p.boolean(&m.ManageAdvertiseAddress, "microshift.manageAdvertiseAddress")},
 	)
 	if m.ManageAdvertiseAddress && m.Directory == "" {
-		p.problem(manage, "set it to false, or specify microshift.directory", "microshift.manageAdvertiseAddress is true, and microshift.directory is empty")
+		p.problem(p.values["microshift.manageAdvertiseAddress"], "set it to false, or specify microshift.directory",
+			"microshift.manageAdvertiseAddress is true, and microshift.directory is empty")
 	}
 }

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
@@ -14,7 +15,7 @@ import (
 // empty text means the default configuration. The error is of type Problems and
 // contains every problem of the file.
 func Parse(file string, data []byte) (Config, error) {
-	p := parser{reader: reader{file: file}, config: Default()}
+	p := parser{reader: reader{file: file, values: make(map[string]*yaml.Node)}, config: Default()}
 	if doc := p.document(data); doc != nil {
 		p.parseTopLevel(doc)
 		p.crossCheck()
@@ -25,36 +26,30 @@ func Parse(file string, data []byte) (Config, error) {
 	return p.config, nil
 }
 
-// parser is a configuration that is being parsed, with the positions that the rules
-// for several keys report.
+// parser is a configuration that is being parsed.
 type parser struct {
 	reader
-	config           Config
-	mode             *yaml.Node // nil when absent
-	modeValid        bool
-	customDeployment *yaml.Node // the value; nil when absent
-	internalPort     *yaml.Node
-	connectTimeout   *yaml.Node
-	proxyProtocol    *yaml.Node
-	egressFile       *yaml.Node
-	egressInline     *yaml.Node // the first of the keys that replace the file
-	egressUse        *yaml.Node
-	listenAddress    *yaml.Node // of the metrics
-	api, ingress     []addrNode
-	vipListsInvalid  bool // a list of VIPs has problems
+	config          Config
+	modeValid       bool
+	api, ingress    []addrNode
+	vipListsInvalid bool // a list of VIPs has problems
 }
 
 func (p *parser) parseTopLevel(doc *yaml.Node) {
 	c := &p.config
 	p.mapping(
-		doc, "the configuration",
+		doc, topLevel,
 		key{"mode", p.parseMode},
-		key{"customDeployment", p.parseCustomDeployment},
+		key{"customDeployment", func(n *yaml.Node) {
+			p.mapping(n, "customDeployment",
+				key{"internalPort", p.port(&c.InternalPort, "customDeployment.internalPort", minInternalPort)})
+		}},
 		key{"vips", func(n *yaml.Node) {
 			before := len(p.problems)
 			p.mapping(
 				n, "vips",
-				key{"management", oneOf(&p.reader, &c.VIPs.Management, "vips.management", ManagementDetected, ManagementKeepalived, ManagementBGP)},
+				key{"management", oneOf(&p.reader, &c.VIPs.Management, "vips.management",
+					ManagementDetected, ManagementKeepalived, ManagementBGP)},
 				key{"keepalivedConfig", p.path(&c.VIPs.KeepalivedConfig, "vips.keepalivedConfig")},
 				key{"api", p.addresses(&p.api, "vips.api")},
 				key{"ingress", p.addresses(&p.ingress, "vips.ingress")},
@@ -75,13 +70,11 @@ func (p *parser) parseTopLevel(doc *yaml.Node) {
 			)
 		}},
 		key{"metrics", func(n *yaml.Node) {
-			p.mapping(n, "metrics", key{"listenAddress", func(n *yaml.Node) {
-				p.listenAddress = n
-				p.listenOn(&c.Metrics.ListenAddress, "metrics.listenAddress")(n)
-			}})
+			p.mapping(n, "metrics", key{"listenAddress", p.listenOn(&c.Metrics.ListenAddress, "metrics.listenAddress")})
 		}},
 		key{"selfTest", func(n *yaml.Node) {
-			p.mapping(n, "selfTest", key{"interval", p.intervalOrNone(&c.SelfTest.Interval, "selfTest.interval", minSelfTestInterval, maxSelfTestInterval)})
+			p.mapping(n, "selfTest", key{"interval", p.intervalOrNone(&c.SelfTest.Interval, "selfTest.interval",
+				minSelfTestInterval, maxSelfTestInterval)})
 		}},
 		key{"microshift", p.parseMicroShift},
 	)
@@ -89,22 +82,10 @@ func (p *parser) parseTopLevel(doc *yaml.Node) {
 
 func (p *parser) parseMode(n *yaml.Node) {
 	const fix = `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
-	p.mode = n
 	value(&p.reader, &p.config.Mode, "mode", fix, "!!str", func(text string) (Mode, bool) {
 		p.modeValid = slices.Contains([]Mode{ModeDefault, ModeCustom, ModeDisabled}, Mode(text))
 		return Mode(text), p.modeValid
 	})(n)
-}
-
-func (p *parser) parseCustomDeployment(n *yaml.Node) {
-	if isNull(n) {
-		return
-	}
-	p.customDeployment = n
-	p.mapping(n, "customDeployment", key{"internalPort", func(n *yaml.Node) {
-		p.internalPort = n
-		p.port(&p.config.InternalPort, "customDeployment.internalPort", minInternalPort)(n)
-	}})
 }
 
 func (p *parser) crossCheck() {
@@ -124,23 +105,26 @@ func (p *parser) crossCheck() {
 // checkUnion checks the union rule of the API: customDeployment is required if mode is
 // CustomDeployment, and forbidden otherwise.
 func (p *parser) checkUnion() {
+	mode, custom := p.values["mode"], p.values["customDeployment"]
+	present := custom != nil && !isNull(custom)
 	switch {
-	case p.mode != nil && !p.modeValid:
+	case mode != nil && !p.modeValid:
 		// It is not known which of the two is wrong.
-	case p.config.Mode == ModeCustom && p.customDeployment == nil:
-		p.problem(p.mode, "add customDeployment: {internalPort: 8888}", "mode CustomDeployment requires customDeployment")
-	case p.config.Mode == ModeCustom && p.internalPort == nil:
-		p.problem(p.customDeployment, "add internalPort: 8888", "customDeployment requires internalPort")
-	case p.config.Mode != ModeCustom && p.customDeployment != nil:
-		p.problem(p.customDeployment, "delete it, or set mode: CustomDeployment",
+	case p.config.Mode == ModeCustom && !present:
+		p.problem(mode, "add customDeployment: {internalPort: 8888}", "mode CustomDeployment requires customDeployment")
+	case p.config.Mode == ModeCustom && p.values["customDeployment.internalPort"] == nil:
+		p.problem(custom, "add internalPort: 8888", "customDeployment requires internalPort")
+	case p.config.Mode != ModeCustom && present:
+		p.problem(custom, "delete it, or set mode: CustomDeployment",
 			"customDeployment is allowed only with mode CustomDeployment, but mode is %q", p.config.Mode)
 	}
 }
 
 func (p *parser) checkTimeouts() {
 	u := p.config.Upstream
-	if p.connectTimeout != nil && u.ConnectTimeout > u.Timeout {
-		p.problem(p.connectTimeout, "set a connectTimeout that is not longer than timeout",
+	at := cmp.Or(p.values["upstream.connectTimeout"], p.values["upstream.timeout"])
+	if at != nil && u.ConnectTimeout > u.Timeout {
+		p.problem(at, "set a connectTimeout that is not longer than timeout",
 			"upstream.connectTimeout (%v) is longer than upstream.timeout (%v)", u.ConnectTimeout, u.Timeout)
 	}
 }
@@ -148,7 +132,8 @@ func (p *parser) checkTimeouts() {
 // checkMetrics checks that the metrics do not use the port of the proxy.
 func (p *parser) checkMetrics() {
 	if port := p.config.Metrics.ListenAddress.Port(); port != 0 && port == p.config.InternalPort {
-		p.problem(p.listenAddress, "specify another port, such as 9645", "metrics.listenAddress uses the proxy's port %d", port)
+		p.problem(p.values["metrics.listenAddress"], "specify another port, such as 9645",
+			"metrics.listenAddress uses the proxy's port %d", port)
 	}
 }
 

@@ -37,8 +37,12 @@ type Upstream struct {
 	ExplicitPorts   ExplicitPorts
 	FollowRedirects bool // from http to https with the same host and path
 	ProxyProtocol   ProxyProtocol
-	TrustedCA       string   // absolute path of a PEM bundle; if there is no such file, the system's CAs are trusted
-	VerifyNames     []string // names that the ingress's certificate may have besides the request's host: canonical, may start with "*."
+	// TrustedCA is the absolute path of a PEM bundle. If there is no such file, the system's CAs are
+	// trusted.
+	TrustedCA string
+	// VerifyNames are names that the ingress's certificate may have besides the request's host. They
+	// are canonical and may start with "*.".
+	VerifyNames []string
 
 	ConnectTimeout time.Duration // of one dial
 	Timeout        time.Duration // of one challenge, including both families and all redirects
@@ -69,30 +73,15 @@ func (p *parser) parseUpstream(n *yaml.Node) {
 	p.mapping(
 		n, "upstream",
 		key{"scheme", oneOf(&p.reader, &u.Scheme, "upstream.scheme", SchemeHTTP, SchemeHTTPS)},
-		key{"port", func(n *yaml.Node) {
-			u.ExplicitPorts.HTTP = true
-			p.port(&u.Port, "upstream.port", 1)(n)
-		}},
-		key{"httpsPort", func(n *yaml.Node) {
-			u.ExplicitPorts.HTTPS = true
-			p.port(&u.HTTPSPort, "upstream.httpsPort", 1)(n)
-		}},
+		key{"port", p.port(&u.Port, "upstream.port", 1)},
+		key{"httpsPort", p.port(&u.HTTPSPort, "upstream.httpsPort", 1)},
 		key{"followRedirects", p.boolean(&u.FollowRedirects, "upstream.followRedirects")},
-		key{"proxyProtocol", func(n *yaml.Node) {
-			p.proxyProtocol = n
-			oneOf(&p.reader, &u.ProxyProtocol, "upstream.proxyProtocol", ProxyProtocolOff, ProxyProtocolV1, ProxyProtocolV2)(n)
-		}},
+		key{"proxyProtocol", oneOf(&p.reader, &u.ProxyProtocol, "upstream.proxyProtocol",
+			ProxyProtocolOff, ProxyProtocolV1, ProxyProtocolV2)},
 		key{"trustedCA", p.path(&u.TrustedCA, "upstream.trustedCA")},
 		key{"verifyNames", p.certificateNames(&u.VerifyNames, "upstream.verifyNames")},
-		key{"connectTimeout", func(n *yaml.Node) {
-			p.connectTimeout = n
-			p.duration(&u.ConnectTimeout, "upstream.connectTimeout")(n)
-		}},
-		key{"timeout", func(n *yaml.Node) {
-			if p.connectTimeout == nil {
-				p.connectTimeout = n
-			}
-			p.duration(&u.Timeout, "upstream.timeout")(n)
-		}},
+		key{"connectTimeout", p.duration(&u.ConnectTimeout, "upstream.connectTimeout")},
+		key{"timeout", p.duration(&u.Timeout, "upstream.timeout")},
 	)
+	u.ExplicitPorts = ExplicitPorts{HTTP: p.values["upstream.port"] != nil, HTTPS: p.values["upstream.httpsPort"] != nil}
 }

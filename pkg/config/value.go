@@ -147,7 +147,8 @@ func (r *reader) addresses(into *[]addrNode, where string) func(*yaml.Node) {
 // address as in RFC 5952, without brackets.
 func (r *reader) hosts(into *[]string, where string) func(*yaml.Node) {
 	return r.names(into, where, "[api.cluster.example.com]",
-		"specify a DNS name such as api.cluster.example.com, without port, path or wildcard", func(text string) (string, bool) {
+		"specify a DNS name such as api.cluster.example.com, without port, path or wildcard",
+		func(text string) (string, bool) {
 			if addr, err := netip.ParseAddr(text); err == nil {
 				return addr.String(), addr.Zone() == "" && !addr.Is4In6()
 			}

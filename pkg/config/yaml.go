@@ -19,6 +19,7 @@ type reader struct {
 	file     string
 	lines    int // of the file, including a last line without a newline
 	problems Problems
+	values   map[string]*yaml.Node // of the keys in the file, by path, for the rules for several keys
 }
 
 type key struct {
@@ -36,6 +37,9 @@ func (r *reader) problemAt(line, column int, fix, format string, args ...any) {
 		Message: fmt.Sprintf(format, args...), Remediation: fix,
 	})
 }
+
+// topLevel is the name of the outermost mapping in messages.
+const topLevel = "the configuration"
 
 // document returns the document of the file. It returns nil if the file contains no
 // document (it is empty, or contains only comments) or is not valid YAML.
@@ -90,10 +94,13 @@ func (r *reader) reportSyntaxError(err error) {
 	const fix = "correct the YAML syntax there"
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	switch {
-	case ok && e.ContextMsg != "" && e.Mark.Line > r.lines: // the error is at the end of the file: report where the unfinished part begins
-		r.problemAt(e.ContextMark.Line, e.ContextMark.Column, fix, "not valid YAML: %s: %s", e.ContextMsg, redactAnchor(e.Message))
+	case ok && e.ContextMsg != "" && e.Mark.Line > r.lines:
+		// The error is at the end of the file: report where the unfinished part begins.
+		r.problemAt(e.ContextMark.Line, e.ContextMark.Column, fix, "not valid YAML: %s: %s",
+			e.ContextMsg, redactAnchor(e.Message))
 	case ok && e.ContextMsg != "":
-		r.problemAt(e.Mark.Line, e.Mark.Column, fix, "not valid YAML: %s that begins on line %d: %s", e.ContextMsg, e.ContextMark.Line, redactAnchor(e.Message))
+		r.problemAt(e.Mark.Line, e.Mark.Column, fix, "not valid YAML: %s that begins on line %d: %s",
+			e.ContextMsg, e.ContextMark.Line, redactAnchor(e.Message))
 	case ok:
 		r.problemAt(e.Mark.Line, e.Mark.Column, fix, "not valid YAML: %s", redactAnchor(e.Message))
 	default:
@@ -116,7 +123,8 @@ func (r *reader) mapping(n *yaml.Node, where string, keys ...key) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		if first, again := seen[name.Value]; again {
-			r.problem(name, "keep one of the two", "key %s of %s is listed twice, first on line %d", quoteRedacted(name.Value), where, first)
+			r.problem(name, "keep one of the two", "key %s of %s is listed twice, first on line %d",
+				quoteRedacted(name.Value), where, first)
 			continue
 		}
 		seen[name.Value] = name.Line
@@ -125,17 +133,16 @@ func (r *reader) mapping(n *yaml.Node, where string, keys ...key) {
 }
 
 func (r *reader) mappingEntry(name, value *yaml.Node, where string, keys []key) {
-	if name.Anchor != "" || value.Anchor != "" || value.Kind == yaml.AliasNode || name.Kind == yaml.AliasNode || name.Tag == "!!merge" {
-		place := value
-		if name.Anchor != "" || name.Kind == yaml.AliasNode || name.Tag == "!!merge" {
-			place = name
+	for _, n := range []*yaml.Node{name, value} {
+		if n.Anchor != "" || n.Kind == yaml.AliasNode || n.Tag == "!!merge" {
+			r.problem(n, "write the value out", "anchors, aliases and merge keys are not supported")
+			return
 		}
-		r.problem(place, "write the value out", "anchors, aliases and merge keys are not supported")
-		return
 	}
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		if name.Kind == yaml.ScalarNode && k.name == name.Value {
+			r.values[strings.TrimPrefix(where+"."+k.name, topLevel+".")] = value
 			k.parse(value)
 			return
 		}
