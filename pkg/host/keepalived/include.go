@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -136,38 +135,26 @@ func (ld *loader) glob(from, pattern string) (paths []string, err error) {
 	}
 	dir = dir[:max(1, at-1)]
 	ld.addPath(dir)
-	found, err := listDir(dir)
-	for _, entry := range found {
-		matches, err := filepath.Match(name, entry)
-		if err != nil {
-			return nil, err
-		}
-		if matches && (entry[0] != '.' || name[0] == '.') {
-			paths = append(paths, filepath.Join(dir, entry))
-		}
-	}
-	slices.Sort(paths)
-	return paths, err
-}
-
-// listDir returns the names in a directory. An absent one has none.
-func listDir(dir string) (names []string, err error) {
-	f, err := os.Open(dir)
-	if isAbsent(err) {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case isAbsent(err):
 		return nil, nil
+	case err == nil && len(entries) > maxDirEntries:
+		err = fmt.Errorf("%s has more than %d entries", dir, maxDirEntries)
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	names, err = f.Readdirnames(maxDirEntries + 1)
-	switch {
-	case errors.Is(err, io.EOF): // empty
-		return nil, nil
-	case len(names) > maxDirEntries:
-		return nil, fmt.Errorf("%s has more than %d entries", dir, maxDirEntries)
+	for _, entry := range entries {
+		matches, err := filepath.Match(name, entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		if matches && (entry.Name()[0] != '.' || name[0] == '.') {
+			paths = append(paths, filepath.Join(dir, entry.Name()))
+		}
 	}
-	return names, err
+	return paths, nil
 }
 
 func isAbsent(err error) bool {

@@ -266,26 +266,15 @@ func (p *parser) parseAddress(l line) error {
 	if text == "" {
 		return nil // OpenShift renders the missing VIP of a family as "/128 label vip"
 	}
-	addr, err := netip.ParseAddr(text)
-	var reason string
-	switch {
-	case strings.Contains(text, "$"):
+	if strings.Contains(text, "$") {
 		return unsupported(w[0].at, "the definition "+text)
-	case err != nil:
-		reason = "is not an IP address"
-	case addr.Zone() != "":
-		reason = "has a zone: remove the zone and set the interface with dev NAME"
-	case addr.Is4In6():
-		reason = "is an IPv4-mapped IPv6 address: write it as " + addr.Unmap().String()
-	case addr.IsUnspecified():
-		reason = "is the unspecified address: use the VIP"
-	case addr.IsMulticast():
-		reason = "is a multicast address: use the VIP"
-	default:
-		in.addrs = append(in.addrs, addr)
-		return nil
 	}
-	return syntaxErrorf(w[0].at, "%s: %q %s", in.name, w[0].text, reason)
+	addr, err := netip.ParseAddr(text)
+	if err != nil || addr.Zone() != "" || addr.Is4In6() || addr.IsUnspecified() || addr.IsMulticast() {
+		return syntaxErrorf(w[0].at, "%s: %q is not the address of a VIP", in.name, w[0].text)
+	}
+	in.addrs = append(in.addrs, addr)
+	return nil
 }
 
 // collectVIPs returns the addresses of one role, each once, by index and then by position in
@@ -294,11 +283,9 @@ func collectVIPs(instances []instance, r role) []netip.Addr {
 	instances = slices.DeleteFunc(slices.Clone(instances), func(in instance) bool { return in.role != r })
 	slices.SortStableFunc(instances, func(a, b instance) int { return cmp.Compare(a.index, b.index) })
 	var out []netip.Addr
-	seen := make(map[netip.Addr]bool)
 	for _, in := range instances {
 		for _, a := range in.addrs {
-			if !seen[a] {
-				seen[a] = true
+			if !slices.Contains(out, a) {
 				out = append(out, a)
 			}
 		}

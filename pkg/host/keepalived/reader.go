@@ -73,7 +73,9 @@ func (r *Reader) Read(now time.Time) Snapshot {
 		return r.accept(got, err)
 	}
 	inForce := r.lastGood.Discovery
-	inForce.Files = union(got.Files, inForce.Files)
+	inForce.Files = slices.Concat(got.Files, inForce.Files)
+	slices.Sort(inForce.Files)
+	inForce.Files = slices.Compact(inForce.Files)
 	return Snapshot{Discovery: inForce, Known: r.known, Stale: r.known, Err: reason, RetryAfter: wait}
 }
 
@@ -110,13 +112,3 @@ var (
 	errMissingNewline = errors.New("a file ends without a newline")
 	errFewerVIPs      = errors.New("it has fewer VIPs than before")
 )
-
-func union(a, b []string) []string {
-	out := slices.Clone(a)
-	for _, s := range b {
-		if !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
