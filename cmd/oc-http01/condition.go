@@ -77,28 +77,13 @@ With any other code, no condition was printed.`,
 	return c
 }
 
-// http01Proxy is an HTTP01Proxy with its status alone. Without a spec, an API server
+// newHTTP01Proxy returns an HTTP01Proxy with its status alone. Without a spec, an API server
 // rejects it if it is applied as the whole object, which could enable another proxy.
-type http01Proxy struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Metadata   http01ProxyMeta   `json:"metadata"`
-	Status     http01ProxyStatus `json:"status"`
-}
-
-type http01ProxyMeta struct {
-	Name string `json:"name"`
-}
-
-type http01ProxyStatus struct {
-	Conditions []report.Condition `json:"conditions"`
-}
-
-func newHTTP01Proxy(conditions []report.Condition) http01Proxy {
-	return http01Proxy{
-		"operator.openshift.io/v1alpha1", kindHTTP01Proxy, http01ProxyMeta{
-			operatorv1alpha1.NameCluster,
-		}, http01ProxyStatus{conditions},
+func newHTTP01Proxy(conditions []report.Condition) any {
+	return map[string]any{
+		"apiVersion": "operator.openshift.io/v1alpha1", "kind": kindHTTP01Proxy,
+		"metadata": map[string]string{"name": operatorv1alpha1.NameCluster},
+		"status":   map[string]any{"conditions": conditions},
 	}
 }
 

@@ -107,7 +107,7 @@ func evaluate(hosts []HostReport) result {
 	for _, vip := range vips {
 		// A host that does not know a VIP may hold it nevertheless. With BGP, routers then
 		// send it a part of the connections.
-		blind := filter(failing, func(h HostReport) bool { return h.vipState(vip) == "" })
+		blind := filter(failing, func(h HostReport) bool { return h.vip(vip).State == "" })
 		held := len(vipHolders(hosts, vip)) > 0
 		if len(blind) > 0 && (!held || isBGP(hosts, vip)) {
 			return hostFailure(mostSevere(blind))
@@ -167,12 +167,12 @@ func requiredVIPs(hosts []HostReport) []netip.Addr {
 }
 
 func vipHolders(hosts []HostReport, vip netip.Addr) []HostReport {
-	return filter(hosts, func(h HostReport) bool { return h.answered() && h.vipState(vip) == report.VIPHeld })
+	return filter(hosts, func(h HostReport) bool { return h.answered() && h.vip(vip).State == report.VIPHeld })
 }
 
 // isBGP reports whether several hosts can hold a VIP at once, according to any of them.
 func isBGP(hosts []HostReport, vip netip.Addr) bool {
-	return slices.ContainsFunc(hosts, func(h HostReport) bool { return h.vipManagement(vip) == report.ManagementBGP })
+	return slices.ContainsFunc(hosts, func(h HostReport) bool { return h.vip(vip).Management == report.ManagementBGP })
 }
 
 // mostSevere returns the host whose problem should be solved first: problems that need

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
@@ -110,25 +111,13 @@ func (h HostReport) answered() bool {
 // ready reports whether the host would serve a VIP that it holds.
 func (h HostReport) ready() bool { return h.Condition.Status == "True" }
 
-// vipState returns the state of a VIP on the host, empty if the host does not know the
-// VIP.
-func (h HostReport) vipState(vip netip.Addr) report.VIPState {
-	for _, v := range h.VIPs {
-		if v.Address == vip {
-			return v.State
-		}
+// vip returns a VIP on the host, empty if the host does not know it.
+func (h HostReport) vip(vip netip.Addr) report.VIP {
+	i := slices.IndexFunc(h.VIPs, func(v report.VIP) bool { return v.Address == vip })
+	if i < 0 {
+		return report.VIP{}
 	}
-	return ""
-}
-
-// vipManagement returns the management of a VIP on the host.
-func (h HostReport) vipManagement(vip netip.Addr) string {
-	for _, v := range h.VIPs {
-		if v.Address == vip {
-			return v.Management
-		}
-	}
-	return ""
+	return h.VIPs[i]
 }
 
 // since returns the time of the host's last transition.
@@ -142,10 +131,8 @@ func (h HostReport) since() time.Time {
 // vipSince returns when the state of a VIP has changed, or else the host's last
 // transition.
 func (h HostReport) vipSince(vip netip.Addr) time.Time {
-	for _, v := range h.VIPs {
-		if v.Address == vip && !v.Since.IsZero() {
-			return v.Since
-		}
+	if since := h.vip(vip).Since; !since.IsZero() {
+		return since
 	}
 	return h.since()
 }

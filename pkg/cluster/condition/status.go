@@ -42,7 +42,7 @@ func clusterVIP(hosts []HostReport, vip netip.Addr) report.ClusterVIP {
 	holders := vipHolders(hosts, vip)
 	since := holders
 	if len(holders) == 0 {
-		since = filter(hosts, func(h HostReport) bool { return h.vipState(vip) != "" })
+		since = filter(hosts, func(h HostReport) bool { return h.vip(vip).State != "" })
 	}
 	management := ""
 	if isBGP(hosts, vip) {
@@ -71,7 +71,7 @@ func (h HostReport) nodeStatus(now time.Time) report.NodeStatus {
 func clusterProblems(hosts []HostReport, now time.Time) (all []problem) {
 	// These hosts may hold a VIP that they do not report.
 	blind := func(vip netip.Addr) []HostReport {
-		return filter(hosts, func(h HostReport) bool { return !h.answered() || !h.ready() && h.vipState(vip) == "" })
+		return filter(hosts, func(h HostReport) bool { return !h.answered() || !h.ready() && h.vip(vip).State == "" })
 	}
 	for _, vip := range requiredVIPs(hosts) {
 		switch holders := vipHolders(hosts, vip); {

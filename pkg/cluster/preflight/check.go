@@ -362,15 +362,15 @@ func (c *checker) summary() string {
 
 // join returns the first distinct names in their order.
 func join(names []string) string {
-	const most = 20
+	const limit = 20
 	var all []string
 	for _, name := range names {
 		if !slices.Contains(all, name) {
 			all = append(all, name)
 		}
 	}
-	if more := len(all) - most; more > 0 {
-		all = append(all[:most], fmt.Sprintf("and %d more", more))
+	if more := len(all) - limit; more > 0 {
+		all = append(all[:limit], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(all, ", ")
 }
