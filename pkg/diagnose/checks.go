@@ -236,7 +236,7 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 	}
 	s := selfcheck.SelfCheck{
 		Responses: o.vipResponses(ctx), Name: o.apiName(ctx), GivenName: o.APIName, Hosts: o.config.Hosts,
-		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(), Recent: o.recentChallenges(), IsOwn: o.Has,
+		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(),
 		SelfTests: o.reported().SelfTests,
 	}
 	if o.Token != "" {

@@ -136,7 +136,7 @@ func caReports(t *testing.T) []observed {
 		{response + "502", "The ingress did not send a usable response.", nil, `\b502\b`},
 		{response + "503", "The router has no route for this name.", nil, `\b503\b`},
 		{response + "504", "The ingress did not respond in time.", nil, `\b504\b`},
-		{response + `"RESPONSE"`, "The response has more than 127 bytes.", []findings.ID{findings.ResponseTooLong, findings.ResponseTooLarge}, ""},
+		{response + `"RESPONSE"`, "The response has more than 127 bytes.", []findings.ID{findings.ResponseNotKey, findings.ResponseTooLarge}, ""},
 		{
 			"ADDRESS: Error reading HTTP response body: read tcp CLIENT->ADDRESS: read: connection reset by peer",
 			"The ingress sent a part of its response.",
@@ -201,7 +201,7 @@ func certManagerMessages(t *testing.T) []observed {
 		{"wrong status code '404', expected '200'", "Another application or another solver has the request.", []findings.ID{findings.TokenUnknown}},
 		{"wrong status code '502', expected '200'", "The service gets no usable response of the ingress.", []findings.ID{findings.IngressRefused, findings.IngressUnreachable, findings.IngressTLSUntrusted}},
 		{"wrong status code '503', expected '200'", "The router has no route to a solver that is ready. In the first seconds this is normal.", []findings.ID{findings.RouteMissing, findings.RouteMissingForAddress}},
-		{`did not get expected response "…" when querying endpoint`, "The response has status 200, but is not the key.", []findings.ID{findings.ResponseNotKey, findings.ResponseTrailingSpace, findings.ResponseTooLong}},
+		{`did not get expected response "…" when querying endpoint`, "The response has status 200, but is not the key.", []findings.ID{findings.ResponseNotKey}},
 		{"failed to read response body: …", "The response ends before its body is complete.", []findings.ID{findings.ResponseTruncated}},
 		{self + "…: connect: connection refused", "Nothing listens on port 80 of the address.", []findings.ID{findings.ServiceNotRunning, findings.DNSOtherAddress, findings.PacketDropped}},
 		{self + "…: i/o timeout", "Packets are lost. Often a NetworkPolicy drops them.", []findings.ID{findings.SelfCheckMissing, findings.VIPUnassigned, findings.PacketDropped, findings.ConntrackDrops}},

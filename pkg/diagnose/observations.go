@@ -195,7 +195,7 @@ func (o *observations) watchChallengeLog(ctx context.Context) selfcheck.Log {
 	known := o.challengePages.await(ctx)
 	for _, vip := range served {
 		page := known[vip]
-		if fault, _ := response.KeyFault(page.Body, page.Length, o.Token); !o.VIPs.Holds(vip) || !response.IsCompleteOK(page) || fault != "" {
+		if fault := response.KeyFault(page.Body, page.Length, o.Token); !o.VIPs.Holds(vip) || !response.IsCompleteOK(page) || fault != "" {
 			return selfcheck.Log{}
 		}
 	}

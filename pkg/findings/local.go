@@ -6,11 +6,10 @@ import "github.com/http01-proxyd/http01-proxyd/internal/docurl"
 
 // Findings about nftables and the service's ports.
 const (
-	NftablesUnsupported      ID = "nftables-unsupported"
-	NftablesPermissionDenied ID = "nftables-permission-denied"
-	NftablesRejected         ID = "nftables-rejected"
-	PortInUse                ID = "port-in-use"
-	MetricsPortInUse         ID = "metrics-port-in-use"
+	NftablesUnsupported ID = "nftables-unsupported"
+	NftablesRejected    ID = "nftables-rejected"
+	PortInUse           ID = "port-in-use"
+	MetricsPortInUse    ID = "metrics-port-in-use"
 )
 
 // {error} is the error of the kernel or the service.
@@ -23,16 +22,11 @@ func nftablesEntries() []Entry {
 			Remediation: "Load the module that the error names, or boot a kernel that has it. RHEL CoreOS has all of them.",
 		},
 		{
-			ID: NftablesPermissionDenied, Check: "nftables", Level: Problem,
-			Symptom:     "The state is `NftablesUnavailable`, although nftables works on the host.",
-			Message:     "The kernel accepts the service's table, but the service is not permitted to create it: {error}",
-			Remediation: "Start the service by its unit. The unit must have CAP_NET_ADMIN in AmbientCapabilities= and CapabilityBoundingSet=.",
-		},
-		{
 			ID: NftablesRejected, Check: "nftables", Level: Problem,
-			Symptom:     "The state is `NftablesUnavailable`, although nftables works on the host.",
-			Message:     "The kernel accepts the service's table, but the service cannot create it: {error}",
-			Remediation: "Fix the cause that the error names. The service retries automatically.",
+			Symptom: "The state is `NftablesUnavailable`, although nftables works on the host.",
+			Message: "The kernel accepts the service's table, but the service cannot create it: {error}",
+			Remediation: "Start the service by its unit, which must have CAP_NET_ADMIN in AmbientCapabilities= and CapabilityBoundingSet=. " +
+				"For another cause, fix what the error names. The service retries automatically.",
 		},
 	}
 }
@@ -372,7 +366,7 @@ func serviceEntries() []Entry {
 // on port 80 of the API VIPs that it holds. Any observation there follows from them.
 func LocalServingFaults() []ID {
 	return []ID{
-		NftablesUnsupported, NftablesPermissionDenied, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, PacketDropped, PacketNotRedirected, PacketLost,
+		NftablesUnsupported, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, PacketDropped, PacketNotRedirected, PacketLost,
 		ReplyDropped, LocalTrafficBlocked, Disabled, ServiceNotRunning, ServiceUnresponsive, ServiceNotReady, SandboxDenies, SELinuxLabel, SELinuxDenies,
 	}
 }

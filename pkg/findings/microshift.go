@@ -21,8 +21,6 @@ const (
 	MicroShiftNameMissing                ID = "microshift-name-missing"
 	MicroShiftNamedCertificateIgnored    ID = "microshift-named-certificate-ignored"
 	MicroShiftExternalClientGetsInternal ID = "microshift-external-client-gets-internal"
-	MicroShiftCertificateExpired         ID = "microshift-certificate-expired"
-	MicroShiftCertificateExpiresSoon     ID = "microshift-certificate-expires-soon"
 )
 
 // microShiftEntries are about the addresses. {dir} is MicroShift's directory, {node}
@@ -146,18 +144,6 @@ func microShiftCertificateEntries() []Entry {
 			Message: "External clients that connect to {server} as {requested} get a certificate for {domain} only, issued by {issuer}",
 			Remediation: "Use a name of apiServer.subjectAltNames in these clients. Without a name, the address selects the certificate. Remove apiServer.advertiseAddress if it is the node's own address, so that " +
 				"external and internal clients use different addresses." + restart,
-		},
-		{
-			ID: MicroShiftCertificateExpired, Check: check, Level: Problem,
-			Symptom:     "Clients reject the certificate of a MicroShift host's API because it has expired.",
-			Message:     "The certificate that {server} presents for {requested} expired on {date}. MicroShift issued it ({issuer})",
-			Remediation: "Check the host's clock. Then run systemctl restart microshift, which renews the certificate.",
-		},
-		{
-			ID: MicroShiftCertificateExpiresSoon, Check: check, Level: Warning,
-			Symptom:     "A certificate of a MicroShift host's API should have been renewed by now.",
-			Message:     "The certificate that {server} presents for {requested} expires on {date}, in {left}. MicroShift issued it ({issuer}) and renews it four months before",
-			Remediation: "Run systemctl restart microshift, which renews the certificate. journalctl -u microshift shows why it was not renewed automatically.",
 		},
 	}
 }

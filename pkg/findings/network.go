@@ -73,7 +73,6 @@ func vipHolderEntries() []Entry {
 // Findings at port 80 of an API VIP.
 const (
 	ProxyUnreachable     ID = "proxy-unreachable"
-	SelfCheckDiffers     ID = "self-check-differs"
 	SelfCheckFails       ID = "self-check-fails"
 	ProxyResponseDiffers ID = "proxy-response-differs"
 	NameNotAllowed       ID = "name-not-in-hosts"
@@ -128,15 +127,9 @@ func vipPortEntries() []Entry {
 				"If no host holds it, check keepalived, or kube-vip where BGP announces the VIPs.",
 		},
 		{
-			ID: SelfCheckDiffers, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom:     "cert-manager's challenges stay pending with a failing self check on one host, while other hosts and the CA get the right response.",
-			Message:     "This host gets another response at {endpoint} than the network: {how}. At {time}, {client} got {status} from the proxy",
-			Remediation: localTraffic,
-		},
-		{
 			ID: SelfCheckFails, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom:     "cert-manager's challenges stay pending with a failing self check on the host that holds the VIP, before any request of a CA.",
-			Message:     "This host holds the VIP and the service is ready, but it does not reach the proxy at {endpoint}: {how}. There is no recent challenge of another host to compare with",
+			Symptom:     "cert-manager's challenges stay pending with a failing self check on the host that holds the VIP, while other hosts and the CA may get the right response.",
+			Message:     "This host holds the VIP and the service is ready, but it does not reach the proxy at {endpoint}: {how}",
 			Remediation: "Run curl -i http://{endpoint}/ on another host. If it returns 400, the fault is on this host. " + localTraffic,
 		},
 		{
@@ -198,12 +191,10 @@ func vipPortEntries() []Entry {
 
 // Findings about a name or the response to a challenge.
 const (
-	NameAlreadyServed     ID = "name-already-served"
-	TokenUnknown          ID = "token-unknown"
-	ResponseStatus        ID = "response-status"
-	ResponseTrailingSpace ID = "response-trailing-space"
-	ResponseTooLong       ID = "response-too-long"
-	ResponseNotKey        ID = "response-not-key"
+	NameAlreadyServed ID = "name-already-served"
+	TokenUnknown      ID = "token-unknown"
+	ResponseStatus    ID = "response-status"
+	ResponseNotKey    ID = "response-not-key"
 )
 
 // {name} is the name of the challenge, {upstream} address and port of the router.
@@ -231,22 +222,12 @@ func challengeEntries() []Entry {
 			Remediation: "Find the route of {name} that serves the path (oc get route -A), and check the solver's pod behind it.",
 		},
 		{
-			ID: ResponseTrailingSpace, Check: check, Level: Problem,
-			Symptom:     "cert-manager's self check never passes, although Let's Encrypt would accept the response.",
-			Message:     "The response contains more than the key: {what} follows it",
-			Remediation: "Make the solver return only the key, because cert-manager compares all bytes. A custom solver, or a program that rewrites responses, adds the rest.",
-		},
-		{
-			ID: ResponseTooLong, Check: check, Level: Problem,
-			Symptom:     "The CA rejects the challenge because the response is too long.",
-			Message:     "The response contains more than the key: it has {bytes} bytes, and CAs read 127",
-			Remediation: "Make the solver return only the key. Check which application responds for {name}.",
-		},
-		{
 			ID: ResponseNotKey, Check: check, Level: Problem,
-			Symptom:     "The CA rejects the challenge because the key authorisation differs.",
-			Message:     "The response is not the key of this token. It is {what}",
-			Remediation: "Another application responds instead of the solver. Find the route of {name} that serves the path (oc get route -A).",
+			Symptom: "The CA rejects the challenge because the key authorisation differs or the response is too long. " +
+				"If only white space follows the key, cert-manager's self check never passes, although Let's Encrypt would accept the response.",
+			Message: "The response is not the key of this token. It is {what}",
+			Remediation: "Make the solver return only the key, because cert-manager compares all bytes. If another application responds instead of the solver, " +
+				"find the route of {name} that serves the path (oc get route -A). A custom solver, or a program that rewrites responses, can add the rest.",
 		},
 	}
 }

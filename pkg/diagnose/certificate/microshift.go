@@ -17,7 +17,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // maxNames bounds the names that are queried at MicroShift's API server. With the address of each of
@@ -181,24 +180,15 @@ func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, b
 	return f, true
 }
 
-// judgeDates evaluates the remaining lifetime of a certificate. MicroShift renews its
-// own certificates, but not those of the administrator.
+// judgeDates evaluates the remaining lifetime of a certificate. MicroShift renews its own
+// certificates four months before they expire, but not those of the administrator.
 func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time) []findings.Finding {
-	got := p.Certificate
-	stage := report.CertificateStageAt(got.NotBefore, got.NotAfter, now)
-	if signerOf(got.Issuer) == otherSigner || stage == report.CertificateNotYetValid {
-		return presented{CertificateResult: p}.judgeDates(now)
+	all := presented{CertificateResult: p}.judgeDates(now)
+	for i, f := range all {
+		if signerOf(p.Certificate.Issuer) != otherSigner && f.ID != findings.CertificateNotYetValid {
+			all[i].Remediation = "MicroShift issued it: check the host's clock, then run systemctl restart microshift, which renews the certificate. " +
+				"journalctl -u microshift shows why it was not renewed automatically."
+		}
 	}
-	values := findings.Values{
-		"server": c.Addr.String(), "requested": c.displayName(), "issuer": strconv.Quote(got.Issuer),
-		"date": got.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(got.NotAfter.Sub(now)),
-	}
-	switch stage {
-	case report.CertificateExpired:
-		return []findings.Finding{findings.New(findings.MicroShiftCertificateExpired, values)}
-	case report.CertificateUrgent, report.CertificateRenewalLate:
-		return []findings.Finding{findings.New(findings.MicroShiftCertificateExpiresSoon, values)}
-	default:
-		return nil
-	}
+	return all
 }

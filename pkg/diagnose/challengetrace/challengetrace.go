@@ -126,12 +126,12 @@ func (t Trace) keys() []result.Step {
 		if w.Page.Status != 200 || w.Page.Cause != "" {
 			continue
 		}
-		id, values := response.KeyFault(w.Page.Body, w.Page.Length, t.Token)
+		what := response.KeyFault(w.Page.Body, w.Page.Length, t.Token)
 		text := fmt.Sprintf("the key: the token and a thumbprint, %d bytes", w.Page.Length)
-		if id != "" {
-			text = findings.New(id, values).Message
+		if what != "" {
+			text = "not the key of this token: it is " + what
 		}
-		steps = append(steps, result.NewStep("solver", w.Addr.String(), id == "", 0, "%s", text))
+		steps = append(steps, result.NewStep("solver", w.Addr.String(), what == "", 0, "%s", text))
 	}
 	return steps
 }

@@ -50,14 +50,6 @@ func (c Challenges) LastForAddress() *report.RecentChallenge {
 	})
 }
 
-// LastRemote is the last recent challenge of another host at a VIP.
-func (c Challenges) LastRemote(vip netip.Addr, isOwn func(netip.Addr) bool) *report.RecentChallenge {
-	return c.last(func(one report.RecentChallenge) bool {
-		client, err := netip.ParseAddrPort(one.Client)
-		return err == nil && !isOwn(client.Addr()) && one.VIP == vip.String()
-	})
-}
-
 // LastWithToken is the last request of cert-manager or a CA for a token.
 func (c Challenges) LastWithToken(token string) *report.RecentChallenge {
 	for _, one := range slices.Backward(c) {

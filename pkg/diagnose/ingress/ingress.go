@@ -165,8 +165,8 @@ func (a Response) judgeChallenge(name, token string) (f findings.Finding, text s
 	case a.Page.Status != 200:
 		return findings.New(findings.ResponseStatus, values.With("how", response.Describe(a.Page))), ""
 	}
-	if id, what := response.KeyFault(a.Page.Body, a.Page.Length, token); id != "" {
-		return findings.New(id, what.With("name", name).With("upstream", a.Addr.String())), ""
+	if what := response.KeyFault(a.Page.Body, a.Page.Length, token); what != "" {
+		return findings.New(findings.ResponseNotKey, values.With("what", what)), ""
 	}
 	return f, fmt.Sprintf("the key of %d bytes, in %s", a.Page.Length, report.Milliseconds(a.Page.Total))
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
@@ -94,20 +93,20 @@ func KeyPattern(token string) *regexp.Regexp {
 	return regexp.MustCompile(`^` + regexp.QuoteMeta(token) + `\.[A-Za-z0-9_-]{43}$`)
 }
 
-// KeyFault returns the fault of a response to a token's challenge. body is the start of
-// the response body.
-func KeyFault(body []byte, length int, token string) (id findings.ID, values findings.Values) {
+// KeyFault describes a response to a token's challenge that is not its key; empty if it is. body
+// is the start of the response body.
+func KeyFault(body []byte, length int, token string) string {
 	key := bytes.TrimRight(body, " \t\r\n")
 	whole := length == len(body)
 	switch {
 	case whole && KeyPattern(token).Match(body):
-		return "", nil
+		return ""
 	case whole && KeyPattern(token).Match(key):
-		return findings.ResponseTrailingSpace, findings.Values{"what": describeTrailing(body[len(key):])}
+		return "the key, and " + describeTrailing(body[len(key):]) + " follows it"
 	case bytes.HasPrefix(body, []byte(token+".")) && length > MaxKeyLength:
-		return findings.ResponseTooLong, findings.Values{"bytes": strconv.Itoa(length)}
+		return fmt.Sprintf("more than the key: it has %d bytes, and CAs read %d", length, MaxKeyLength)
 	default:
-		return findings.ResponseNotKey, findings.Values{"what": DescribeBody(body, length, token)}
+		return DescribeBody(body, length, token)
 	}
 }
 

@@ -5,7 +5,6 @@ package selfcheck
 import (
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ingress"
@@ -56,14 +55,12 @@ func (s *Responses) Add(r Response) {
 type SelfCheck struct {
 	Responses
 
-	Name      string   // of the API
-	GivenName string   // by --name; empty without it
-	Hosts     []string // that the configuration allows; empty: all
-	Holder    bool     // this host holds a VIP
-	Serving   bool     // the service on this host reports that it serves
-	Recent    ingress.Challenges
-	SelfTests []report.SelfTest     // of the service on this host
-	IsOwn     func(netip.Addr) bool // reports whether an address is on this host
+	Name      string            // of the API
+	GivenName string            // by --name; empty without it
+	Hosts     []string          // that the configuration allows; empty: all
+	Holder    bool              // this host holds a VIP
+	Serving   bool              // the service on this host reports that it serves
+	SelfTests []report.SelfTest // of the service on this host
 	// Challenges are the responses to the challenge of --token. Without one, no challenge
 	// is requested, because that would be counted as one.
 	Challenges map[netip.Addr]protocol.FetchResult
@@ -116,10 +113,6 @@ func (s SelfCheck) judgeClosed(r Response, all *result.Subjects) {
 	how := response.Describe(r.Page)
 	switch {
 	case r.Held && s.Serving:
-		if c := s.Recent.LastRemote(r.VIP, s.IsOwn); c != nil {
-			all.Find(findings.New(findings.SelfCheckDiffers, findings.Values{"endpoint": r.String(), "how": how, "client": c.Client, "status": strconv.Itoa(c.Status), "time": c.Time.Format(time.TimeOnly)}))
-			return
-		}
 		all.Find(findings.New(findings.SelfCheckFails, findings.Values{"endpoint": r.String(), "how": how}))
 	case len(s.Open) > 0:
 		// One family works. Whether CAs use the other one is part of the DNS check.

@@ -34,8 +34,6 @@ func (s *Service) CheckNftables() result.Result {
 		return result.Pass("the kernel supports the service's table")
 	case len(s.deniedBySandbox()) > 0:
 		return result.Pass("the kernel supports the service's table, but the unit does not permit it")
-	case strings.Contains(message, Capability):
-		return result.Found(findings.NftablesPermissionDenied, findings.Values{"error": message})
 	default:
 		return result.Found(findings.NftablesRejected, findings.Values{"error": message})
 	}

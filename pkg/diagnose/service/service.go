@@ -192,7 +192,7 @@ func reasonCauses(reason report.Reason) []findings.ID {
 			findings.MicroShiftConfigInvalid, findings.MicroShiftNodeAddressInternal, findings.MicroShiftNodeAddressMissing,
 		}
 	case report.NftablesUnavailable:
-		return []findings.ID{findings.NftablesUnsupported, findings.NftablesPermissionDenied, findings.NftablesRejected}
+		return []findings.ID{findings.NftablesUnsupported, findings.NftablesRejected}
 	case report.Disabled:
 		return []findings.ID{findings.Disabled}
 	case report.PortInUse:

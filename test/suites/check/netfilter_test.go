@@ -86,8 +86,8 @@ func TestNftablesMissing(t *testing.T) {
 func TestNftablesDenied(t *testing.T) {
 	c := healthy(t, nil)
 	c.restartService(lab.ServiceOptions{Wrap: []string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"}}, "NftablesUnavailable")
-	r := c.expectFindings(c.holder(), []string{"nftables-permission-denied"})
-	c.expectText(r, "nftables-permission-denied", "this process lacks CAP_NET_ADMIN")
+	r := c.expectFindings(c.holder(), []string{"nftables-rejected"})
+	c.expectText(r, "nftables-rejected", "this process lacks CAP_NET_ADMIN")
 }
 
 // TestNftablesRefused runs a second service on a host where the first one owns the table.

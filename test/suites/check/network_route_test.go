@@ -116,12 +116,12 @@ func TestIngress(t *testing.T) {
 		},
 		{name: "the solver answers 500", flags: trace, inject: answer(500, "text/plain", "oops"), want: []string{"response-status"}},
 		{
-			name: "a line break after the key", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+"\n"), want: []string{"response-trailing-space"},
-			texts: map[string]string{"response-trailing-space": "The response contains more than the key: a line break follows it (also [fd4e:5f2a:9c01:1::6]:80)"},
+			name: "a line break after the key", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+"\n"), want: []string{"response-not-key"},
+			texts: map[string]string{"response-not-key": "The response is not the key of this token. It is the key, and a line break follows it (also [fd4e:5f2a:9c01:1::6]:80)"},
 		},
 		{
-			name: "more than a CA reads", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+strings.Repeat("x", 50)), want: []string{"response-too-long"},
-			texts: map[string]string{"response-too-long": "The response contains more than the key: it has 137 bytes, and CAs read 127 (also [fd4e:5f2a:9c01:1::6]:80)"},
+			name: "more than a CA reads", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+strings.Repeat("x", 50)), want: []string{"response-not-key"},
+			texts: map[string]string{"response-not-key": "The response is not the key of this token. It is more than the key: it has 137 bytes, and CAs read 127 (also [fd4e:5f2a:9c01:1::6]:80)"},
 		},
 		{
 			name: "an HTML page", flags: trace, inject: answer(200, "text/html", "<!DOCTYPE html><html><body>hello</body></html>"), want: []string{"response-not-key"},

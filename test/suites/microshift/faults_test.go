@@ -115,13 +115,13 @@ func TestFaults(t *testing.T) {
 		{
 			name:       "expired certificates of MicroShift",
 			edit:       func(_ *host, s *servingCertificates) { s.left = -time.Hour },
-			want:       []string{"microshift-certificate-expired"},
+			want:       []string{"certificate-expired"},
 			firstTexts: []string{"kube-apiserver-external-signer", "systemctl restart microshift"},
 		},
 		{
 			name: "certificates of MicroShift that were not renewed",
 			edit: func(_ *host, s *servingCertificates) { s.left = 60 * day },
-			want: []string{"microshift-certificate-expires-soon"},
+			want: []string{"certificate-expires-soon"},
 		},
 		{
 			name: "an administrator's certificate by name", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, false),

@@ -155,7 +155,7 @@ func responseFaults() []faultCase {
 		solver("token-unknown", "unknown token", http.NotFound),
 		solver("response-status", "status 500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
 		solver("response-not-key", "another key", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(anotherResponse)) }),
-		solver("response-too-long", "long response", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 200))) }),
+		solver("response-not-key", "long response", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 200))) }),
 		router("ingress-closed-connection", "no response", ""),
 		router("response-malformed", "malformed response", "welcome\r\n\r\n"),
 		router("response-truncated", "short response", "HTTP/1.1 200 OK\r\nContent-Length: 87\r\n\r\nshort"),
