@@ -13,12 +13,6 @@ import (
 	"strconv"
 )
 
-// The bounds of an [Egress]. Credentials come from a URL of the host's configuration.
-const (
-	maxRoutes        = 2 * maxAddresses // HTTP and HTTPS
-	maxAuthorization = 64 << 10
-)
-
 // Egress is the decision which ingress addresses are reached through an egress proxy.
 // All other addresses are reached directly.
 type Egress struct {
@@ -62,11 +56,8 @@ func (p EgressProxy) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler].
 func (p *EgressProxy) UnmarshalJSON(text []byte) error {
 	var e encodedProxy
-	if err := decode(text, &e); err != nil {
+	if err := json.Unmarshal(text, &e); err != nil {
 		return err
-	}
-	if len(e.Name) > maxNameBytes || len(e.Addrs) > maxAddresses || len(e.Authorization) > maxAuthorization {
-		return fmt.Errorf("%w: an egress proxy with a name of %d bytes and %d addresses", errInvalid, len(e.Name), len(e.Addrs))
 	}
 	*p = EgressProxy{e.Name, e.TLS, e.Addrs, NewSecret(e.Authorization)}
 	return nil
@@ -85,31 +76,23 @@ func (p EgressProxy) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, p.St
 
 // Equal compares the proxies, including their secrets.
 func (p EgressProxy) Equal(other EgressProxy) bool {
-	return p.Name == other.Name && p.TLS == other.TLS && slices.Equal(p.Addrs, other.Addrs) && p.Authorization.Equal(other.Authorization)
-}
-
-// UnmarshalJSON decodes and validates the decision.
-func (e *Egress) UnmarshalJSON(text []byte) error {
-	type encoded Egress // without this method
-	if err := decode(text, (*encoded)(e)); err != nil {
-		return err
-	}
-	if len(e.Routes) > maxRoutes {
-		return fmt.Errorf("%w: %d egress routes, more than %d", errInvalid, len(e.Routes), maxRoutes)
-	}
-	return nil
+	return p.Name == other.Name && p.TLS == other.TLS && slices.Equal(p.Addrs, other.Addrs) &&
+		p.Authorization.Equal(other.Authorization)
 }
 
 // Equal reports whether both are the same decision.
 func (e Egress) Equal(other Egress) bool {
 	return e.ProxyCAs.Equal(other.ProxyCAs) && e.AdditionalCAs.Equal(other.AdditionalCAs) &&
-		slices.EqualFunc(e.Routes, other.Routes, func(a, b EgressRoute) bool { return a.Ingress == b.Ingress && a.Proxy.Equal(b.Proxy) })
+		slices.EqualFunc(e.Routes, other.Routes, func(a, b EgressRoute) bool {
+			return a.Ingress == b.Ingress && a.Proxy.Equal(b.Proxy)
+		})
 }
 
 // CABundle is a set of trusted CAs.
 type CABundle struct {
-	Roots       [][]byte `json:"roots"` // certificates in DER; empty: nothing is trusted
-	Description string   `json:"-"`     // the source of the CAs in one line, for findings, which only the controller renders
+	Roots [][]byte `json:"roots"` // certificates in DER; empty: nothing is trusted
+	// Description is the source of the CAs in one line, for findings, which only the controller renders.
+	Description string `json:"-"`
 }
 
 // Equal reports whether both contain the same CAs with the same description.

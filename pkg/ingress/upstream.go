@@ -3,26 +3,12 @@
 package ingress
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
-
-// The bounds of the values. A host has a few addresses and names.
-const (
-	maxAddresses = 64
-	maxNames     = 1 << 12
-	maxNameBytes = 255 // a DNS name (RFC 1035 section 2.3.4)
-	maxTimeout   = 10 * time.Minute
-)
-
-var errInvalid = errors.New("invalid upstream settings")
 
 // ProxyProtocol is the version of HAProxy's PROXY protocol (doc/proxy-protocol.txt of
 // HAProxy) whose header each connection to the ingress begins with; 0: none.
@@ -72,52 +58,6 @@ func proxyProtocolVersion(p config.ProxyProtocol) ProxyProtocol {
 	default:
 		return ProxyProtocolOff
 	}
-}
-
-// UnmarshalJSON decodes and validates the settings.
-func (u *Upstream) UnmarshalJSON(text []byte) error {
-	type encoded Upstream // without this method
-	if err := decode(text, (*encoded)(u)); err != nil {
-		return err
-	}
-	return u.validate()
-}
-
-func (u *Upstream) validate() error {
-	switch {
-	case len(u.Addresses) > maxAddresses:
-		return fmt.Errorf("%w: %d addresses, more than %d", errInvalid, len(u.Addresses), maxAddresses)
-	case !u.TLS && u.Port == 0, (u.TLS || u.FollowRedirects) && u.HTTPSPort == 0:
-		return fmt.Errorf("%w: port 0", errInvalid)
-	case u.ProxyProtocol < ProxyProtocolOff || u.ProxyProtocol > ProxyProtocolV2:
-		return fmt.Errorf("%w: PROXY protocol version %d", errInvalid, u.ProxyProtocol)
-	case u.ConnectTimeout <= 0 || u.ConnectTimeout > maxTimeout, u.Timeout <= 0 || u.Timeout > maxTimeout:
-		return fmt.Errorf("%w: timeouts of %v and %v", errInvalid, u.ConnectTimeout, u.Timeout)
-	case len(u.VerifyNames) > maxNames:
-		return fmt.Errorf("%w: %d names, more than %d", errInvalid, len(u.VerifyNames), maxNames)
-	}
-	for _, addr := range u.Addresses {
-		if !addr.IsValid() {
-			return fmt.Errorf("%w: an address is missing", errInvalid)
-		}
-	}
-	for _, name := range u.VerifyNames {
-		if name == "" || len(name) > maxNameBytes {
-			return fmt.Errorf("%w: a name of %d bytes", errInvalid, len(name))
-		}
-	}
-	return nil
-}
-
-// decode rejects unknown fields. A type with UnmarshalJSON does not inherit that from
-// the decoder of the whole message.
-func decode(text []byte, value any) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(value); err != nil {
-		return fmt.Errorf("%w: %w", errInvalid, err)
-	}
-	return nil
 }
 
 // CauseContext returns what the sender of these settings has about a failure. Nil
