@@ -40,9 +40,9 @@ func (s *proxySupervisor) submit(f func()) bool {
 	}
 }
 
-// ask has the goroutine of run call f, and returns the reply that f sends. It reports false after
+// query has the goroutine of run call f, and returns the reply that f sends. It reports false after
 // run has returned.
-func ask[T any](s *proxySupervisor, f func(reply chan<- T)) (reply T, answered bool) {
+func query[T any](s *proxySupervisor, f func(reply chan<- T)) (reply T, answered bool) {
 	replies := make(chan T, 1)
 	if s.submit(func() { f(replies) }) {
 		select {
@@ -56,7 +56,7 @@ func ask[T any](s *proxySupervisor, f func(reply chan<- T)) (reply T, answered b
 
 // open listens on a port beside any other.
 func (s *proxySupervisor) open(port uint16) error {
-	err, answered := ask(s, func(reply chan<- error) { reply <- s.openPort(port) })
+	err, answered := query(s, func(reply chan<- error) { reply <- s.openPort(port) })
 	if !answered {
 		return errors.New("cannot listen: the proxy supervisor has stopped")
 	}
@@ -103,7 +103,7 @@ func (s *proxySupervisor) openPort(port uint16) error {
 // It returns before they are closed, because systemd's store can take seconds for that.
 // redirected means that the others have connections of redirected clients in their backlogs.
 func (s *proxySupervisor) closeExcept(port uint16, redirected bool) {
-	ask(s, func(reply chan<- struct{}) { s.closeOthers(port, redirected, reply) })
+	query(s, func(reply chan<- struct{}) { s.closeOthers(port, redirected, reply) })
 }
 
 // closeOthers replies when openPorts no longer returns the others; they may still be open.
@@ -152,7 +152,7 @@ func (s *proxySupervisor) closeSocket(port uint16) {
 
 // closeAll closes every port.
 func (s *proxySupervisor) closeAll() {
-	ask(s, s.closeAllPorts)
+	query(s, s.closeAllPorts)
 }
 
 func (s *proxySupervisor) closeAllPorts(reply chan<- struct{}) {
@@ -177,7 +177,7 @@ func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
 	if deadline, bounded := ctx.Deadline(); bounded {
 		budget = time.Until(deadline)
 	}
-	p, _ := ask(s, func(reply chan<- *proxyProcess) { reply <- s.startDrain(generation, budget) })
+	p, _ := query(s, func(reply chan<- *proxyProcess) { reply <- s.startDrain(generation, budget) })
 	if p == nil {
 		return
 	}
@@ -311,7 +311,7 @@ func (s *proxySupervisor) awaitSettings(ctx context.Context, generation uint64) 
 // hasBacklogRoom reports whether the socket on a port listens and has room for
 // connections.
 func (s *proxySupervisor) hasBacklogRoom(port uint16) bool {
-	room, _ := ask(s, func(reply chan<- bool) { reply <- s.listeners.hasBacklogRoom(port) })
+	room, _ := query(s, func(reply chan<- bool) { reply <- s.listeners.hasBacklogRoom(port) })
 	return room
 }
 
@@ -476,37 +476,24 @@ const reservedDescriptors = 256
 func (s *proxySupervisor) boundConnections(maxConnections int) int {
 	descriptors := 2*maxConnections + maxConnections/2 + maxConnections/4 + reservedDescriptors
 	needed := uint64(descriptors) //nolint:gosec // bounded by pkg/config
-	limit, err := s.descriptorLimit(needed)
-	if err != nil || limit >= needed {
-		return maxConnections
-	}
-	reduced := max(1, (int(limit)-reservedDescriptors)*4/11) //nolint:gosec // below needed
-	if s.reducedConnections != reduced {
-		s.reducedConnections = reduced
-		s.log.Warn(fmt.Sprintf("limits.maxConnections is reduced to %d: the descriptor limit is %d; raise LimitNOFILE to %d",
-			reduced, limit, needed), slog.String("event", "limits"))
-	}
-	return reduced
-}
-
-// descriptorLimit raises the limit of the process to needed, if this process may (root
-// may), and returns the limit.
-func (s *proxySupervisor) descriptorLimit(needed uint64) (uint64, error) {
-	pid := 0 // this process, whose limit the proxy process will inherit
+	pid := 0                      // this process, whose limit the proxy process will inherit
 	if s.process != nil {
 		pid = s.process.PID()
 	}
 	var limit unix.Rlimit
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
-		return 0, fmt.Errorf("read the descriptor limit of the proxy process: %w", err)
+	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit) != nil || limit.Cur >= needed {
+		return maxConnections
 	}
-	if pid == 0 || limit.Cur >= needed {
-		return max(limit.Cur, limit.Max), nil
-	}
+	// Root may raise it. Go's runtime raises the limit of a process to Max, but not immediately.
 	raised := unix.Rlimit{Cur: needed, Max: max(needed, limit.Max)}
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &raised, nil); err == nil {
-		return needed, nil
+	if pid != 0 && unix.Prlimit(pid, unix.RLIMIT_NOFILE, &raised, nil) == nil || limit.Max >= needed {
+		return maxConnections
 	}
-	// Go's runtime raises the limit of a process to this, but not immediately.
-	return max(limit.Cur, limit.Max), nil
+	reduced := max(1, (int(limit.Max)-reservedDescriptors)*4/11) //nolint:gosec // below needed
+	if s.reducedConnections != reduced {
+		s.reducedConnections = reduced
+		s.log.Warn(fmt.Sprintf("limits.maxConnections is reduced to %d: the descriptor limit is %d; raise LimitNOFILE to %d",
+			reduced, limit.Max, needed), slog.String("event", "limits"))
+	}
+	return reduced
 }

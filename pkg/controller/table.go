@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
@@ -26,11 +25,8 @@ type kernelTable struct {
 	conn              *nftables.Conn
 	persistenceWarned bool
 	last              ruleset.Table // that inForce has got, unless the kernel's differs
-	installed         bool          // our table is in the kernel; unless it is persistent, it is removed with the connection
+	installed         bool          // our table is in the kernel, until the connection ends unless it is persistent
 	owner             atomic.Uint32 // the netlink port that owns the table; 0 while there is no connection
-
-	readerMu sync.Mutex // held during the reads of reports, by these alone
-	reader   *nftables.Conn
 }
 
 // findInherited finds out whether the previous process has left a table, and the port that
@@ -157,20 +153,16 @@ func (k *kernelTable) close() error {
 // report reads the table from the kernel while this process has a connection for it. Any
 // goroutine can call it.
 func (k *kernelTable) report() report.Table {
-	k.readerMu.Lock()
-	defer k.readerMu.Unlock()
 	owner := k.owner.Load()
 	if owner == 0 {
 		return report.Table{}
 	}
-	if k.reader == nil {
-		reader, err := nftables.Open()
-		if err != nil {
-			return report.Table{Error: err.Error()}
-		}
-		k.reader = reader
+	var s nftables.State
+	reader, err := nftables.Open()
+	if err == nil {
+		s, err = reader.State()
+		err = errors.Join(err, reader.Close())
 	}
-	s, err := k.reader.State()
 	if err != nil {
 		return report.Table{Error: err.Error()}
 	}

@@ -180,7 +180,7 @@ func catalogEntries() []CatalogEntry {
 		{
 			Event: "command", ID: "b6afa5bb797d42bf9e215fd9291942fc",
 			Subject:     "The proxy cannot receive all settings",
-			Explanation: "ERROR names the setting that is too large. The proxy keeps its previous settings,\nor uses a part of the new ones, as the message shows.",
+			Explanation: "A setting is too large. The proxy keeps its previous ones.",
 		},
 		{
 			Event: "egress", ID: "dc5479fd3eb744bba7395e80d8026fc2",
