@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
@@ -22,9 +23,10 @@ type proxyProcess struct {
 	probed  *mailbox[[]protocol.Reachability]
 	drained *mailbox[int] // connections that were closed
 
-	mu        sync.Mutex // not held during I/O
-	lastEvent time.Time
-	flushes   []chan struct{} // that the process has not answered, the oldest first
+	lastEvent atomic.Pointer[time.Time]
+
+	mu      sync.Mutex      // not held during I/O
+	flushes []chan struct{} // that the process has not answered, the oldest first
 }
 
 func startProxy(output *child.Output) (*proxyProcess, error) {
@@ -82,18 +84,10 @@ func (p *proxyProcess) answersNothing() bool {
 	return len(p.flushes) >= maxUnanswered
 }
 
-func (p *proxyProcess) recordEvent(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lastEvent = now
-}
+func (p *proxyProcess) recordEvent(now time.Time) { p.lastEvent.Store(&now) }
 
 // silence returns for how long the process has sent nothing.
-func (p *proxyProcess) silence(now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return now.Sub(p.lastEvent)
-}
+func (p *proxyProcess) silence(now time.Time) time.Duration { return now.Sub(*p.lastEvent.Load()) }
 
 // newChildOutput logs the lines of the standard error of a kind of child process.
 func newChildOutput(log *slog.Logger, kind string) *child.Output {

@@ -61,15 +61,15 @@ type Tracker struct {
 	rejected       map[report.Rejection]uint64
 	traffic        trafficCounts
 	events         report.Events
-	recent         []report.Challenge // a ring buffer of maxRecentChallenges
-	oldest         int                // index of the oldest entry of a full ring buffer
+	recent         []report.Challenge // the last maxRecentChallenges, oldest first
 	history        []report.Change    // oldest first
 }
 
 // New returns the tracker of a service that has just started. It calls onTransition
 // after each change of the condition's reason or message, in order.
 func New(version string, now time.Time, onTransition func(before, after report.Condition)) *Tracker {
-	starting := report.Condition{Type: report.ConditionType}.Next(false, report.Starting, "the first observation of this host is not complete yet", now)
+	const message = "the first observation of this host is not complete yet"
+	starting := report.Condition{Type: report.ConditionType}.Next(false, report.Starting, message, now)
 	t := &Tracker{
 		version:      version,
 		onTransition: onTransition,
@@ -222,7 +222,8 @@ func (t *Tracker) heldUnanswered() (vips []string) {
 // allUnreachable reports whether every address was checked and none accepted the
 // connection.
 func allUnreachable(upstreams []report.Upstream) bool {
-	return len(upstreams) > 0 && !slices.ContainsFunc(upstreams, func(u report.Upstream) bool { return u.Reachable || u.Checked.IsZero() })
+	possible := func(u report.Upstream) bool { return u.Reachable || u.Checked.IsZero() }
+	return len(upstreams) > 0 && !slices.ContainsFunc(upstreams, possible)
 }
 
 func unreachableMessage(upstreams []report.Upstream) string {
@@ -241,12 +242,10 @@ func (t *Tracker) RecordChallenge(c report.Challenge) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.recent) < maxRecentChallenges {
-		t.recent = append(t.recent, c)
-	} else {
-		t.recent[t.oldest] = c
-		t.oldest = (t.oldest + 1) % maxRecentChallenges
+	if len(t.recent) == maxRecentChallenges {
+		t.recent = slices.Delete(t.recent, 0, 1)
 	}
+	t.recent = append(t.recent, c)
 	t.signalChange()
 }
 
@@ -352,7 +351,7 @@ func (t *Tracker) Report(table report.Table) report.Report {
 	defer t.mu.Unlock()
 	recent := make([]report.RecentChallenge, 0, len(t.recent))
 	for i := range t.recent {
-		recent = append(recent, t.recent[(t.oldest+i)%len(t.recent)].Recent())
+		recent = append(recent, t.recent[i].Recent())
 	}
 	events := t.events
 	events.Reloads = maps.Clone(events.Reloads)
