@@ -21,19 +21,19 @@ func (p *process) listen(port uint16, fd int) error {
 	if fd < 0 {
 		return fmt.Errorf("cannot serve port %d: the command has no socket", port)
 	}
-	l, err := p.server.Listen(fd)
-	if err != nil {
+	if err := p.server.Listen(fd); err != nil {
 		return fmt.Errorf("cannot serve port %d: %w", port, err)
 	}
-	p.listening[port] = l
+	p.listening[port] = fd
 	return nil
 }
 
 // stopListening closes a port after backlogGracePeriod, or when a drain begins. While
 // connections wait in its backlog, it stays open for at most the same time again.
 func (p *process) stopListening(port uint16) {
-	l, stopped := p.listening[port], protocol.Event{Stopped: &protocol.Stopped{Port: port}}
-	if l == nil {
+	fd, listening := p.listening[port]
+	stopped := protocol.Event{Stopped: &protocol.Stopped{Port: port}}
+	if !listening {
 		p.send(stopped)
 		return
 	}
@@ -44,7 +44,7 @@ func (p *process) stopListening(port uint16) {
 		case <-time.After(backlogGracePeriod):
 		case <-drain:
 		}
-		closeListener(p.ctx, l)
+		p.closeListener(p.ctx, fd)
 		p.send(stopped)
 	})
 }
@@ -59,8 +59,8 @@ func (p *process) drain(budget time.Duration) {
 	p.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(p.ctx, budget)
 		defer cancel()
-		for _, l := range listeners {
-			closeListener(ctx, l)
+		for _, fd := range listeners {
+			p.closeListener(ctx, fd)
 		}
 		p.stopping.Wait()
 		cut := p.server.Drain(ctx)
@@ -72,13 +72,13 @@ func (p *process) drain(budget time.Duration) {
 
 // closeListener closes a port when all waiting connections are accepted, or after
 // backlogGracePeriod. Closing it resets the connections in its backlog.
-func closeListener(ctx context.Context, l *server.Listener) {
-	defer l.Close()
+func (p *process) closeListener(ctx context.Context, fd int) {
+	defer p.server.StopListening(fd)
 	ctx, cancel := context.WithTimeout(ctx, backlogGracePeriod)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for l.Backlog() > 0 {
+	for server.Backlog(fd) > 0 {
 		select {
 		case <-ctx.Done():
 			return

@@ -37,7 +37,7 @@ func Run(ctx context.Context, conn *wire.Child) error {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{
 		ctx: ctx, group: group, conn: conn,
-		stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]*server.Listener),
+		stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]int),
 	}
 	p.drains, p.beginDrain = context.WithCancel(ctx)
 	var err error
@@ -80,8 +80,8 @@ type process struct {
 	server    *server.Server
 	upstream  *upstream.Client
 	settings  upstream.Settings // in force
-	listening map[uint16]*server.Listener
-	stopping  sync.WaitGroup // ports in their grace period
+	listening map[uint16]int    // sockets by port
+	stopping  sync.WaitGroup    // ports in their grace period
 	// drains is done when the next drain begins, which ends the grace periods.
 	drains     context.Context
 	beginDrain context.CancelFunc

@@ -87,15 +87,15 @@ func newConnection(w *worker) *connection {
 	return c
 }
 
-// to moves the connection to another state. A defect ends the connection.
-func (c *connection) to(s state) bool {
+// to moves the connection to another state. The controller writes the report of a defect to the
+// journal. It gets few of them, however often a client causes one.
+func (c *connection) to(s state) {
 	if !c.state.leadsTo(s) {
-		c.abort()
-		c.leave()
-		return false
+		if n := c.worker.server.defects.Add(1); n&(n-1) == 0 {
+			fmt.Fprintf(os.Stderr, "defect: a connection went from state %d to state %d; %d so far\n", c.state, s, n)
+		}
 	}
 	c.state = s
-	return true
 }
 
 func (c *connection) isInFlight() bool { return c.source != nil }
@@ -250,9 +250,8 @@ func (c *connection) continueWith(a admission) {
 	case admitted:
 		c.forward()
 	case waits:
-		if c.to(queueing) {
-			c.await(c.headDeadline())
-		}
+		c.to(queueing)
+		c.await(c.headDeadline())
 	default:
 		_, reason := c.worker.server.table.stageOf(c)
 		if reason == "" {
@@ -345,11 +344,10 @@ func (c *connection) unblock() {
 	switch c.state {
 	case flushing:
 		c.setTimer(c.request.Deadline)
-		if c.to(relaying) {
-			c.link.Sent(c.written)
-			c.pending, c.written = nil, 0
-			c.relayBody()
-		}
+		c.to(relaying)
+		c.link.Sent(c.written)
+		c.pending, c.written = nil, 0
+		c.relayBody()
 	case delivering:
 		c.delivered()
 	default:
@@ -381,9 +379,7 @@ func (c *connection) linger() bool {
 	} else if a, _ := t.admit(c, lingering, false); a != admitted {
 		return false
 	}
-	if !c.to(draining) {
-		return true
-	}
+	c.to(draining)
 	c.await(c.worker.Now().Add(lingerTime)) // once: what the client sends does not extend it
 	c.drain()
 	return true

@@ -96,10 +96,9 @@ func (c *connection) forward() {
 		return
 	}
 	c.link.owner = c
-	if c.to(sending) {
-		c.setTimer(c.firstByteBy)
-		c.worker.Post(c.link.begin)
-	}
+	c.to(sending)
+	c.setTimer(c.firstByteBy)
+	c.worker.Post(c.link.begin)
 }
 
 // reconnect replaces a kept connection that cannot be used again.
@@ -115,12 +114,12 @@ func (c *connection) connect() {
 		return
 	}
 	c.link, l.owner = l, c
-	if by := c.worker.Now().Add(c.direct.ConnectTimeout); c.to(connecting) {
-		if c.firstByteBy.Before(by) {
-			by = c.firstByteBy
-		}
-		c.setTimer(by)
+	c.to(connecting)
+	by := c.worker.Now().Add(c.direct.ConnectTimeout)
+	if c.firstByteBy.Before(by) {
+		by = c.firstByteBy
 	}
+	c.setTimer(by)
 }
 
 // transmitAndRead sends the rest of the request, and reads until EAGAIN what can have come
@@ -139,9 +138,10 @@ func (c *connection) linkReady(events uint32) {
 		}
 		if err := loop.ConnectResult(c.link.fd); err != nil {
 			c.exchangeFailed(upstream.DialError(c.direct.Addr, err))
-		} else if c.to(sending) {
-			c.transmitAndRead(events&loop.Readable != 0)
+			return
 		}
+		c.to(sending)
+		c.transmitAndRead(events&loop.Readable != 0)
 	case sending:
 		if c.link.sent == 0 && c.link.reused { // beginRequest sends
 			if events&loop.Readable != 0 {
@@ -198,9 +198,9 @@ func (c *connection) readResponse() {
 		c.request.Redirected = true
 		c.delegate()
 	default:
-		if c.shown = shown; c.to(relaying) {
-			c.relayBody()
-		}
+		c.shown = shown
+		c.to(relaying)
+		c.relayBody()
 	}
 }
 
@@ -239,9 +239,8 @@ func (c *connection) relayBody() {
 		}
 		if c.pending = x.Output(); len(c.pending) > 0 {
 			if !c.flush() {
-				if c.to(flushing) {
-					c.await(c.writeBy)
-				}
+				c.to(flushing)
+				c.await(c.writeBy)
 				return
 			}
 			x.Sent(c.written)
@@ -312,7 +311,8 @@ func (c *connection) exchanged(code int, from netip.AddrPort, err error) {
 		c.finish()
 		return
 	}
-	answer, truncated := reqhead.Response{Status: 502, Phrase: "Bad Gateway", Text: "the upstream request failed"}, code != 0
+	answer := reqhead.Response{Status: 502, Phrase: "Bad Gateway", Text: "the upstream request failed"}
+	truncated := code != 0
 	var failed *upstream.Error
 	if errors.As(err, &failed) {
 		id, f := string(failed.Cause), failed.Failure()
@@ -349,7 +349,9 @@ func (c *connection) finishRecord() {
 	}
 	recorder := c.worker.server.recorder
 	if c.selfTest != nil {
-		recorder.RecordSelfTest(protocol.SelfTested{ID: c.selfTest.ID, Status: c.record.Status, Upstream: c.record.Upstream, Failure: c.failure})
+		recorder.RecordSelfTest(protocol.SelfTested{
+			ID: c.selfTest.ID, Status: c.record.Status, Upstream: c.record.Upstream, Failure: c.failure,
+		})
 		return
 	}
 	c.record.Duration = time.Since(c.record.Time)
@@ -360,9 +362,7 @@ func (c *connection) finishRecord() {
 // or another address. The goroutine never uses the socket of the client.
 func (c *connection) delegate() {
 	c.worker.StopTimer(&c.timer)
-	if !c.to(delegated) {
-		return
-	}
+	c.to(delegated)
 	c.hasDelegate, c.delivery = true, make(chan error, 1)
 	select {
 	case c.worker.delegates <- c:
@@ -430,10 +430,11 @@ func (d *delegate) Write(p []byte) (int, error) {
 
 // deliver writes the part of a response that a delegate has passed.
 func (c *connection) deliver() {
-	if c.state != delegated || !c.to(delivering) {
+	if c.state != delegated {
 		c.delivery <- net.ErrClosed
 		return
 	}
+	c.to(delivering)
 	if c.pending = c.part; c.flush() {
 		c.delivered()
 	} else {
@@ -445,8 +446,8 @@ func (c *connection) deliver() {
 func (c *connection) delivered() {
 	c.worker.StopTimer(&c.timer)
 	c.pending, c.written = nil, 0
+	c.to(delegated)
 	switch {
-	case !c.to(delegated):
 	case c.ended != nil:
 		c.ended()
 	case c.clientGone:
@@ -460,11 +461,10 @@ func (c *connection) respond(r reqhead.Response, isHead bool) {
 	now := time.Now()
 	c.out = appendResponse(c.out[:0], r, now, isHead)
 	c.pending, c.written, c.writeBy = c.out, 0, now.Add(responseWriteTimeout)
-	switch {
-	case !c.to(replying):
-	case c.flush():
+	c.to(replying)
+	if c.flush() {
 		c.finish()
-	default:
+	} else {
 		c.await(c.writeBy)
 	}
 }

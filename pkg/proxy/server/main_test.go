@@ -204,11 +204,11 @@ func newServer(t testing.TB, s protocol.Configure, up server.Upstream, rec serve
 // ends.
 func serveUntilStop(t testing.TB, g *server.Server, ln testListener) (stop func()) {
 	t.Helper()
-	serving, err := g.Listen(ln.duplicate(t))
-	if err != nil {
+	fd := ln.duplicate(t)
+	if err := g.Listen(fd); err != nil {
 		t.Fatal(err)
 	}
-	stop = sync.OnceFunc(serving.Close)
+	stop = sync.OnceFunc(func() { g.StopListening(fd) })
 	t.Cleanup(stop)
 	return stop
 }

@@ -64,7 +64,8 @@ type Server struct {
 	selfTest    atomic.Pointer[protocol.SelfTest] // announced and not requested yet, or nil
 	table       *table
 	workers     []*worker
-	longBuffers sync.Pool // of *[longBufferSize]byte
+	longBuffers sync.Pool     // of *[longBufferSize]byte
+	defects     atomic.Uint64 // moves of connections to a state that may not follow
 }
 
 // maxWorkers bounds the event loops, so that a flood leaves the other processors alone.
@@ -106,34 +107,24 @@ func (s *Server) Run(ctx context.Context, source func(name string) (beat, done f
 	return group.Wait()
 }
 
-// Listen accepts connections from a listening socket until Close. It takes ownership of fd.
+// Listen accepts connections from a listening socket until StopListening. It takes ownership of fd.
 //
 // While MaxConnections are in flight and no client can be evicted, each event loop accepts
 // a few more connections and stops. New connections are queued in the kernel's backlog.
 // Errors of accept(2), such as a lack of descriptors, are recorded and retried.
-func (s *Server) Listen(fd int) (*Listener, error) {
-	l := &Listener{s, fd}
+func (s *Server) Listen(fd int) error {
 	if err := loop.PrepareListener(fd); err != nil {
-		return nil, errors.Join(err, unix.Close(fd))
+		return errors.Join(err, unix.Close(fd))
 	}
 	for _, w := range s.workers {
 		var err error
 		if w.perform(func() { err = w.listen(fd) }); err != nil {
-			l.Close()
-			return nil, err
+			s.StopListening(fd)
+			return err
 		}
 	}
-	return l, nil
+	return nil
 }
-
-// Listener is a listening socket that the server accepts from.
-type Listener struct {
-	server *Server
-	fd     int
-}
-
-// Backlog returns the number of connections that wait to be accepted.
-func (l *Listener) Backlog() uint32 { return Backlog(l.fd) }
 
 // Backlog returns the number of connections that wait to be accepted from a listening
 // socket. The kernel reports it in tcpi_unacked (net/ipv4/tcp.c, tcp_get_info).
@@ -145,13 +136,13 @@ func Backlog(fd int) uint32 {
 	return info.Unacked
 }
 
-// Close stops accepting and closes the socket. Accepted connections continue; see
+// StopListening stops accepting and closes the socket. Accepted connections continue; see
 // Drain.
-func (l *Listener) Close() {
-	for _, w := range l.server.workers {
-		w.perform(func() { w.stopListening(l.fd) })
+func (s *Server) StopListening(fd int) {
+	for _, w := range s.workers {
+		w.perform(func() { w.stopListening(fd) })
 	}
-	loop.Close(l.fd)
+	loop.Close(fd)
 }
 
 // Update applies settings to connections that are accepted from now on.

@@ -718,8 +718,7 @@ func TestDescriptorLimit(t *testing.T) {
 	})
 	defer restore()
 
-	serving, err := g.Listen(fd)
-	if err != nil {
+	if err := g.Listen(fd); err != nil {
 		t.Fatal(err)
 	}
 	await(3)
@@ -733,7 +732,7 @@ func TestDescriptorLimit(t *testing.T) {
 	if got := readAll(t, tcp); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("answered %q", got)
 	}
-	serving.Close()
+	g.StopListening(fd)
 }
 
 // TestHeartbeats shows that the loop sends heartbeats while it has nothing to

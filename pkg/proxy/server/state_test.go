@@ -48,3 +48,18 @@ func TestTransitions(t *testing.T) {
 		t.Errorf("(-doc.go +code):\n%s", diff)
 	}
 }
+
+// TestDefectIsCounted: a state that may not follow is counted, and the connection goes on.
+func TestDefectIsCounted(t *testing.T) {
+	t.Parallel()
+	g := &Server{}
+	c := newConnection(&worker{server: g})
+	for _, step := range []struct {
+		to   state
+		want uint64
+	}{{reading, 0}, {relaying, 1}, {flushing, 1}, {queueing, 2}} {
+		if c.to(step.to); c.state != step.to || g.defects.Load() != step.want {
+			t.Errorf("in state %d with %d defects, want %d with %d", c.state, g.defects.Load(), step.to, step.want)
+		}
+	}
+}

@@ -139,9 +139,8 @@ func (a *acceptor) Ready(uint32) {
 		batch[n] = a.newConnection(fd, remote)
 	}
 	for _, c := range batch[:n] {
-		if c.to(reading) {
-			c.read() // admits it
-		}
+		c.to(reading)
+		c.read() // admits it
 	}
 }
 
