@@ -33,9 +33,9 @@ type conn struct {
 
 	socket     *socket
 	route      *upstreamRoute
-	serverName string // of TLS with the router
-	idleUntil  time.Time
+	serverName string      // of TLS with the router
 	kept       bool        // it is idle, or was
+	expiry     *time.Timer // while it is idle
 	unregister func() bool // from the context that closes it
 }
 
@@ -56,14 +56,10 @@ type socket struct {
 	net.Conn
 
 	received bool // the peer has sent something
-	held     bool // nothing is read
 }
 
 // Read implements net.Conn.
 func (s *socket) Read(p []byte) (int, error) {
-	if s.held {
-		return 0, os.ErrDeadlineExceeded
-	}
 	n, err := s.Conn.Read(p)
 	s.received = s.received || n > 0
 	return n, err
@@ -88,15 +84,17 @@ func DialFirst(ctx context.Context, addrs []netip.AddrPort, by time.Time) (net.C
 	return dialFunc(dialTCP).first(ctx, addrs, by)
 }
 
-func (dial dialFunc) first(ctx context.Context, addrs []netip.AddrPort, by time.Time) (tcp net.Conn, last netip.AddrPort, err error) {
-	err = cause.Details{Reason: cause.NoAddress}
+func (f dialFunc) first(ctx context.Context, addrs []netip.AddrPort, by time.Time) (net.Conn, netip.AddrPort, error) {
+	var last netip.AddrPort
+	err := error(cause.Details{Reason: cause.NoAddress})
 	for i, addr := range addrs {
 		last = addr
-		if tcp, err = dial(ctx, addr, max(1, time.Until(by)/time.Duration(len(addrs)-i))); err == nil {
-			break
+		var tcp net.Conn
+		if tcp, err = f(ctx, addr, max(1, time.Until(by)/time.Duration(len(addrs)-i))); err == nil {
+			return tcp, addr, nil
 		}
 	}
-	return tcp, last, err
+	return nil, last, err
 }
 
 // connect opens a connection with all layers of the route. It is closed with the client.
@@ -159,7 +157,8 @@ func (c *Client) dial(ctx context.Context, r *upstreamRoute, timeout time.Durati
 
 // prepare sends the PROXY header and opens TLS, as the route requires.
 func (c *conn) prepare(ctx context.Context, a *attempt) *Error {
-	if a.route.proxyProtocol != ingress.ProxyProtocolOff {
+	hasHeader := a.route.proxyProtocol != ingress.ProxyProtocolOff
+	if hasHeader {
 		_ = c.SetDeadline(a.firstByteBy) // on a closed connection, Write fails
 		header, err := proxyHeader(a.route.proxyProtocol, a.request.Client, a.request.VIP)
 		if err == nil {
@@ -174,7 +173,7 @@ func (c *conn) prepare(ctx context.Context, a *attempt) *Error {
 	}
 	c.serverName = a.request.Host
 	failure := c.handshake(ctx, a, a.route.verifier, c.serverName)
-	if a.route.proxyProtocol != ingress.ProxyProtocolOff && failure != nil && failure.Cause == findings.IngressTLSHandshake {
+	if failure != nil && failure.Cause == findings.IngressTLSHandshake && hasHeader {
 		// A router that does not expect the header reads it as invalid TLS.
 		details := Explain(failure.Err)
 		details.ProxyHeader = int(a.route.proxyProtocol)

@@ -34,18 +34,17 @@ const (
 
 // idleConns holds the connections that wait for the next request. The zero value keeps none.
 type idleConns struct {
-	most   int // connections
+	limit  int
 	mu     sync.Mutex
-	list   []*conn     // the longest idle first
-	expiry *time.Timer // of the first; nil if it is not running
-	closed bool        // keep no more
+	list   []*conn // the longest idle first
+	closed bool    // keep no more
 }
 
 // take returns the last used connection of the route, with the same server name, that can
 // take a request, or nil.
 func (p *idleConns) take(r *upstreamRoute, serverName string) *conn {
 	for {
-		c := p.remove(r, serverName)
+		c := p.remove(func(c *conn) bool { return c.route == r && c.serverName == serverName })
 		if c == nil || c.isQuiet() {
 			return c
 		}
@@ -53,16 +52,18 @@ func (p *idleConns) take(r *upstreamRoute, serverName string) *conn {
 	}
 }
 
-func (p *idleConns) remove(r *upstreamRoute, serverName string) (c *conn) {
+// remove takes the last used connection out that matches, or returns nil.
+func (p *idleConns) remove(matches func(*conn) bool) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := len(p.list) - 1; i >= 0 && c == nil; i-- {
-		if p.list[i].route == r && p.list[i].serverName == serverName {
-			c = p.list[i]
+	for i, c := range slices.Backward(p.list) {
+		if matches(c) {
+			c.expiry.Stop() // if it is late, it finds nothing
 			p.list = slices.Delete(p.list, i, i+1)
+			return c
 		}
 	}
-	return c
+	return nil
 }
 
 // put keeps a connection after a complete response, for the given time, unless its next
@@ -71,17 +72,15 @@ func (p *idleConns) remove(r *upstreamRoute, serverName string) (c *conn) {
 func (p *idleConns) put(c *conn, timeout time.Duration) {
 	excess := c
 	limit := func(fd int) error { return sockopt.LimitUnacknowledged(fd, MaxUnacknowledged) }
-	c.kept = p.most > 0 && c.route.proxyProtocol == ingress.ProxyProtocolOff && (c.kept || c.control(limit) == nil)
+	c.kept = p.limit > 0 && c.route.proxyProtocol == ingress.ProxyProtocolOff && (c.kept || c.control(limit) == nil)
 	p.mu.Lock()
 	if !p.closed && c.kept {
-		c.idleUntil, excess = time.Now().Add(timeout), nil
-		if p.list = append(p.list, c); len(p.list) > p.most {
+		excess = nil
+		if p.list = append(p.list, c); len(p.list) > p.limit {
 			excess = p.list[0]
 			p.list = slices.Delete(p.list, 0, 1)
 		}
-		if p.expiry == nil {
-			p.expiry = time.AfterFunc(timeout, func() { p.expire(time.Now()) })
-		}
+		c.expiry = time.AfterFunc(timeout, func() { p.expire(c) }) // it would stay in CLOSE_WAIT
 	}
 	p.mu.Unlock()
 	if excess != nil {
@@ -89,22 +88,9 @@ func (p *idleConns) put(c *conn, timeout time.Duration) {
 	}
 }
 
-// expire closes the connections whose time is over, or all after close. They would stay in
-// CLOSE_WAIT.
-func (p *idleConns) expire(now time.Time) {
-	p.mu.Lock()
-	n := 0
-	for n < len(p.list) && (p.closed || !p.list[n].idleUntil.After(now)) {
-		n++
-	}
-	expired := slices.Clone(p.list[:n])
-	if p.list = slices.Delete(p.list, 0, n); len(p.list) > 0 {
-		p.expiry.Reset(p.list[0].idleUntil.Sub(now))
-	} else {
-		p.expiry = nil
-	}
-	p.mu.Unlock()
-	for _, c := range expired {
+// expire closes a connection if it is still idle.
+func (p *idleConns) expire(c *conn) {
+	if p.remove(func(idle *conn) bool { return idle == c }) != nil {
 		_ = c.Close()
 	}
 }
@@ -113,8 +99,11 @@ func (p *idleConns) expire(now time.Time) {
 func (p *idleConns) close() {
 	p.mu.Lock()
 	p.closed = true
+	all := slices.Clone(p.list)
 	p.mu.Unlock()
-	p.expire(time.Now())
+	for _, c := range all {
+		p.expire(c)
+	}
 }
 
 // isQuiet reports whether neither the end nor bytes of a response have arrived on an idle
@@ -123,9 +112,8 @@ func (c *conn) isQuiet() bool {
 	if _, secured := c.Conn.(*tls.Conn); secured {
 		// crypto/tls may hold bytes that it has read. It can continue after this error.
 		var one [1]byte
-		c.socket.held = true
-		n, err := c.Read(one[:])
-		if c.socket.held = false; n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = c.SetReadDeadline(time.Unix(0, 0)) // nothing is read from the socket
+		if n, err := c.Read(one[:]); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false
 		}
 	}

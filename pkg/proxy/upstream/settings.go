@@ -5,7 +5,6 @@ package upstream
 import (
 	"net/netip"
 	"reflect"
-	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
@@ -20,7 +19,8 @@ type Settings struct {
 }
 
 func (s *Settings) equal(other *Settings) bool {
-	return s.MaxConnections == other.MaxConnections && s.TrustedCAs == other.TrustedCAs && s.Egress.Equal(other.Egress) && reflect.DeepEqual(s.Upstream, other.Upstream)
+	return s.MaxConnections == other.MaxConnections && s.TrustedCAs == other.TrustedCAs &&
+		s.Egress.Equal(other.Egress) && reflect.DeepEqual(s.Upstream, other.Upstream)
 }
 
 // upstreamRoute is how an ingress address is reached. It is immutable. Other settings have
@@ -56,7 +56,7 @@ type activeSettings struct {
 // nor the reverse.
 func newActiveSettings(s Settings) *activeSettings {
 	active := &activeSettings{Settings: s}
-	active.idle.most = min(maxIdle, (s.MaxConnections+7)/8) // rounded up: few clients need one
+	active.idle.limit = min(maxIdle, (s.MaxConnections+7)/8) // rounded up: few clients need one
 	direct := newVerifier(s.TrustedCAs, s.VerifyNames)
 	behindProxy := newVerifier(s.TrustedCAs.extendedBy(s.Egress.AdditionalCAs.Roots), s.VerifyNames)
 	ofProxies := newVerifier(NewTrustedCAs(s.Egress.ProxyCAs.Roots), nil)
@@ -104,7 +104,13 @@ func (s *activeSettings) routes(redirected bool) []*upstreamRoute {
 
 // inOrder returns the routes of requests to a VIP: to addresses of its family first.
 func (s *activeSettings) inOrder(vip netip.Addr, redirected bool) []*upstreamRoute {
-	all := s.routes(redirected)
-	first := slices.DeleteFunc(slices.Clone(all), func(r *upstreamRoute) bool { return !r.hasFamilyOf(vip) })
-	return append(first, slices.DeleteFunc(slices.Clone(all), func(r *upstreamRoute) bool { return r.hasFamilyOf(vip) })...)
+	var first, others []*upstreamRoute
+	for _, r := range s.routes(redirected) {
+		if r.hasFamilyOf(vip) {
+			first = append(first, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return append(first, others...)
 }

@@ -593,7 +593,7 @@ func TestExpiredConnectionsAreClosed(t *testing.T) {
 // TestIdleTime: each connection is kept for its own time, whatever the list has besides.
 func TestIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, route := idleConns{most: 8}, new(upstreamRoute)
+		p, route := idleConns{limit: 8}, new(upstreamRoute)
 		put := func() net.Conn {
 			near, far := net.Pipe()
 			bottom := &socket{Conn: near}
@@ -651,7 +651,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	all.Wait()
 	wantIdle(t, c, testIdle, "as many exchanges at once")
 	for maxConnections, want := range map[int]int{4096: maxIdle, 1 << 20: maxIdle, 800: 100, 1: 1, 0: 0} {
-		if got := newActiveSettings(Settings{MaxConnections: maxConnections}).idle.most; got != want {
+		if got := newActiveSettings(Settings{MaxConnections: maxConnections}).idle.limit; got != want {
 			t.Errorf("at most %d idle connections for %d clients, want %d", got, maxConnections, want)
 		}
 	}
