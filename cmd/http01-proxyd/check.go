@@ -24,8 +24,7 @@ import (
 
 func checkCommand() *cobra.Command {
 	var o diagnose.Options
-	var text cli.TextFlags
-	var format string
+	var output cli.Output
 	var list, quiet bool
 	var coordinated time.Duration
 	c := &cobra.Command{
@@ -57,8 +56,8 @@ cannot hold the API's virtual IP, such as a worker.`,
 			if o.Timeout <= 0 {
 				return cli.UsageError("--timeout: give a duration above 0, such as 5s")
 			}
-			out := checkWriter{format, text, quiet, o.StatusSocket, c.OutOrStdout()}
-			if list && format == cli.HTML {
+			out := checkWriter{output, quiet, o.StatusSocket, c.OutOrStdout()}
+			if list && output.Format == cli.HTML {
 				return cli.UsageError("-o html cannot be used with --list: a page shows results")
 			}
 			if list {
@@ -80,18 +79,22 @@ cannot hold the API's virtual IP, such as a worker.`,
 	flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
 	flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
 	flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` with the time servers")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig", "`FILE` of this node with the URL of the API")
-	flags.StringVar(&o.APIName, "name", "", "`NAME` of the API; default: from hosts, --kubeconfig or the serving certificate")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig",
+		"`FILE` of this node with the URL of the API")
+	flags.StringVar(&o.APIName, "name", "",
+		"`NAME` of the API; default: from hosts, --kubeconfig or the serving certificate")
 	flags.StringVar(&o.Token, "token", "", "`TOKEN` of the open challenge to follow (default: none)")
-	flags.StringSliceVar(&o.Only, "only", nil, "run only these `CHECKS`, or the checks with these IDs of findings, and report only these (default: all)")
+	flags.StringSliceVar(&o.Only, "only", nil,
+		"run only these `CHECKS`, or the checks with these IDs of findings, and report only these (default: all)")
 	flags.BoolVarP(&list, "list", "l", false, "list the checks with one sentence each, and run none")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print findings only; the exit code is the same")
-	flags.DurationVar(&o.Timeout, "timeout", diagnose.DefaultTimeout, "end the run after this `DURATION`, and report the rest as not completed")
-	flags.DurationVar(&coordinated, "coordinated", 0, "wait for lines of oc http01 check on standard input, at most this `DURATION` for each")
+	flags.DurationVar(&o.Timeout, "timeout", diagnose.DefaultTimeout,
+		"end the run after this `DURATION`, and report the rest as not completed")
+	flags.DurationVar(&coordinated, "coordinated", 0,
+		"wait for lines of oc http01 check on standard input, at most this `DURATION` for each")
 	_ = flags.MarkHidden("coordinated")                      // fails for unknown flags only
 	_ = c.RegisterFlagCompletionFunc("only", completeChecks) // fails for unknown flags only
-	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
-	text.Add(c)
+	output.Add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
 	return c
 }
 
@@ -100,7 +103,8 @@ func addVIPSources(flags *pflag.FlagSet, paths *config.HostPaths) {
 	flags.StringVar(&paths.ConfigPath, "config", defaultConfig, "`FILE` with the configuration of the service")
 	flags.StringVar(&paths.StateDir, "state-dir", defaultState, "`DIR` with the state of the service")
 	flags.StringVar(&paths.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
-	flags.StringVar(&paths.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, where the pod of keepalived or kube-vip is")
+	flags.StringVar(&paths.ManifestDir, "manifests", defaultManifests,
+		"`DIR` of the kubelet's static pods, where the pod of keepalived or kube-vip is")
 	flags.StringVar(&paths.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
 		"`DIR` of keepalived's static pod when the VIPs are user-managed")
 }
@@ -146,16 +150,15 @@ type CheckList struct {
 
 // checkWriter is where and how check writes its result.
 type checkWriter struct {
-	format string
-	text   cli.TextFlags
+	output cli.Output
 	quiet  bool
 	socket string // of the service
 	w      io.Writer
 }
 
 func (out checkWriter) writeList(all []diagnose.Entry) error {
-	if out.format == cli.JSON || out.format == cli.YAML {
-		return cli.WriteDocument(out.w, out.format, CheckList{report.NewHeader("CheckList"), all})
+	if out.output.Format == cli.JSON || out.output.Format == cli.YAML {
+		return cli.WriteDocument(out.w, out.output.Format, CheckList{report.NewHeader("CheckList"), all})
 	}
 	for _, e := range all {
 		if _, err := fmt.Fprintf(out.w, "%-16s  %s\n", e.Name, e.About); err != nil {
@@ -166,9 +169,9 @@ func (out checkWriter) writeList(all []diagnose.Entry) error {
 }
 
 func (out checkWriter) write(ctx context.Context, r result.Report) error {
-	switch out.format {
+	switch out.output.Format {
 	case cli.JSON, cli.YAML:
-		return cli.WriteDocument(out.w, out.format, r.Document())
+		return cli.WriteDocument(out.w, out.output.Format, r.Document())
 	case cli.HTML:
 		h := page.Host{Name: r.Host, Check: &r}
 		status, err := client.Fetch(ctx, out.socket)
@@ -178,8 +181,9 @@ func (out checkWriter) write(ctx context.Context, r result.Report) error {
 		h.Status = status
 		return writePage(out.w, h)
 	default:
-		view := out.text.View(out.w, out.format)
-		return r.WriteText(out.w, result.TextOptions{Colour: view.Colour, Width: view.Width, Wide: out.format == cli.Wide, Quiet: out.quiet})
+		view := out.output.View(out.w)
+		options := result.TextOptions{Colour: view.Colour, Width: view.Width, Wide: view.Wide, Quiet: out.quiet}
+		return r.WriteText(out.w, options)
 	}
 }
 

@@ -16,8 +16,7 @@ import (
 )
 
 func explainCommand() *cobra.Command {
-	var text cli.TextFlags
-	var format string
+	var o cli.Output
 	var list bool
 	c := &cobra.Command{
 		Use: "explain ID...", Short: "explain a finding",
@@ -44,20 +43,16 @@ service nor a network nor root.`,
 			if err != nil {
 				return err
 			}
-			out := c.OutOrStdout()
-			switch {
-			case format == cli.JSON || format == cli.YAML:
-				return cli.WriteDocument(out, format, terminal.FindingList{Header: report.NewHeader("FindingList"), Findings: explained})
-			case list:
-				return terminal.WriteFindingList(out, explained, text.View(out, format))
-			default:
-				return terminal.WriteFindings(out, explained, text.View(out, format))
+			document := terminal.FindingList{Header: report.NewHeader("FindingList"), Findings: explained}
+			text := terminal.Findings(explained)
+			if list {
+				text = terminal.ListedFindings(explained)
 			}
+			return o.Write(c.OutOrStdout(), document, text)
 		},
 	}
 	c.Flags().BoolVarP(&list, "list", "l", false, "list all findings")
-	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML)
-	text.Add(c)
+	o.Add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML)
 	return c
 }
 

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -33,8 +32,7 @@ const prometheus = "prometheus"
 // statusFlags are the flags of status.
 type statusFlags struct {
 	socket   string
-	format   string
-	text     cli.TextFlags
+	out      cli.Output
 	watch    bool
 	exitCode bool
 	interval time.Duration
@@ -77,11 +75,11 @@ the condition HTTP01ChallengeProxyReady.`,
 		},
 	}
 	flags := c.Flags()
-	cli.OutputFlag(c, &f.format, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML, prometheus)
-	f.text.Add(c)
+	f.out.Add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML, prometheus)
 	flags.BoolVar(&f.exitCode, "exit-code", false, "return 3 if the condition is False, and 4 if it is Unknown")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "repeat until Ctrl-C")
-	flags.DurationVar(&f.interval, "interval", defaultInterval, fmt.Sprintf("`DURATION` between two updates of --watch, %s to %s", shortDuration(minInterval), shortDuration(maxInterval)))
+	flags.DurationVar(&f.interval, "interval", defaultInterval,
+		"`DURATION` between two updates of --watch, "+intervalBounds())
 	flags.StringVar(&f.socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
 	c.MarkFlagsMutuallyExclusive("watch", "exit-code")
 	return c
@@ -89,17 +87,19 @@ the condition HTTP01ChallengeProxyReady.`,
 
 func (f statusFlags) validate(flags *pflag.FlagSet) error {
 	switch {
-	case f.watch && f.format == prometheus:
+	case f.watch && f.out.Format == prometheus:
 		return cli.UsageError("-o prometheus cannot be used with --watch: let Prometheus scrape metrics.listenAddress")
-	case f.watch && f.format == cli.HTML:
+	case f.watch && f.out.Format == cli.HTML:
 		return cli.UsageError("-o html cannot be used with --watch: a page shows one report")
 	case f.interval < minInterval || f.interval > maxInterval:
-		return cli.UsageError(fmt.Sprintf("--interval %s: use %s to %s", shortDuration(f.interval), shortDuration(minInterval), shortDuration(maxInterval)))
+		return cli.UsageError("--interval " + shortDuration(f.interval) + ": use " + intervalBounds())
 	case flags.Changed("interval") && !f.watch:
 		return cli.UsageError("--interval requires --watch")
 	}
 	return nil
 }
+
+func intervalBounds() string { return shortDuration(minInterval) + " to " + shortDuration(maxInterval) }
 
 // shortDuration formats a duration without zero units: 1h instead of 1h0m0s.
 func shortDuration(d time.Duration) string {
@@ -133,15 +133,13 @@ func (f statusFlags) once(ctx context.Context, out io.Writer) error {
 }
 
 func (f statusFlags) write(out io.Writer, current report.Report) error {
-	switch f.format {
-	case cli.JSON, cli.YAML:
-		return cli.WriteDocument(out, f.format, current.Document())
+	switch f.out.Format {
 	case cli.HTML:
 		return writePage(out, page.Host{Name: hostName(), Status: current})
 	case prometheus:
 		return metrics.WriteText(out, current)
 	default:
-		return terminal.WriteReport(out, current, time.Now(), f.text.View(out, f.format))
+		return f.out.Write(out, current.Document(), terminal.Report(current, time.Now()))
 	}
 }
 

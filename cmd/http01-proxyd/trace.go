@@ -21,8 +21,7 @@ import (
 func traceCommand() *cobra.Command {
 	var o diagnose.TraceOptions
 	var flags cli.TraceFlags
-	var text cli.TextFlags
-	var format string
+	var out cli.Output
 	c := &cobra.Command{
 		Use: "trace", Short: "follow packets to port 80 of the API VIP",
 		Long: `Follow packets of clients to port 80 of the API VIPs of this host, and the replies, by
@@ -53,17 +52,13 @@ none arrived.`,
 			}
 			o.From, o.Duration, o.Count = flags.From, flags.Duration, flags.Count
 			return runTrace(c.Context(), o, c.ErrOrStderr(), func(r report.Trace) error {
-				if format == cli.JSON || format == cli.YAML {
-					return cli.WriteDocument(c.OutOrStdout(), format, r)
-				}
-				return terminal.WriteTrace(c.OutOrStdout(), r, format == cli.Wide, text.View(c.OutOrStdout(), format))
+				return out.Write(c.OutOrStdout(), r, terminal.Trace(r))
 			})
 		},
 	}
 	flags.Add(c)
 	addVIPSources(c.Flags(), &o.HostPaths)
-	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML)
-	text.Add(c)
+	out.Add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML)
 	return c
 }
 

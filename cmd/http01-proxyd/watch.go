@@ -25,9 +25,9 @@ import (
 func watch(ctx context.Context, f statusFlags, out io.Writer) error {
 	w := &watcher{statusFlags: f, out: out, host: hostName()}
 	switch {
-	case f.format == cli.JSON:
+	case f.out.Format == cli.JSON:
 		return w.run(ctx, w.printJSON)
-	case f.format == cli.YAML:
+	case f.out.Format == cli.YAML:
 		return w.run(ctx, w.printYAML)
 	case !cli.IsTerminal(out) || os.Getenv("TERM") == "dumb":
 		return w.run(ctx, w.printText)
@@ -116,7 +116,7 @@ func (w *watcher) printText(now time.Time) error {
 		text.WriteByte('\n')
 	}
 	w.shown = true
-	if err := terminal.WriteReport(&text, w.report(), now, w.text.View(w.out, cli.Wide)); err != nil {
+	if err := terminal.Report(w.report(), now).Write(&text, w.statusFlags.out.View(w.out)); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w.out, text.String())
@@ -126,14 +126,14 @@ func (w *watcher) printText(now time.Time) error {
 // draw repaints the screen with a title and the report. While the service does not
 // answer, its last report stays on the screen.
 func (w *watcher) draw(out screen, now time.Time) error {
-	view := w.text.View(w.out, cli.Text)
+	view := w.statusFlags.out.View(w.out)
 	view.Width, _ = out.size()
 	var text strings.Builder
 	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends",
 		now.Format(time.TimeOnly), w.host, shortDuration(w.interval))
 	text.WriteString(printable.Line(title) + "\n\n")
 	if w.fetchError != nil {
-		if err := terminal.WriteReport(&text, w.report(), now, view); err != nil {
+		if err := terminal.Report(w.report(), now).Write(&text, view); err != nil {
 			return err
 		}
 		fmt.Fprintf(&text, "\nnot reachable since %s", w.missingSince.Format(time.TimeOnly))
@@ -143,7 +143,7 @@ func (w *watcher) draw(out screen, now time.Time) error {
 		}
 		fmt.Fprintf(&text, "; last report, of %s:\n\n", w.lastFetched.Format(time.TimeOnly))
 	}
-	if err := terminal.WriteReport(&text, w.last, now, view); err != nil {
+	if err := terminal.Report(w.last, now).Write(&text, view); err != nil {
 		return err
 	}
 	return out.draw(text.String())

@@ -18,7 +18,6 @@ import (
 
 func checkCommand() *cobra.Command {
 	var f nodeFlags
-	var format string
 	c := &cobra.Command{
 		Use: "check", Short: "find out on all control-plane nodes why challenges fail",
 		Long: `Run "http01-proxyd check" on all control-plane nodes with oc debug, side by side, and
@@ -55,24 +54,20 @@ did not report or could not check everything that is necessary.`,
 				return errors.New("interrupted")
 			}
 			result := clusterCheck(outputs, time.Now())
-			result.StartMs, result.DurationMs = float64(starting.Milliseconds()), float64((time.Since(begin) - starting).Milliseconds())
-			if format == cli.Text {
-				err = terminal.WriteClusterCheck(c.OutOrStdout(), result, f.text.View(c.OutOrStdout(), format))
-			} else {
-				err = cli.WriteDocument(c.OutOrStdout(), format, result)
-			}
-			if err != nil {
+			result.StartMs = float64(starting.Milliseconds())
+			result.DurationMs = float64((time.Since(begin) - starting).Milliseconds())
+			if err := f.out.Write(c.OutOrStdout(), result, terminal.ClusterCheck(result)); err != nil {
 				return err
 			}
-			return checkExitCode(result)
+			return exitWithOutcome(result.Outcome)
 		},
 	}
 	// The nodes validate these.
 	c.Flags().String("name", "", "`NAME` of the API; default: what each node detects")
 	c.Flags().String("token", "", "`TOKEN` of the open challenge to follow (default: none)")
-	c.Flags().String("only", "", "run only these `CHECKS`, or the checks with these IDs of findings, separated by commas (default: all)")
-	cli.OutputFlag(c, &format, cli.Text, cli.JSON, cli.YAML)
-	f.add(c)
+	c.Flags().String("only", "",
+		"run only these `CHECKS`, or the checks with these IDs of findings, separated by commas (default: all)")
+	f.add(c, cli.Text, cli.JSON, cli.YAML)
 	return c
 }
 
@@ -96,15 +91,4 @@ func checkedNode(o nodes.Output) check.Node {
 		}
 	}
 	return n
-}
-
-func checkExitCode(c report.ClusterCheck) error {
-	switch c.Outcome {
-	case report.ClusterProblems:
-		return cli.ExitCode(cli.Unhealthy)
-	case report.ClusterIncomplete:
-		return cli.ExitCode(cli.Unknown)
-	case report.ClusterOK, report.ClusterWarnings:
-	}
-	return nil
 }

@@ -26,11 +26,11 @@ type nodeFlags struct {
 	oc              nodes.OC
 	names, selector string
 	timeout         time.Duration
-	text            cli.TextFlags
+	out             cli.Output
 }
 
-func (f *nodeFlags) add(c *cobra.Command) {
-	f.text.Add(c)
+func (f *nodeFlags) add(c *cobra.Command, formats ...string) {
+	f.out.Add(c, formats...)
 	f.addSelection(c)
 }
 

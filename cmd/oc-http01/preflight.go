@@ -22,8 +22,8 @@ import (
 
 // preflightFlags are the flags of preflight.
 type preflightFlags struct {
-	pool, format string
-	text         cli.TextFlags
+	pool string
+	out  cli.Output
 }
 
 func preflightCommand() *cobra.Command {
@@ -72,12 +72,11 @@ is missing. With 1 or 2, nothing was examined.`,
 			if err != nil {
 				return indentProblems(err)
 			}
-			return preflightExitCode(result.Outcome)
+			return exitWithOutcome(result.Outcome)
 		},
 	}
-	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
+	f.out.Add(c, cli.Text, cli.JSON, cli.YAML)
 	c.Flags().StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")
-	f.text.Add(c)
 	return c
 }
 
@@ -108,12 +107,7 @@ func (f preflightFlags) run(s cli.Streams, names []string) (report.Preflight, er
 		return report.Preflight{}, err
 	}
 	result := preflight.Check(objects, f.pool)
-	if f.format == cli.Text {
-		err = terminal.WritePreflight(s.Out, result, f.text.View(s.Out, f.format))
-	} else {
-		err = cli.WriteDocument(s.Out, f.format, result)
-	}
-	if err != nil {
+	if err := f.out.Write(s.Out, result, terminal.Preflight(result)); err != nil {
 		return report.Preflight{}, fmt.Errorf("cannot print the result: %w", err)
 	}
 	return result, nil
@@ -176,15 +170,4 @@ func machineConfigsIn(dir string) (all []string) {
 		}
 	}
 	return all
-}
-
-func preflightExitCode(outcome report.ClusterOutcome) error {
-	switch outcome {
-	case report.ClusterProblems:
-		return cli.ExitCode(cli.Unhealthy)
-	case report.ClusterIncomplete:
-		return cli.ExitCode(cli.Unknown)
-	case report.ClusterOK, report.ClusterWarnings:
-	}
-	return nil
 }

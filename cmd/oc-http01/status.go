@@ -21,7 +21,6 @@ import (
 
 func statusCommand() *cobra.Command {
 	var f nodeFlags
-	var format string
 	var exitCode bool
 	c := &cobra.Command{
 		Use: "status", Short: "show the status of the service on all control-plane nodes",
@@ -44,13 +43,10 @@ not ready. Without --exit-code it is 0 then: the status was printed.`,
 			}
 			now := time.Now()
 			s := condition.ClusterStatus(hostReports(outputs), now)
-			switch format {
-			case cli.JSON, cli.YAML:
-				err = cli.WriteDocument(c.OutOrStdout(), format, s)
-			case cli.HTML:
+			if f.out.Format == cli.HTML {
 				_, err = c.OutOrStdout().Write(page.ForCluster(s, pageHosts(outputs), now))
-			default:
-				err = terminal.WriteClusterStatus(c.OutOrStdout(), s, format == cli.Wide, f.text.View(c.OutOrStdout(), format))
+			} else {
+				err = f.out.Write(c.OutOrStdout(), s, terminal.ClusterStatus(s))
 			}
 			if err != nil {
 				return err
@@ -58,9 +54,8 @@ not ready. Without --exit-code it is 0 then: the status was printed.`,
 			return statusExitCode(s, exitCode)
 		},
 	}
-	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
 	c.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 3 if the cluster is not ready")
-	f.add(c)
+	f.add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
 	return c
 }
 
@@ -114,6 +109,18 @@ func statusExitCode(s report.ClusterStatus, health bool) error {
 		code = cli.Unhealthy
 	}
 	return exitWith(code)
+}
+
+// exitWithOutcome ends a command that has found this.
+func exitWithOutcome(o report.ClusterOutcome) error {
+	switch o {
+	case report.ClusterProblems:
+		return cli.ExitCode(cli.Unhealthy)
+	case report.ClusterIncomplete:
+		return cli.ExitCode(cli.Unknown)
+	case report.ClusterOK, report.ClusterWarnings:
+	}
+	return nil
 }
 
 // exitWith returns the error that ends a command with a code.

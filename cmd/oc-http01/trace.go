@@ -22,7 +22,6 @@ import (
 func traceCommand() *cobra.Command {
 	var f nodeFlags
 	var flags cli.TraceFlags
-	var format string
 	c := &cobra.Command{
 		Use: "trace", Short: "follow packets to port 80 of the API VIP, on the node that holds it",
 		Long: `Run "http01-proxyd trace" with oc debug on the nodes that hold an API VIP. It follows
@@ -59,21 +58,14 @@ none arrived, or a node did not report.`,
 				return errors.New("interrupted: --duration and --count end a trace with its packets")
 			}
 			result := clusterTrace(slices.Concat(outputs, silent), time.Now())
-			switch format {
-			case cli.JSON, cli.YAML:
-				err = cli.WriteDocument(c.OutOrStdout(), format, result)
-			default:
-				err = terminal.WriteClusterTrace(c.OutOrStdout(), result, format == cli.Wide, f.text.View(c.OutOrStdout(), format))
-			}
-			if err != nil {
+			if err := f.out.Write(c.OutOrStdout(), result, terminal.ClusterTrace(result)); err != nil {
 				return err
 			}
 			return traceExitCode(result)
 		},
 	}
 	flags.Add(c)
-	cli.OutputFlag(c, &format, cli.Text, cli.Wide, cli.JSON, cli.YAML)
-	f.add(c)
+	f.add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML)
 	return c
 }
 
@@ -88,7 +80,9 @@ func holdersAmong(outputs []nodes.Output) (holders []nodes.Node) {
 }
 
 func clusterTrace(outputs []nodes.Output, now time.Time) report.ClusterTrace {
-	c := report.ClusterTrace{Header: report.NewHeader("ClusterTrace"), Time: now.UTC().Truncate(time.Second), Nodes: []report.NodeTrace{}}
+	c := report.ClusterTrace{
+		Header: report.NewHeader("ClusterTrace"), Time: now.UTC().Truncate(time.Second), Nodes: []report.NodeTrace{},
+	}
 	for _, o := range outputs {
 		n := report.NodeTrace{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation}
 		if n.Problem == "" {

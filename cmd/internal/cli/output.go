@@ -64,7 +64,8 @@ func ChoiceFlag(c *cobra.Command, value *string, name, shorthand, kind, usage st
 	*value = values[0]
 	v := &choice{value, kind, values}
 	c.Flags().VarP(v, name, shorthand, usage+": "+oneOf(values))
-	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
+	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	_ = c.RegisterFlagCompletionFunc(name, complete) // fails for unknown flags only
 }
 
 // OutputFlag adds -o with these formats, of which the first is the default.
@@ -72,37 +73,44 @@ func OutputFlag(c *cobra.Command, format *string, formats ...string) {
 	ChoiceFlag(c, format, "output", "o", "FORMAT", "format of the output", formats...)
 }
 
-// ColorFlag adds --color.
-func ColorFlag(c *cobra.Command, when *string) {
-	ChoiceFlag(c, when, "color", "", "WHEN", "colours in the text; auto: on a terminal, unless NO_COLOR is set", "auto", "always", "never")
+// Output has the flags of a command that prints a document as text or as data.
+type Output struct {
+	Format string
+	color  string
+	width  int
 }
 
-// TextFlags are the flags of commands that print text.
-type TextFlags struct {
-	color string
-	width int
-}
-
-// Add adds the flags to a command.
-func (f *TextFlags) Add(c *cobra.Command) {
-	ColorFlag(c, &f.color)
-	c.Flags().IntVar(&f.width, "width", 0, "wrap text at this number of `COLUMNS` (default: the width of the terminal; no limit in a file or a pipe)")
+// Add adds the flags to a command. The first of the formats is the default.
+func (o *Output) Add(c *cobra.Command, formats ...string) {
+	OutputFlag(c, &o.Format, formats...)
+	ChoiceFlag(c, &o.color, "color", "", "WHEN",
+		"colours in the text; auto: on a terminal, unless NO_COLOR is set", "auto", "always", "never")
+	c.Flags().IntVar(&o.width, "width", 0,
+		"wrap text at this number of `COLUMNS` (default: the width of the terminal; no limit in a file or a pipe)")
 	_ = c.RegisterFlagCompletionFunc("width", cobra.NoFileCompletions) // fails for unknown flags only
 }
 
-// View returns how text in this format is written to w. The format wide is not limited
-// to the width of the terminal.
-func (f *TextFlags) View(w io.Writer, format string) terminal.View {
-	v := terminal.View{Colour: UseColor(f.color, w), Width: f.width}
-	if v.Width == 0 && format != Wide {
+// Write writes a document in the format, or its text.
+func (o *Output) Write(w io.Writer, document any, text terminal.Text) error {
+	if o.Format == JSON || o.Format == YAML {
+		return WriteDocument(w, o.Format, document)
+	}
+	return text.Write(w, o.View(w))
+}
+
+// View returns how text is written to w. The format wide is not limited to the width of
+// the terminal.
+func (o *Output) View(w io.Writer) terminal.View {
+	v := terminal.View{Colour: useColor(o.color, w), Width: o.width, Wide: o.Format == Wide}
+	if v.Width == 0 && !v.Wide {
 		v.Width, _ = TerminalSize(w)
 	}
 	return v
 }
 
-// UseColor reports whether text on w has colours by the value of --color. By default it
+// useColor reports whether text on w has colours by the value of --color. By default it
 // has them if w is a terminal that is not dumb, and NO_COLOR is not set (no-color.org).
-func UseColor(when string, w io.Writer) bool {
+func useColor(when string, w io.Writer) bool {
 	switch when {
 	case "always":
 		return true
@@ -145,7 +153,8 @@ func WriteDocument(w io.Writer, format string, document any) error {
 	}
 	// JSON is YAML in flow style, but for the escapes of characters above U+FFFF.
 	var root yaml.Node
-	if err := yaml.Load([]byte(escape(string(text), func(r rune) bool { return !isPrintable(r) && r <= 0xffff }, `\u%04x`)), &root); err != nil {
+	flow := escape(string(text), func(r rune) bool { return !isPrintable(r) && r <= 0xffff }, `\u%04x`)
+	if err := yaml.Load([]byte(flow), &root); err != nil {
 		return fmt.Errorf("cannot write the document as YAML: %w", err)
 	}
 	useBlockStyle(&root)

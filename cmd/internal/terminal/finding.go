@@ -3,7 +3,6 @@
 package terminal
 
 import (
-	"io"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
@@ -32,46 +31,46 @@ type Finding struct {
 	Documentation string `json:"documentation"`     // URL
 }
 
-// WriteFindings explains the findings.
-func WriteFindings(w io.Writer, findings []Finding, view View) error {
-	p := &page{view: view}
-	for i, f := range findings {
-		if i > 0 {
+// Findings explains the findings.
+func Findings(findings []Finding) Text {
+	return func(p *page) {
+		for i, f := range findings {
+			if i > 0 {
+				p.writeLine()
+			}
+			p.writeLine(mark(section.OfProblem(f.Level)), span{text: " "}, span{f.ID, bold}, span{text: " (" + f.Level + ")"})
+			p.writeRow("Symptom", "", f.Symptom)
+			p.writeRow("Cause", "", f.Message)
+			p.writeRow("Remediation", "", f.Remediation)
+			p.writeBlock("Example", f.Example)
+			p.writeRow("Verification", "", f.Verification)
+			p.writeRow("Check", "", f.Check)
+			if f.Cause != "" {
+				p.writeRow("Journal", "", "CAUSE="+f.Cause)
+			}
+			p.writeRow("Documentation", "", f.Documentation)
+		}
+		if strings.Contains(p.text.String(), "{") {
 			p.writeLine()
-		}
-		p.writeLine(mark(section.OfProblem(f.Level)), span{text: " "}, span{f.ID, bold}, span{text: " (" + f.Level + ")"})
-		p.writeRow("Symptom", "", f.Symptom)
-		p.writeRow("Cause", "", f.Message)
-		p.writeRow("Remediation", "", f.Remediation)
-		p.writeBlock("Example", f.Example)
-		p.writeRow("Verification", "", f.Verification)
-		p.writeRow("Check", "", f.Check)
-		if f.Cause != "" {
-			p.writeRow("Journal", "", "CAUSE="+f.Cause)
-		}
-		p.writeRow("Documentation", "", f.Documentation)
-	}
-	if strings.Contains(p.text.String(), "{") {
-		p.writeLine()
-		const note = `Names in braces are values of the host. "http01-proxyd check" prints them.`
-		for _, line := range wrap(note, view.Width) {
-			p.writeLine(span{text: line})
+			const note = `Names in braces are values of the host. "http01-proxyd check" prints them.`
+			for _, line := range wrap(note, p.view.Width) {
+				p.writeLine(span{text: line})
+			}
 		}
 	}
-	return p.writeTo(w)
 }
 
-// WriteFindingList lists the findings, one per line.
-func WriteFindingList(w io.Writer, findings []Finding, view View) error {
-	p := &page{view: view}
-	table := section.Table{Columns: []section.Column{
-		{Title: "ID"}, {Title: "Level"}, {Title: "Check"}, {Title: "Symptom", MinWidth: 20, Optional: true},
-	}}
-	for _, f := range findings {
-		table.Rows = append(table.Rows, []section.Cell{
-			{Text: f.ID}, {Text: f.Level, Level: section.OfProblem(f.Level)}, {Text: f.Check}, {Text: f.Symptom},
-		})
+// ListedFindings lists the findings, one per line.
+func ListedFindings(findings []Finding) Text {
+	return func(p *page) {
+		table := section.Table{Columns: []section.Column{
+			{Title: "ID"}, {Title: "Level"}, {Title: "Check"}, {Title: "Symptom", MinWidth: 20, Optional: true},
+		}}
+		for _, f := range findings {
+			table.Rows = append(table.Rows, []section.Cell{
+				{Text: f.ID}, {Text: f.Level, Level: section.OfProblem(f.Level)}, {Text: f.Check}, {Text: f.Symptom},
+			})
+		}
+		p.writeTable(table)
 	}
-	p.writeTable(table)
-	return p.writeTo(w)
 }

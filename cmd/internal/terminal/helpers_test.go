@@ -33,7 +33,7 @@ func servingResult() tracker.ReconcileResult {
 func renderText(t *testing.T, r report.Report, now time.Time, view terminal.View) string {
 	t.Helper()
 	var out strings.Builder
-	if err := terminal.WriteReport(&out, r, now, view); err != nil {
+	if err := terminal.Report(r, now).Write(&out, view); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -16,6 +16,7 @@ import (
 type View struct {
 	Colour bool // use colours besides the marks
 	Width  int  // of the terminal: rows are wrapped, table cells are truncated; 0: unlimited
+	Wide   bool // with all details
 }
 
 // style is the SGR parameters of a text; empty for plain text.
@@ -42,6 +43,17 @@ func mark(l section.Level) span {
 type span struct {
 	text  string
 	style style
+}
+
+// Text is what a command prints.
+type Text func(*page)
+
+// Write writes the text in one call.
+func (t Text) Write(w io.Writer, view View) error {
+	p := &page{view: view}
+	t(p)
+	_, err := io.WriteString(w, p.text.String())
+	return err
 }
 
 // page collects lines. Every line is written by writeLine, which replaces characters
@@ -249,10 +261,4 @@ func wrap(s string, width int) []string {
 		rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
 	}
 	return append(lines, string(rest))
-}
-
-// writeTo writes the page in one call.
-func (p *page) writeTo(w io.Writer) error {
-	_, err := io.WriteString(w, p.text.String())
-	return err
 }

@@ -4,7 +4,6 @@ package terminal
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -13,67 +12,67 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// WriteReport writes the report as text: the state, the counters, and the last
+// Report is the report as text: the state, the counters, and the last
 // challenges, newest first.
-func WriteReport(w io.Writer, r report.Report, now time.Time, view View) error {
-	p := &page{view: view}
-	p.writeState(r.Condition(), now)
-	p.writeSections(section.Host(r, now))
-	return p.writeTo(w)
+func Report(r report.Report, now time.Time) Text {
+	return func(p *page) {
+		p.writeState(r.Condition(), now)
+		p.writeSections(section.Host(r, now))
+	}
 }
 
-// WriteClusterStatus writes the status of a cluster as text: the state, the holders of the
+// ClusterStatus is the status of a cluster as text: the state, the holders of the
 // VIPs, the nodes and the problems. A wide text has the messages of the nodes.
-func WriteClusterStatus(w io.Writer, s report.ClusterStatus, wide bool, view View) error {
-	p := &page{view: view}
-	p.writeState(s.Condition, s.Time)
-	p.writeSections(section.Cluster(s, wide))
-	p.writeProblems(s.Problems)
-	return p.writeTo(w)
+func ClusterStatus(s report.ClusterStatus) Text {
+	return func(p *page) {
+		p.writeState(s.Condition, s.Time)
+		p.writeSections(section.Cluster(s, p.view.Wide))
+		p.writeProblems(s.Problems)
+	}
 }
 
-// WriteClusterCheck writes the result of a check on all nodes as text: the nodes, the
+// ClusterCheck is the result of a check on all nodes as text: the nodes, the
 // findings, and what was not checked.
-func WriteClusterCheck(w io.Writer, c report.ClusterCheck, view View) error {
-	p := &page{view: view}
-	nodes := section.Table{Columns: []section.Column{
-		{Title: "Node", MinWidth: 12}, {Title: "Result"}, {Title: "Summary", MinWidth: 20},
-	}}
-	var notChecked []string
-	for _, n := range c.Nodes {
-		result := section.Cell{Text: n.Outcome, Level: ofOutcome(n.Outcome), Marked: true}
-		if !n.Reported {
-			result = section.Cell{Text: "no report", Level: section.Bad, Marked: true}
+func ClusterCheck(c report.ClusterCheck) Text {
+	return func(p *page) {
+		nodes := section.Table{Columns: []section.Column{
+			{Title: "Node", MinWidth: 12}, {Title: "Result"}, {Title: "Summary", MinWidth: 20},
+		}}
+		var notChecked []string
+		for _, n := range c.Nodes {
+			result := section.Cell{Text: n.Outcome, Level: ofOutcome(n.Outcome), Marked: true}
+			if !n.Reported {
+				result = section.Cell{Text: "no report", Level: section.Bad, Marked: true}
+			}
+			nodes.Rows = append(nodes.Rows, []section.Cell{{Text: n.Name}, result, {Text: n.Message}})
+			for _, reason := range n.NotChecked {
+				notChecked = append(notChecked, n.Name+": "+reason)
+			}
 		}
-		nodes.Rows = append(nodes.Rows, []section.Cell{{Text: n.Name}, result, {Text: n.Message}})
-		for _, reason := range n.NotChecked {
-			notChecked = append(notChecked, n.Name+": "+reason)
-		}
+		p.writeRow("Result", ofOutcome(string(c.Outcome)), c.Summary)
+		p.writeTable(nodes)
+		p.writeProblems(c.Findings)
+		p.writeMissing("Not checked", notChecked)
 	}
-	p.writeRow("Result", ofOutcome(string(c.Outcome)), c.Summary)
-	p.writeTable(nodes)
-	p.writeProblems(c.Findings)
-	p.writeMissing("Not checked", notChecked)
-	return p.writeTo(w)
 }
 
-// WritePreflight writes the result of preflight as text: the findings, and what was not
+// Preflight is the result of preflight as text: the findings, and what was not
 // examined.
-func WritePreflight(w io.Writer, r report.Preflight, view View) error {
-	p := &page{view: view}
-	p.writeRow("Result", ofOutcome(string(r.Outcome)), r.Summary)
-	label := "Examined"
-	for _, what := range r.Examined {
-		p.writeRow(label, "", what)
-		label = ""
+func Preflight(r report.Preflight) Text {
+	return func(p *page) {
+		p.writeRow("Result", ofOutcome(string(r.Outcome)), r.Summary)
+		label := "Examined"
+		for _, what := range r.Examined {
+			p.writeRow(label, "", what)
+			label = ""
+		}
+		all := make([]report.ClusterProblem, len(r.Findings))
+		for i, f := range r.Findings {
+			all[i] = report.ClusterProblem{ID: f.ID, Level: f.Level, Message: f.Message, Remediation: f.Remediation}
+		}
+		p.writeProblems(all)
+		p.writeMissing("Not examined", r.NotExamined)
 	}
-	all := make([]report.ClusterProblem, len(r.Findings))
-	for i, f := range r.Findings {
-		all[i] = report.ClusterProblem{ID: f.ID, Level: f.Level, Message: f.Message, Remediation: f.Remediation}
-	}
-	p.writeProblems(all)
-	p.writeMissing("Not examined", r.NotExamined)
-	return p.writeTo(w)
 }
 
 func (p *page) writeState(c report.Condition, now time.Time) {

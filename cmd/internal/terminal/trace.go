@@ -5,7 +5,6 @@ package terminal
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,32 +14,32 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// WriteTrace writes a trace as text: a block for each packet, the result, and the commands
+// Trace is a trace as text: a block for each packet, the result, and the commands
 // that let dropped packets pass.
-func WriteTrace(w io.Writer, t report.Trace, wide bool, view View) error {
-	p := &page{view: view}
-	p.writeTrace(t, wide)
-	return p.writeTo(w)
-}
-
-// WriteClusterTrace writes the traces of several nodes as text.
-func WriteClusterTrace(w io.Writer, c report.ClusterTrace, wide bool, view View) error {
-	p := &page{view: view}
-	for i, n := range c.Nodes {
-		if i > 0 {
-			p.writeLine()
-		}
-		if n.Trace == nil {
-			p.writeRow("Trace", section.Bad, fmt.Sprintf("none on %s: %s", n.Name, n.Problem))
-			p.writeRow("Fix", "", n.Remediation)
-			continue
-		}
-		p.writeTrace(*n.Trace, wide)
+func Trace(t report.Trace) Text {
+	return func(p *page) {
+		p.writeTrace(t)
 	}
-	return p.writeTo(w)
 }
 
-func (p *page) writeTrace(t report.Trace, wide bool) {
+// ClusterTrace is the traces of several nodes as text.
+func ClusterTrace(c report.ClusterTrace) Text {
+	return func(p *page) {
+		for i, n := range c.Nodes {
+			if i > 0 {
+				p.writeLine()
+			}
+			if n.Trace == nil {
+				p.writeRow("Trace", section.Bad, fmt.Sprintf("none on %s: %s", n.Name, n.Problem))
+				p.writeRow("Fix", "", n.Remediation)
+				continue
+			}
+			p.writeTrace(*n.Trace)
+		}
+	}
+}
+
+func (p *page) writeTrace(t report.Trace) {
 	vips := make([]string, len(t.VIPs))
 	for i, vip := range t.VIPs {
 		vips[i] = vip.String()
@@ -53,7 +52,7 @@ func (p *page) writeTrace(t report.Trace, wide bool) {
 	}
 	p.writeRow("Devices", "", cmp.Or(strings.Join(devices, ", "), "none"))
 	for _, one := range t.Packets {
-		p.writePacket(one, wide)
+		p.writePacket(one)
 	}
 	p.writeLine()
 	p.writeTraceResult(t)
@@ -93,7 +92,7 @@ func (p *page) writeTraceResult(t report.Trace) {
 	}
 }
 
-func (p *page) writePacket(one report.TracedPacket, wide bool) {
+func (p *page) writePacket(one report.TracedPacket) {
 	when := one.Time.UTC().Format("15:04:05.000000")
 	from := "unknown link"
 	switch {
@@ -110,7 +109,7 @@ func (p *page) writePacket(one report.TracedPacket, wide bool) {
 		p.writeLine(span{fmt.Sprintf("%s  %s to %v", when, one.Flags, one.VIP), bold})
 		p.writeRow("Arrival", "", fmt.Sprintf("%s, from %v", from, one.Client))
 	}
-	p.writeSteps(one, wide)
+	p.writeSteps(one)
 	level := section.Good
 	switch {
 	case one.Failed():
@@ -124,9 +123,9 @@ func (p *page) writePacket(one report.TracedPacket, wide bool) {
 // markerTable begins the names of the tables that a trace adds.
 const markerTable = "http01-trace-"
 
-func (p *page) writeSteps(one report.TracedPacket, wide bool) {
+func (p *page) writeSteps(one report.TracedPacket) {
 	shown := slices.DeleteFunc(slices.Clone(one.Steps), func(s report.TraceStep) bool {
-		return !wide && s.Verdict != "drop" && (s.Own || strings.HasPrefix(s.Table, markerTable))
+		return !p.view.Wide && s.Verdict != "drop" && (s.Own || strings.HasPrefix(s.Table, markerTable))
 	})
 	width := 0
 	for _, s := range shown {
@@ -145,7 +144,7 @@ func (p *page) writeSteps(one report.TracedPacket, wide bool) {
 	for _, s := range shown {
 		translate(s.Port)
 		text := pad(chainName(s), width+gap) + s.Verdict
-		if wide {
+		if p.view.Wide {
 			text += fmt.Sprintf("  priority %d", s.Priority)
 			if s.Handle > 0 {
 				text += fmt.Sprintf("  %s handle %d  %s", s.RuleChain, s.Handle, s.Rule)

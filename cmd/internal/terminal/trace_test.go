@@ -142,12 +142,12 @@ Result:         ✓ no packet was dropped, lost or not redirected (1 traced)
 				Host: "master0", DurationMs: 2500, VIPs: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Packets: tt.packets, Lost: tt.lost, Message: tt.message,
 				Devices: []report.TracedDevice{{Name: "eth0", Index: 2, Kind: "vip"}, {Name: "bond0", Index: 3, Kind: "bond"}},
 			}
-			view := terminal.View{Width: 80}
+			view := terminal.View{Width: 80, Wide: tt.wide}
 			if tt.wide {
 				view.Width = 0
 			}
 			var out strings.Builder
-			if err := terminal.WriteTrace(&out, r, tt.wide, view); err != nil {
+			if err := terminal.Trace(r).Write(&out, view); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(head+tt.want, out.String()); diff != "" {

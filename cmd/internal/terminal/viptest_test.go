@@ -96,7 +96,8 @@ func TestClusterVIPRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var shown strings.Builder
-			if err := terminal.WriteClusterStatus(&shown, report.ClusterStatus{Time: start, VIPs: tt.vips}, false, terminal.View{}); err != nil {
+			status := report.ClusterStatus{Time: start, VIPs: tt.vips}
+			if err := terminal.ClusterStatus(status).Write(&shown, terminal.View{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range tt.want {
