@@ -82,6 +82,9 @@ func TestWatch(t *testing.T) {
 	if strings.Contains(seen, "shell$") || strings.Contains(seen, "was here") {
 		t.Errorf("the earlier contents are still visible:\n%s", seen)
 	}
+	if earlier := s.tmux("capture-pane", "-p", "-S", "-"); !strings.Contains(earlier, "was here") {
+		t.Errorf("the earlier contents are not scrolled, but lost:\n%s", earlier)
+	}
 	if coloured := s.tmux("capture-pane", "-p", "-e"); !strings.Contains(coloured, "\x1b[32m✓") {
 		t.Errorf("no colour:\n%q", coloured)
 	}
@@ -130,12 +133,9 @@ func TestWatch(t *testing.T) {
 		return nil
 	}))
 
-	// The earlier contents were scrolled, and the last state stays.
+	// The last state stays.
 	s.sendKeys("C-c")
 	s.awaitText("✓ Serving", "shell$")
 	s.sendKeys("echo exit code $?", "Enter")
 	s.awaitText("exit code 0")
-	if earlier := s.tmux("capture-pane", "-p", "-S", "-"); !strings.Contains(earlier, "was here") {
-		t.Errorf("the earlier contents are lost:\n%s", earlier)
-	}
 }
