@@ -8,6 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 )
 
 func rootCommand() *cobra.Command {
@@ -22,7 +26,14 @@ func rootCommand() *cobra.Command {
 		Long: `http01-proxyd forwards ACME HTTP-01 challenges for the API VIP to the ingress
 routers. It answers all other requests to port 80 of that VIP with 400.`,
 	},
-		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{statusCommand(), checkCommand(), traceCommand(), explainCommand()}},
-		cli.Group{Title: "Service", Commands: []*cobra.Command{runCommand(), cleanupCommand(), proxyCommand(), proberCommand(), exporterCommand(), installCommand()}},
+		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{
+			statusCommand(), checkCommand(), traceCommand(), explainCommand(),
+		}},
+		cli.Group{Title: "Service", Commands: []*cobra.Command{
+			runCommand(), cleanupCommand(), installCommand(),
+			childCommand(child.Proxy, "serve clients", proxy.RunConfined),
+			childCommand(child.Prober, "query the network", network.RunConfined),
+			childCommand(child.Exporter, "serve metrics", exporter.RunConfined),
+		}},
 	)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -47,7 +47,8 @@ none arrived.`,
 			if err := flags.Validate(); err != nil {
 				return err
 			}
-			if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir); err != nil {
+			err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir)
+			if err != nil {
 				return err
 			}
 			o.From, o.Duration, o.Count = flags.From, flags.Duration, flags.Count
@@ -66,11 +67,7 @@ none arrived.`,
 func runTrace(ctx context.Context, o diagnose.TraceOptions, errOut io.Writer, write func(report.Trace) error) error {
 	line, begin := newProgressLine(errOut), time.Now()
 	r, err := diagnose.Trace(ctx, o, func(vips []netip.Addr, packets int) {
-		all := make([]string, len(vips))
-		for i, vip := range vips {
-			all[i] = vip.String()
-		}
-		line.show(fmt.Sprintf("tracing port 80 of %s: %v of %v, %d packets; Ctrl-C ends", strings.Join(all, " and "),
+		line.show(fmt.Sprintf("tracing port 80 of %s: %v of %v, %d packets; Ctrl-C ends", result.JoinAddresses(vips),
 			time.Since(begin).Round(time.Second), o.Duration, packets))
 	})
 	line.clear()

@@ -63,7 +63,7 @@ With any other code, no condition was printed.`,
 			var document any = report.ClusterCondition{Header: report.NewHeader(kindClusterCondition), Condition: conditions[0]}
 			if kind == kindHTTP01Proxy {
 				conditions = condition.AggregateHTTP01Proxy(hosts, now)
-				document = newHTTP01Proxy(conditions)
+				document = statusOfHTTP01Proxy(conditions)
 			}
 			if err := printConditions(c.OutOrStdout(), format, conditions, document); err != nil {
 				return err
@@ -77,12 +77,12 @@ With any other code, no condition was printed.`,
 	return c
 }
 
-// newHTTP01Proxy returns an HTTP01Proxy with its status alone. Without a spec, an API server
+// statusOfHTTP01Proxy is an HTTP01Proxy with its status alone. Without a spec, an API server
 // rejects it if it is applied as the whole object, which could enable another proxy.
-func newHTTP01Proxy(conditions []report.Condition) any {
+func statusOfHTTP01Proxy(conditions []report.Condition) any {
 	return map[string]any{
 		"apiVersion": "operator.openshift.io/v1alpha1", "kind": kindHTTP01Proxy,
-		"metadata": map[string]string{"name": operatorv1alpha1.NameCluster},
+		"metadata": map[string]any{"name": operatorv1alpha1.NameCluster},
 		"status":   map[string]any{"conditions": conditions},
 	}
 }

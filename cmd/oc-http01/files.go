@@ -77,10 +77,8 @@ func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 func writeFiles(dir string, outputs []outputFile) error {
 	for _, o := range outputs {
 		path := filepath.Join(dir, filepath.FromSlash(o.File))
-		err := textfile.ReplaceWith(path, o.Text, func(temporary string) error {
-			return os.Chmod(temporary, 0o644) //nolint:gosec // nothing in it is secret
-		})
-		if err != nil {
+		readable := func(temporary string) error { return os.Chmod(temporary, 0o644) } //nolint:gosec // no secret
+		if err := textfile.ReplaceWith(path, o.Text, readable); err != nil {
 			return fmt.Errorf("cannot write %s: %w: give another folder with --output-dir", path, err)
 		}
 	}
@@ -126,14 +124,11 @@ func isMachineConfig(name string) bool {
 
 // printStream writes the files as one YAML stream.
 func printStream(w io.Writer, outputs []outputFile) error {
-	var stream bytes.Buffer
+	all := make([][]byte, len(outputs))
 	for i, o := range outputs {
-		if i > 0 {
-			stream.WriteString("---\n")
-		}
-		stream.Write(o.Text)
+		all[i] = o.Text
 	}
-	if _, err := stream.WriteTo(w); err != nil {
+	if _, err := w.Write(bytes.Join(all, []byte("---\n"))); err != nil {
 		return fmt.Errorf("cannot write the output: %w", err)
 	}
 	return nil

@@ -121,7 +121,7 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			if paths = renderedFilesIn(name); len(paths) == 0 {
 				problems = append(problems, fmt.Errorf(
-					"%s has no rendered files: name the folder of \"oc http01 render\", that of an overlay, or files", name))
+					"%s has no rendered files: name the folder of \"oc http01 render\" or of an overlay, or files", name))
 			}
 		}
 		for _, path := range paths {

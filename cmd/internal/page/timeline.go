@@ -19,8 +19,6 @@ type lane struct {
 	name  string
 	state string // now
 	spans []span
-
-	isService bool // the condition of the whole service
 }
 
 // span is the time in one state.
@@ -79,10 +77,8 @@ func vipLanes(r report.Report, now time.Time) []lane {
 // conditionLane returns the lane of the condition of the whole service.
 func conditionLane(r report.Report, now time.Time) lane {
 	c := r.Condition()
-	l := newLane("State of the service", string(c.Reason), c.LastTransitionTime, changesOf(r, c.Type),
+	return newLane("State of the service", string(c.Reason), c.LastTransitionTime, changesOf(r, c.Type),
 		observed(r, now), reasonKind)
-	l.isService = true
-	return l
 }
 
 // changesOf returns the changes of a VIP or a condition.
@@ -161,7 +157,7 @@ func timeline(id string, lanes []lane, w window) element {
 		for _, s := range l.drawingOrder() {
 			s.addBar(&drawing, w)
 		}
-		el("div", class("lane-head"), l.heading(), l.present()).addTo(&chart)
+		el("div", class("lane-head"), el("span", text(l.title())), l.present()).addTo(&chart)
 		drawing.addTo(&chart)
 	}
 	axis := el("svg", class("axis"), attr("role", "img"), attr("aria-label",
@@ -183,17 +179,6 @@ func (l lane) title() string {
 		return l.name
 	}
 	return l.name + " on " + l.host
-}
-
-func (l lane) heading() element {
-	switch {
-	case l.host != "":
-		return el("span", code(l.name), muted(" on "), el("b", text(l.host)))
-	case l.isService:
-		return el("span", text(l.name))
-	default:
-		return code(l.name)
-	}
 }
 
 // present is the state that a lane ends with.
@@ -330,9 +315,6 @@ func legend(kinds ...kind) element {
 	el("span", text("Times in UTC")).addTo(&list)
 	return list
 }
-
-// code is text in a monospaced font.
-func code(s string) element { return el("span", class("code"), text(s)) }
 
 // muted is text of less importance.
 func muted(s string) element { return el("span", class("muted"), text(s)) }

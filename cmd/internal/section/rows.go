@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -25,11 +26,8 @@ func describeTable(t report.Table) string {
 	if len(t.Elements) == 0 {
 		return "inet http01-proxyd present, empty: this host holds no API VIP"
 	}
-	names := make([]string, len(t.Elements))
-	for i, e := range t.Elements {
-		names[i] = e.String()
-	}
-	return fmt.Sprintf("inet http01-proxyd present, redirects port 80 of %s to port %d", strings.Join(names, ", "), t.Port)
+	return fmt.Sprintf("inet http01-proxyd present, redirects port 80 of %s to port %d",
+		result.JoinAddresses(t.Elements), t.Port)
 }
 
 func describeUpstream(u report.Upstream, now time.Time) (level Level, text string) {
@@ -234,17 +232,17 @@ func formatCounts(counts map[string]uint64) string {
 // describeChallenge describes the result of a challenge, with the whole diagnosis. The
 // table of the last challenges truncates it.
 func describeChallenge(c report.RecentChallenge, now time.Time) (level Level, text string) {
-	result := c.Detail
+	shown := c.Detail
 	switch {
-	case result != "":
+	case shown != "":
 	case c.Status == 0:
-		result = "the client disconnected before the response"
+		shown = "the client disconnected before the response"
 	case c.Upstream == "":
-		result = "answered " + statusText(c)
+		shown = "answered " + statusText(c)
 	default:
-		result = fmt.Sprintf("%s answered %s", c.Upstream, statusText(c))
+		shown = fmt.Sprintf("%s answered %s", c.Upstream, statusText(c))
 	}
-	return ofChallenge(c), fmt.Sprintf("%s ago: %s", report.Age(now.Sub(c.Time)), result)
+	return ofChallenge(c), fmt.Sprintf("%s ago: %s", report.Age(now.Sub(c.Time)), shown)
 }
 
 // statusText returns the status code that the client received.

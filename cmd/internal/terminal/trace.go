@@ -11,6 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -40,12 +41,8 @@ func ClusterTrace(c report.ClusterTrace) Text {
 }
 
 func (p *page) writeTrace(t report.Trace) {
-	vips := make([]string, len(t.VIPs))
-	for i, vip := range t.VIPs {
-		vips[i] = vip.String()
-	}
 	p.writeRow("Trace", "",
-		fmt.Sprintf("port 80 of %s on %s, %.1f s", strings.Join(vips, " and "), t.Host, t.DurationMs/1000))
+		fmt.Sprintf("port 80 of %s on %s, %.1f s", result.JoinAddresses(t.VIPs), t.Host, t.DurationMs/1000))
 	var devices []string
 	for _, d := range t.Devices {
 		devices = append(devices, fmt.Sprintf("%s (%s)", d.Name, d.Kind))
