@@ -346,7 +346,7 @@ func TestTwoInstances(t *testing.T) {
 	second := newService(t, explicit+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
 	second.start(nil)
 	r := second.awaitReason(report.NftablesUnavailable)
-	if want := fmt.Sprintf("belongs to the netlink socket with port ID %d,", first.cmd.Process.Pid); !strings.Contains(r.Condition().Message, want) {
+	if want := fmt.Sprintf("belongs to process %d", first.cmd.Process.Pid); !strings.Contains(r.Condition().Message, want) {
 		t.Errorf("message %q does not name the table's owner", r.Condition().Message)
 	}
 	checkAnswered(t, "through the first instance")

@@ -128,7 +128,7 @@ func vipPortEntries() []Entry {
 		},
 		{
 			ID: SelfCheckFails, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom:     "cert-manager's challenges stay pending with a failing self check on the host that holds the VIP, while other hosts and the CA may get the right response.",
+			Symptom:     "On the host that holds the VIP, cert-manager's self check fails and challenges stay pending. Other hosts and the CA may get the right response.",
 			Message:     "This host holds the VIP and the service is ready, but it does not reach the proxy at {endpoint}: {how}",
 			Remediation: "Run curl -i http://{endpoint}/ on another host. If it returns 400, the fault is on this host. " + localTraffic,
 		},
