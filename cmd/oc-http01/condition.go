@@ -37,8 +37,7 @@ False     VIPHeldTwice, VIPNotHeld, or the reason and message of a host. That ho
           holds a VIP without serving it, or found no VIP.
 Unknown   A host has not answered (NotReachable), and no problem is known.
 
-The message also names hosts that are not ready, and differences in versions and API
-VIPs. It names hosts whose clock is more than a minute ahead. It ends with the number of
+The message has the problems that "oc http01 status" lists. It ends with the number of
 hosts that have reported. lastTransitionTime is the time of the change on the hosts.
 
 --kind HTTP01Proxy prints the status of an HTTP01Proxy (operator.openshift.io/v1alpha1)

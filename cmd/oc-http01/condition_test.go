@@ -53,7 +53,7 @@ func TestConditionHTTP01Proxy(t *testing.T) {
 	failing := strings.Replace(statusOf("PortInUse", "Standby"), "it is \\u001b[31mPortInUse", "port 8888 is in use", 1)
 	installOC(t, map[string]string{"master0": statusOf("Serving", "Held"), "master1": failing})
 	const ready = "192.0.2.5 is held and served by master0; master1 is not ready (PortInUse): port 8888 is in use; 2 hosts have reported"
-	const degraded = "master1: port 8888 is in use; 2 hosts have reported"
+	const degraded = "master1 is not ready (PortInUse): port 8888 is in use; 2 hosts have reported"
 	want := "apiVersion: operator.openshift.io/v1alpha1\nkind: HTTP01Proxy\nmetadata:\n  name: cluster\nstatus:\n  conditions:\n" +
 		"  - type: Ready\n    status: 'True'\n    reason: Serving\n    message: '" + ready + "'\n    lastTransitionTime: '2026-01-02T03:04:05Z'\n" +
 		"  - type: Degraded\n    status: 'True'\n    reason: PortInUse\n    message: '" + degraded + "'\n    lastTransitionTime: '2026-01-02T03:04:05Z'\n"

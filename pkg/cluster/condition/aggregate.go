@@ -35,10 +35,13 @@ func sortedByName(hosts []HostReport) []HostReport {
 	return slices.SortedFunc(slices.Values(hosts), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// newCondition returns the condition of this type for a result. Its message ends with how
-// many hosts have reported: nothing is known about the others.
+// newCondition returns the condition of this type for a result. Its message has the problems of the
+// cluster, and ends with how many hosts have reported: nothing is known about the others.
 func newCondition(conditionType string, hosts []HostReport, v result, now time.Time) report.Condition {
-	parts := slices.Concat(v.message, remarks(hosts, v.mentioned, now))
+	parts := slices.Clone(v.message)
+	for _, p := range clusterProblems(hosts, now) {
+		parts = append(parts, p.text())
+	}
 	switch reports, total := len(filter(hosts, HostReport.answered)), len(hosts); {
 	case reports < total:
 		parts = append(parts, fmt.Sprintf("%d of %d hosts have reported", reports, total))
@@ -63,11 +66,10 @@ func newCondition(conditionType string, hosts []HostReport, v result, now time.T
 
 // result is a condition before its time is determined.
 type result struct {
-	status    string
-	reason    report.Reason
-	message   []string
-	since     time.Time    // time of the change in the hosts' reports; zero if unknown
-	mentioned []HostReport // hosts whose state is in the message
+	status  string
+	reason  report.Reason
+	message []string  // beside the problems
+	since   time.Time // time of the change in the hosts' reports; zero if unknown
 }
 
 func evaluate(hosts []HostReport) result {
@@ -75,11 +77,8 @@ func evaluate(hosts []HostReport) result {
 	vips := requiredVIPs(hosts)
 	for _, vip := range vips {
 		if holders := vipHolders(hosts, vip); len(holders) > 1 && !isBGP(hosts, vip) {
-			return result{
-				"False", VIPHeldTwice,
-				[]string{heldTwice(vip, holders).text()},
-				latest(holders, func(h HostReport) time.Time { return h.vipSince(vip) }), nil,
-			}
+			at := latest(holders, func(h HostReport) time.Time { return h.vipSince(vip) })
+			return result{"False", VIPHeldTwice, nil, at}
 		}
 	}
 	for _, vip := range vips {
@@ -94,14 +93,6 @@ func evaluate(hosts []HostReport) result {
 	}
 	failing := filter(hosts, func(h HostReport) bool { return h.answered() && !h.ready() })
 	if len(vips) == 0 && len(failing) > 0 {
-		if len(failing) == len(hosts) && sameCondition(failing) {
-			v := hostFailure(failing[0])
-			v.message, v.mentioned = []string{
-				fmt.Sprintf("%s: %s", joinNames(failing),
-					cmp.Or(failing[0].Condition.Message, string(failing[0].Condition.Reason))),
-			}, failing
-			return v
-		}
 		return hostFailure(mostSevere(failing))
 	}
 	for _, vip := range vips {
@@ -118,28 +109,21 @@ func evaluate(hosts []HostReport) result {
 		if len(silent) == 0 {
 			// The VIP was released when the last of them had lost it.
 			at := latest(hosts, func(h HostReport) time.Time { return h.vipSince(vip) })
-			return result{"False", VIPNotHeld, []string{notHeld(vip, hosts).text()}, at, nil}
+			return result{"False", VIPNotHeld, nil, at}
 		}
 	}
 	if len(silent) > 0 {
-		return result{"Unknown", report.NotReachable, problemTexts(silent), latest(silent, HostReport.since), silent}
+		return result{"Unknown", report.NotReachable, nil, latest(silent, HostReport.since)}
 	}
 	if len(vips) == 0 {
-		return result{"True", report.NotRequired, []string{hosts[0].Condition.Message}, latest(hosts, HostReport.since), nil}
+		return result{"True", report.NotRequired, []string{hosts[0].Condition.Message}, latest(hosts, HostReport.since)}
 	}
 	return allServed(hosts, vips)
 }
 
-// sameCondition reports whether all hosts have the same reason and message.
-func sameCondition(hosts []HostReport) bool {
-	return !slices.ContainsFunc(hosts, func(h HostReport) bool {
-		return h.Condition.Reason != hosts[0].Condition.Reason || h.Condition.Message != hosts[0].Condition.Message
-	})
-}
-
 // hostFailure returns the result for the state of one host.
 func hostFailure(h HostReport) result {
-	return result{"False", h.Condition.Reason, []string{h.problemText()}, h.since(), []HostReport{h}}
+	return result{"False", h.Condition.Reason, nil, h.since()}
 }
 
 // allServed returns the result when every VIP is held, and each holder is ready.
@@ -187,17 +171,6 @@ func mostSevere(hosts []HostReport) HostReport {
 	return slices.MinFunc(hosts, func(a, b HostReport) int {
 		return cmp.Compare(slices.Index(bySeverity, a.Condition.Reason), slices.Index(bySeverity, b.Condition.Reason))
 	})
-}
-
-// remarks returns further problems, for the administrator.
-func remarks(hosts, named []HostReport, now time.Time) []string {
-	var all []problem
-	for _, h := range hosts {
-		if !h.ready() && !slices.ContainsFunc(named, func(n HostReport) bool { return n.Name == h.Name }) {
-			all = append(all, notReady(h))
-		}
-	}
-	return messages(slices.Concat(all, differences(hosts), clockProblems(hosts, now)))
 }
 
 func vipList(h HostReport) string {
@@ -258,12 +231,4 @@ func joinNames(hosts []HostReport) string {
 		return strings.Join(all, "")
 	}
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
-}
-
-func problemTexts(hosts []HostReport) []string {
-	all := make([]string, len(hosts))
-	for i, h := range hosts {
-		all[i] = h.problemText()
-	}
-	return all
 }

@@ -29,13 +29,11 @@ func degraded(hosts []HostReport, ready result) result {
 		func(h HostReport) bool { return h.answered() && !h.ready() && isFailure(h.Condition.Reason) })
 	switch {
 	case ready.status == "False" && isFailure(ready.reason):
-		return result{"True", ready.reason, ready.message, ready.since, ready.mentioned}
+		return result{"True", ready.reason, ready.message, ready.since}
 	case len(failing) > 0:
-		return result{
-			"True", mostSevere(failing).Condition.Reason, problemTexts(failing), latest(failing, HostReport.since), failing,
-		}
+		return result{"True", mostSevere(failing).Condition.Reason, nil, latest(failing, HostReport.since)}
 	case ready.status == "Unknown":
 		return ready
 	}
-	return result{"False", ready.reason, ready.message, latest(hosts, HostReport.since), ready.mentioned}
+	return result{"False", ready.reason, ready.message, latest(hosts, HostReport.since)}
 }

@@ -34,8 +34,8 @@ func TestAggregateHTTP01Proxy(t *testing.T) {
 		"not served": {
 			[]condition.HostReport{host(t, "m0", report.UpstreamUnreachable, 6, held), ready},
 			[]string{
-				"Ready False UpstreamUnreachable 6 m0: reason UpstreamUnreachable; 2 hosts have reported",
-				"Degraded True UpstreamUnreachable 6 m0: reason UpstreamUnreachable; 2 hosts have reported",
+				"Ready False UpstreamUnreachable 6 m0 is not ready (UpstreamUnreachable): reason UpstreamUnreachable; 2 hosts have reported",
+				"Degraded True UpstreamUnreachable 6 m0 is not ready (UpstreamUnreachable): reason UpstreamUnreachable; 2 hosts have reported",
 			},
 		},
 		"held by no host": {
@@ -49,7 +49,7 @@ func TestAggregateHTTP01Proxy(t *testing.T) {
 			[]condition.HostReport{serving, host(t, "m1", report.PortInUse, 7, standby)},
 			[]string{
 				"Ready True Serving 1 " + served + "; m1 is not ready (PortInUse): reason PortInUse; 2 hosts have reported",
-				"Degraded True PortInUse 7 m1: reason PortInUse; 2 hosts have reported",
+				"Degraded True PortInUse 7 m1 is not ready (PortInUse): reason PortInUse; 2 hosts have reported",
 			},
 		},
 		"served, one is disabled": {
@@ -61,11 +61,11 @@ func TestAggregateHTTP01Proxy(t *testing.T) {
 		},
 		"disabled": {
 			[]condition.HostReport{host(t, "m0", report.Disabled, 5)},
-			[]string{"Ready False Disabled 5 m0: reason Disabled; 1 host has reported", "Degraded False Disabled 5 m0: reason Disabled; 1 host has reported"},
+			[]string{"Ready False Disabled 5 m0 is not ready (Disabled): reason Disabled; 1 host has reported", "Degraded False Disabled 5 m0 is not ready (Disabled): reason Disabled; 1 host has reported"},
 		},
 		"starting": {
 			[]condition.HostReport{host(t, "m0", report.Starting, 5, held)},
-			[]string{"Ready False Starting 5 m0: reason Starting; 1 host has reported", "Degraded False Starting 5 m0: reason Starting; 1 host has reported"},
+			[]string{"Ready False Starting 5 m0 is not ready (Starting): reason Starting; 1 host has reported", "Degraded False Starting 5 m0 is not ready (Starting): reason Starting; 1 host has reported"},
 		},
 		"one has not answered": {
 			[]condition.HostReport{serving, silent},
@@ -74,8 +74,8 @@ func TestAggregateHTTP01Proxy(t *testing.T) {
 		"one has not answered, one fails": {
 			[]condition.HostReport{serving, host(t, "m1", report.InvalidConfig, 3, standby), silent},
 			[]string{
-				"Ready Unknown NotReachable 4 m2: no report; m1 is not ready (InvalidConfig): reason InvalidConfig; 2 of 3 hosts have reported",
-				"Degraded True InvalidConfig 3 m1: reason InvalidConfig; m2 is not ready (NotReachable): no report; 2 of 3 hosts have reported",
+				"Ready Unknown NotReachable 4 m1 is not ready (InvalidConfig): reason InvalidConfig; m2: no report; 2 of 3 hosts have reported",
+				"Degraded True InvalidConfig 3 m1 is not ready (InvalidConfig): reason InvalidConfig; m2: no report; 2 of 3 hosts have reported",
 			},
 		},
 	} {

@@ -20,8 +20,12 @@ type problem struct {
 	hosts              []HostReport
 }
 
-// text returns message and remediation as a part of the condition's message.
+// text returns the message as a part of the condition's message, with the remediation of a VIP: no
+// host reports it.
 func (p problem) text() string {
+	if id := findings.ID(p.id); id != findings.VIPDuplicate && id != findings.VIPUnassigned {
+		return p.message
+	}
 	clause := strings.TrimSuffix(p.remediation, ".")
 	return p.message + ": " + strings.ToLower(clause[:1]) + clause[1:]
 }
@@ -107,14 +111,6 @@ func clockProblems(hosts []HostReport, now time.Time) (all []problem) {
 				[]HostReport{h},
 			})
 		}
-	}
-	return all
-}
-
-func messages(problems []problem) []string {
-	all := make([]string, len(problems))
-	for i, p := range problems {
-		all[i] = p.message
 	}
 	return all
 }
