@@ -3,7 +3,6 @@
 package challengetrace
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"net/netip"
@@ -16,7 +15,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
 
@@ -38,7 +36,7 @@ type Trace struct {
 	Log     selfcheck.Log
 }
 
-// Steps evaluates the responses like Let's Encrypt and cert-manager.
+// Steps describes the responses, and the requests of cert-manager.
 func (t Trace) Steps() []result.Step {
 	steps := slices.Clone(t.DNS)
 	for _, a := range t.Answers {
@@ -56,7 +54,7 @@ func (t Trace) Steps() []result.Step {
 		steps = append(steps, result.NewStep("ingress", a.Addr.String(), response.IsCompleteOK(a.Page), a.Page.Total, "%s", describeResponse(a.Page)))
 	}
 	t.Answers = slices.DeleteFunc(slices.Clone(t.Answers), func(a Answer) bool { return a.Lost })
-	return append(append(steps, t.keys()...), t.letsEncrypt(), t.certManager())
+	return slices.Concat(steps, t.keys(), t.certManager())
 }
 
 // Names lists the addresses of a name in the order in which a CA uses them. Without
@@ -136,62 +134,16 @@ func (t Trace) keys() []result.Step {
 	return steps
 }
 
-// letsEncrypt predicts the result of Let's Encrypt (boulder, va/http.go). It
-// connects to IPv6 first and to IPv4 only if that connection fails, requires 200 and
-// fewer than 128 bytes, and trims trailing white space.
-func (t Trace) letsEncrypt() result.Step {
-	const step = "lets-encrypt"
-	var tried []Answer // one address of each family
-	for _, v6 := range []bool{true, false} {
-		if i := slices.IndexFunc(t.Answers, func(w Answer) bool { return w.Addr.Addr().Is6() == v6 }); i >= 0 {
-			tried = append(tried, t.Answers[i])
-		}
-	}
-	i := slices.IndexFunc(tried, func(w Answer) bool { return w.Page.Connected > 0 })
-	if i < 0 {
-		return result.NewStep(step, "", false, 0, "it would reject the challenge: no address accepts connections")
-	}
-	w := tried[i]
-	key := bytes.TrimRight(w.Page.Body, " \t\r\n")
-	switch {
-	case w.Page.Cause != "":
-		return result.NewStep(step, w.Addr.String(), false, 0, "it would reject the challenge: %s", response.Describe(w.Page))
-	case response.Fault(w.Page) == findings.RouteRedirectsHTTPS:
-		return result.NewStep(step, w.Addr.String(), false, 0, "it would follow the redirect to %q, where nothing serves the challenge", w.Page.Location)
-	case w.Page.Status != 200:
-		return result.NewStep(step, w.Addr.String(), false, 0, "it would reject the challenge: status %d", w.Page.Status)
-	case w.Page.Length > response.MaxKeyLength:
-		return result.NewStep(step, w.Addr.String(), false, 0, "it would reject the challenge: %d bytes, and it reads %d", w.Page.Length, response.MaxKeyLength)
-	case !response.KeyPattern(t.Token).Match(key):
-		return result.NewStep(step, w.Addr.String(), false, 0, "it would reject the challenge: not the key of this token")
-	default:
-		return result.NewStep(step, w.Addr.String(), true, 0, "it would accept the challenge if the thumbprint belongs to the account")
-	}
-}
-
-// certManager predicts the result of cert-manager's self check. It uses the first
-// connection that succeeds, and compares all bytes.
-func (t Trace) certManager() result.Step {
+// certManager is what the challenge log shows of cert-manager's requests.
+func (t Trace) certManager() []result.Step {
 	const step = "cert-manager"
-	i := slices.IndexFunc(t.Answers, func(w Answer) bool { return w.Page.Connected > 0 })
-	if i < 0 {
-		return result.NewStep(step, "", false, 0, "the self check would fail: no address accepts connections")
+	if c := t.Log.Request; c != nil {
+		at := c.Time.Format(time.TimeOnly)
+		return []result.Step{result.NewStep(step, "", true, 0, "at %s, %s got status %d", at, c.ClientKind, c.Status)}
 	}
-	w := t.Answers[i]
-	switch {
-	case w.Page.Cause != "" && response.Fault(w.Page) != findings.ResponseTruncated:
-		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would fail: %s", response.Describe(w.Page))
-	case w.Page.Status != 200:
-		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would fail: status %d", w.Page.Status)
-	case !response.KeyPattern(t.Token).Match(w.Page.Body) || w.Page.Length != len(w.Page.Body):
-		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would fail: the response is not exactly the key")
-	case t.Log.Missing():
-		return result.NewStep(step, w.Addr.String(), false, 0, "the self check would pass, but cert-manager has sent no request within %v", t.Log.Watched.Round(time.Second))
-	default:
-		text := "the self check would pass if the thumbprint belongs to the account"
-		if c := t.Log.Request; c != nil {
-			text += fmt.Sprintf("; at %s, %s got status %d", c.Time.Format(time.TimeOnly), c.ClientKind, c.Status)
-		}
-		return result.NewStep(step, w.Addr.String(), true, 0, "%s", text)
+	if t.Log.Missing() {
+		watched := t.Log.Watched.Round(time.Second)
+		return []result.Step{result.NewStep(step, "", false, 0, "cert-manager has sent no request within %v", watched)}
 	}
+	return nil
 }

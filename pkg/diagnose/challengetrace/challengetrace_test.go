@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestBrokenResponse: a truncated response is not OK, and the proxy's own 502 about it
@@ -36,12 +38,12 @@ func TestBrokenResponse(t *testing.T) {
 		differs        bool
 		message        string // of the self check
 	}{
-		"well":            {through, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✓, lets-encrypt ✓, cert-manager ✓", false, "with the same response as the ingress"},
-		"too large":       {own, large, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗, lets-encrypt ✗, cert-manager ✗", false, "http01-proxyd responds"},
-		"broken off":      {cut, cut, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗, lets-encrypt ✗, cert-manager ✗", false, "http01-proxyd responds"},
-		"its own 502":     {own, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", false, "it answered the challenge with its own 502: \"upstream sent a response that is too large\""},
-		"something else":  {other, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✗, lets-encrypt ✗, cert-manager ✗", true, ""},
-		"another's error": {protocol.FetchResult{Connected: 1, Status: 500}, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓, lets-encrypt ✗, cert-manager ✗", true, ""},
+		"well":            {through, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✓", false, "with the same response as the ingress"},
+		"too large":       {own, large, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗", false, "http01-proxyd responds"},
+		"broken off":      {cut, cut, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗", false, "http01-proxyd responds"},
+		"its own 502":     {own, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓", false, "it answered the challenge with its own 502: \"upstream sent a response that is too large\""},
+		"something else":  {other, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✗", true, ""},
+		"another's error": {protocol.FetchResult{Connected: 1, Status: 500}, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓", true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,26 +68,20 @@ func TestBrokenResponse(t *testing.T) {
 	}
 }
 
-// TestFamilyOrder: Let's Encrypt falls back to IPv4 only if IPv6 cannot be connected.
-func TestFamilyOrder(t *testing.T) {
+// TestCertManager: the step shows what was observed.
+func TestCertManager(t *testing.T) {
 	t.Parallel()
-	v6, v4 := netip.MustParseAddrPort("[2001:db8::5]:80"), netip.MustParseAddrPort("192.0.2.5:80")
-	key := []byte("tok." + strings.Repeat("x", 43))
-	good := protocol.FetchResult{Connected: 1, Status: 200, Body: key, Length: len(key)}
-	for name, tt := range map[string]struct {
-		ways []Answer
-		want result.Outcome
-		to   string
-	}{
-		"both":                        {[]Answer{{Addr: v6, Page: good}, {Addr: v4, Page: good}}, result.OK, v6.String()},
-		"IPv6 cannot be connected to": {[]Answer{{Addr: v6, Page: protocol.FetchResult{Cause: "ingress-refused"}}, {Addr: v4, Page: good}}, result.OK, v4.String()},
-		"IPv6 connects and is silent": {[]Answer{{Addr: v6, Page: protocol.FetchResult{Connected: 1, Cause: "ingress-no-response"}}, {Addr: v4, Page: good}}, result.Problem, v6.String()},
-		"neither":                     {[]Answer{{Addr: v6, Page: protocol.FetchResult{Cause: "ingress-refused"}}}, result.Problem, ""},
-		"no address":                  {nil, result.Problem, ""},
+	for want, log := range map[string]selfcheck.Log{
+		"": {Watched: time.Second},
+		"✓ at 03:00:00, cert-manager got status 200":    {Request: &report.RecentChallenge{Time: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), ClientKind: report.CertManager, Status: 200}},
+		"✗ cert-manager has sent no request within 11s": {Watched: selfcheck.WatchTime},
 	} {
-		got := Trace{Token: "tok", Answers: tt.ways}.letsEncrypt()
-		if got.Outcome != tt.want || got.To != tt.to {
-			t.Errorf("%s: %+v", name, got)
+		var got []string
+		for _, s := range (Trace{Log: log}).Steps() {
+			got = append(got, map[result.Outcome]string{result.OK: "✓ ", result.Problem: "✗ "}[s.Outcome]+s.Text)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

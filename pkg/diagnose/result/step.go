@@ -9,7 +9,7 @@ import (
 
 // Step is one step in the trace of a challenge.
 type Step struct {
-	Step       string  `json:"step"`         // dns, connect, proxy, ingress, solver, lets-encrypt or cert-manager
+	Step       string  `json:"step"`         // dns, connect, proxy, ingress, solver or cert-manager
 	To         string  `json:"to,omitempty"` // name or address of the request
 	Outcome    Outcome `json:"outcome"`      // ok or problem
 	Text       string  `json:"text"`         // what was observed

@@ -86,7 +86,7 @@ func TestBGP(t *testing.T) {
 		if text := r.Check("self-check").NotChecked; !strings.Contains(text, "whether cert-manager requests the challenge: BGP sends requests to several hosts") {
 			t.Errorf("self-check, not checked: %q", text)
 		}
-		if last := r.Trace[len(r.Trace)-1]; last.Step != "cert-manager" || last.Outcome != "ok" {
+		if last := r.Trace[len(r.Trace)-1]; last.Step != "solver" || last.Outcome != "ok" {
 			t.Errorf("last step: %+v", last)
 		}
 	})

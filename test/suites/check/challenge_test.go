@@ -48,7 +48,7 @@ func TestSelfCheckMissing(t *testing.T) {
 		}
 		r := c.expectFindings(c.holder(), ids, "--token", token)
 		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "proxy ok", "connect ok", "proxy ok", "ingress ok", "ingress ok",
-			"solver ok", "solver ok", "lets-encrypt ok", last)
+			"solver ok", "solver ok", last)
 		return r
 	}
 	r := check("self-check-missing", "cert-manager problem")

@@ -302,7 +302,7 @@ func TestTrace(t *testing.T) {
 		c.requestChallenge(lab.SelfCheckAgent, token, 200)
 		r := c.expectFindings(c.holder(), []string{}, "--token", token)
 		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "proxy ok", "connect ok", "proxy ok", "ingress ok", "ingress ok",
-			"solver ok", "solver ok", "lets-encrypt ok", "cert-manager ok")
+			"solver ok", "solver ok", "cert-manager ok")
 		text, _, err := c.holder().CheckText(t.Context(), shared.binary, "--token", token)
 		must(t, err)
 		t.Log(text)
@@ -313,7 +313,7 @@ func TestTrace(t *testing.T) {
 		c.addRoute(acmePath+token, webPort)
 		r := c.expectFindings(c.standby(), []string{"response-not-key"}, "--token", token)
 		wantTrace(t, r, "dns ok", "dns ok", "connect ok", "proxy ok", "connect ok", "proxy ok", "ingress ok", "ingress ok",
-			"solver problem", "solver problem", "lets-encrypt ok", "cert-manager problem")
+			"solver problem", "solver problem")
 	})
 }
 
