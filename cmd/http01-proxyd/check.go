@@ -82,7 +82,7 @@ cannot hold the API's virtual IP, such as a worker.`,
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig",
 		"`FILE` of this node with the URL of the API")
 	flags.StringVar(&o.APIName, "name", "",
-		"`NAME` of the API; default: from hosts, --kubeconfig or the serving certificate")
+		"`NAME` of the API (default: from hosts or --kubeconfig)")
 	flags.StringVar(&o.Token, "token", "", "`TOKEN` of the open challenge to follow (default: none)")
 	flags.StringSliceVar(&o.Only, "only", nil,
 		"run only these `CHECKS`, or the checks with these IDs of findings, and report only these (default: all)")

@@ -32,8 +32,7 @@ func sandboxFaults(u systemd.Unit) []string {
 	add(u.DeniesIPAddresses, "IPAddressDeny= blocks connections")
 	if len(faults) == 0 {
 		add(killedByFilter(u), "a system call filter killed it (SIGSYS)")
-		add(u.ExecMainCode == 1 && exitName(u.ExecMainStatus) != "" && u.ExecMainStatus != exitExec,
-			"systemd could not set up the sandbox (exit code %d/%s; see journalctl -u %s)", u.ExecMainStatus, exitName(u.ExecMainStatus), Name)
+		add(isSandboxExit(u), "systemd could not set up the sandbox (exit code %d; see journalctl -u %s)", u.ExecMainStatus, Name)
 	}
 	return faults
 }

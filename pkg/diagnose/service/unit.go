@@ -15,6 +15,8 @@ const (
 	programPath = "/usr/local/bin/http01-proxyd"
 	// Capability is required for nftables.
 	Capability = "CAP_NET_ADMIN"
+
+	exited = 1 // CLD_EXITED of sigaction(2)
 )
 
 // describeUnit describes the state of the unit.
@@ -42,13 +44,9 @@ func lastExit(u systemd.Unit) string {
 	if u.Result == "success" && u.ExecMainStatus == 0 {
 		return ""
 	}
-	const exited = 1 // CLD_EXITED of sigaction(2)
 	description := fmt.Sprintf("its last run ended by signal %d", u.ExecMainStatus)
 	if u.ExecMainCode == exited {
 		description = fmt.Sprintf("its last run ended with exit code %d", u.ExecMainStatus)
-		if name := exitName(u.ExecMainStatus); name != "" {
-			description += "/" + name
-		}
 	}
 	if u.Restarts > 0 {
 		description += fmt.Sprintf(" after %d restarts", u.Restarts)
@@ -56,27 +54,16 @@ func lastExit(u systemd.Unit) string {
 	return description
 }
 
-// exitName is systemd's name for one of its exit codes (systemd.exec(5), "Process Exit
-// Codes"), for those that indicate a sandbox fault.
-func exitName(code int) string {
-	switch code {
-	case exitExec:
-		return "EXEC"
-	case 217:
-		return "USER"
-	case 218:
-		return "CAPABILITIES"
-	case 226:
-		return "NAMESPACE"
-	case 228:
-		return "SECCOMP"
-	case 233:
-		return "RUNTIME_DIRECTORY"
-	case 238:
-		return "STATE_DIRECTORY"
-	default:
-		return ""
-	}
-}
+// The exit codes of systemd's own that indicate a sandbox fault, except exitExec (systemd.exec(5),
+// "Process Exit Codes").
+const (
+	exitFirst = 200
+	exitExec  = 203
+	exitLast  = 245
+)
 
-const exitExec = 203
+// isSandboxExit reports whether systemd could not set up the sandbox of the last run.
+func isSandboxExit(u systemd.Unit) bool {
+	return u.ExecMainCode == exited && u.ExecMainStatus >= exitFirst && u.ExecMainStatus <= exitLast &&
+		u.ExecMainStatus != exitExec
+}

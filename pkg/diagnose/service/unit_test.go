@@ -41,7 +41,7 @@ func TestSandboxFaults(t *testing.T) {
 		"a firewall of the unit": {func(u *systemd.Unit) { u.DeniesIPAddresses = true }, []string{"IPAddressDeny= blocks connections"}},
 		"killed by a filter":     {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 3, 31 }, []string{"a system call filter killed it (SIGSYS)"}},
 		"killed by an admin":     {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 2, 9 }, nil},
-		"no namespace":           {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 1, 226 }, []string{"systemd could not set up the sandbox (exit code 226/NAMESPACE; see journalctl -u http01-proxyd.service)"}},
+		"no namespace":           {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 1, 226 }, []string{"systemd could not set up the sandbox (exit code 226; see journalctl -u http01-proxyd.service)"}},
 		"an ordinary failure":    {func(u *systemd.Unit) { u.ExecMainCode, u.ExecMainStatus = 1, 1 }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestDescribeUnit(t *testing.T) {
 		"http01-proxyd.service is masked":                     func(u *systemd.Unit) { u.LoadState = "masked" },
 		"http01-proxyd.service is inactive and disabled":      func(u *systemd.Unit) { u.ActiveState, u.UnitFileState = "inactive", "disabled" },
 		"a condition of http01-proxyd.service is not met":     func(u *systemd.Unit) { u.ActiveState, u.ConditionFailed = "inactive", true },
-		"its last run ended with exit code 203/EXEC after 7 resta": func(u *systemd.Unit) {
+		"its last run ended with exit code 203 after 7 restarts": func(u *systemd.Unit) {
 			u.ActiveState, u.Result, u.ExecMainCode, u.ExecMainStatus, u.Restarts = "activating", "exit-code", 1, 203, 7
 		},
 		"and enabled, and its last run ended by signal 9": func(u *systemd.Unit) {
