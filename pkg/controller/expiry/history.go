@@ -22,10 +22,9 @@ type event struct {
 
 // history records what was read and logged. The zero value is empty.
 type history struct {
-	lastSeen   map[endpoint]report.Certificate
-	stages     map[identity]report.CertificateStage // of the certificates that are presented now
-	hostSilent map[string]bool                      // addresses that present no certificate at all
-	nameSilent map[endpoint]bool                    // endpoints without a certificate at an address with another
+	lastSeen map[endpoint]report.Certificate
+	stages   map[identity]report.CertificateStage // of the certificates that are presented now
+	silent   map[endpoint]bool                    // endpoints that present no certificate
 
 	changed  map[string]time.Time // when a name's certificate was last seen to change
 	attempts map[string]Attempt   // of a name, until they have failed or succeeded
@@ -63,7 +62,9 @@ func (h *history) record(results []report.Certificate, now time.Time) (
 	}
 	h.recordChanges(known, now)
 	failed = h.judgeAttempts(known, now)
-	groups := groupByCertificate(known)
+	groups := group(known, func(c report.Certificate) (identity, bool) {
+		return identityOf(c), !c.NotAfter.IsZero() // otherwise no certificate was ever presented there
+	})
 	stages := make(map[identity]report.CertificateStage)
 	for _, g := range groups {
 		if found, is := h.renewalEvent(g); is {
@@ -84,18 +85,20 @@ func (h *history) record(results []report.Certificate, now time.Time) (
 	return known, events, failed
 }
 
-// groupByCertificate collects the endpoints of each certificate, in the order of the read.
-func groupByCertificate(known []report.Certificate) (groups [][]report.Certificate) {
-	at := make(map[identity]int)
-	for _, c := range known {
-		if c.NotAfter.IsZero() {
-			continue // no certificate was ever presented there
+// group collects the certificates that have a key by it, in the order of the read.
+func group[K comparable](
+	all []report.Certificate, keyOf func(report.Certificate) (K, bool),
+) (groups [][]report.Certificate) {
+	at := make(map[K]int)
+	for _, c := range all {
+		key, has := keyOf(c)
+		if !has {
+			continue
 		}
-		id := identityOf(c)
-		i, is := at[id]
+		i, is := at[key]
 		if !is {
 			i = len(groups)
-			at[id] = i
+			at[key] = i
 			groups = append(groups, nil)
 		}
 		groups[i] = append(groups[i], c)
@@ -153,40 +156,26 @@ func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time
 const remediation = "see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), " +
 	"and run http01-proxyd check"
 
-// silenceEvents is about endpoints that stop or start to present a certificate. An address
-// without any certificate is one event, whatever the number of names.
+// silenceEvents is about endpoints that stop or start to present a certificate: one event for an
+// address and a reason.
 func (h *history) silenceEvents(results []report.Certificate) (events []event) {
-	add := func(level slog.Level, c report.Certificate, format string, values ...any) {
-		events = append(events, event{level, fmt.Sprintf(format, values...), c})
-	}
-	hostSilent, nameSilent := make(map[string]bool), make(map[endpoint]bool)
-	first := make(map[string]report.Certificate) // of an address
+	silent := make(map[endpoint]bool)
 	for _, c := range results {
-		if _, is := first[c.Address]; !is {
-			first[c.Address] = c
-			hostSilent[c.Address] = true
-		}
-		hostSilent[c.Address] = hostSilent[c.Address] && c.Error != ""
+		silent[endpointOf(c)] = c.Error != ""
 	}
-	for _, c := range results {
-		address, at := c.Address, endpointOf(c)
-		switch {
-		case hostSilent[address]:
-			if !h.hostSilent[address] && first[address] == c {
-				add(slog.LevelWarn, c, "the API server at %s does not present a certificate; its expiry cannot be watched: %s",
-					address, c.Error)
-			}
-		case h.hostSilent[address]:
-			if first[address] == c {
-				add(slog.LevelInfo, c, "the API server at %s presents a certificate again", address)
-			}
-		case c.Error != "" && !h.nameSilent[at]:
-			add(slog.LevelWarn, c, "the API server does not present a certificate %s: %s",
-				endpointsText([]report.Certificate{c}), c.Error)
+	type change struct{ address, reason string }
+	for _, g := range group(results, func(c report.Certificate) (change, bool) {
+		return change{c.Address, c.Error}, silent[endpointOf(c)] != h.silent[endpointOf(c)]
+	}) {
+		c, at := g[0], endpointsText(g)
+		level, text := slog.LevelInfo, "the API server presents a certificate again "+at
+		if c.Error != "" {
+			level = slog.LevelWarn
+			text = fmt.Sprintf("the API server does not present a certificate %s; its expiry cannot be watched: %s", at, c.Error)
 		}
-		nameSilent[at] = c.Error != "" && !hostSilent[address]
+		events = append(events, event{level, text, c})
 	}
-	h.hostSilent, h.nameSilent = hostSilent, nameSilent
+	h.silent = silent
 	return events
 }
 

@@ -84,21 +84,23 @@ func TestEvents(t *testing.T) {
 		},
 		"an API server that is away ages all the same": {
 			{0, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
-			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the API server at 192.0.2.5:6443 does not present a certificate; its expiry cannot be watched: connection refused"}},
+			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{
+				"WARN the API server does not present a certificate on 192.0.2.5:6443 for clients without SNI, api.example.com; its expiry cannot be watched: connection refused",
+			}},
 			{2, all{unanswered(vip4, ""), unanswered(vip4, api)}, nil},
 			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late(17)}},
 			{76, all{presents(vip4, "", "a", 0), presents(vip4, api, "b", 76)}, []string{
-				"INFO the API server at 192.0.2.5:6443 presents a certificate again",
+				"INFO the API server presents a certificate again on 192.0.2.5:6443 for clients without SNI, api.example.com",
 				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
 			}},
 		},
 		"a name without a certificate": {
-			{0, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, []string{"WARN the API server does not present a certificate on 192.0.2.5:6443 for api.example.com: connection refused"}},
+			{0, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, []string{"WARN the API server does not present a certificate on 192.0.2.5:6443 for api.example.com; its expiry cannot be watched: connection refused"}},
 			{1, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, nil},
-			{2, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
+			{2, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, []string{"INFO the API server presents a certificate again on 192.0.2.5:6443 for api.example.com"}},
 		},
 		"a VIP that is away": {
-			{0, all{presents(vip4, "", "a", 0), unanswered(vip6, "")}, []string{"WARN the API server at [2001:db8::5]:6443 does not present a certificate; its expiry cannot be watched: connection refused"}},
+			{0, all{presents(vip4, "", "a", 0), unanswered(vip6, "")}, []string{"WARN the API server does not present a certificate on [2001:db8::5]:6443 for clients without SNI; its expiry cannot be watched: connection refused"}},
 		},
 		"no endpoints": {
 			{0, nil, nil},

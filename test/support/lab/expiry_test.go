@@ -82,7 +82,7 @@ func TestExpiryWatch(t *testing.T) {
 	}
 	m := l.ControlPlane[0]
 	must(t, m.WriteConfig(m.DefaultConfig()+"metrics: {listenAddress: \":"+metricsPort+"\"}\nhosts: ["+name+", another."+l.Domain+"]\n"))
-	logs[0].await(t, "the API server at "+l.API.V4.String()+":6443 does not present a certificate; its expiry cannot be watched: ")
+	logs[0].await(t, "the API server does not present a certificate on "+l.API.V4.String()+":6443 for ")
 	awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
 	if n, err := logs[0].lines("event=certificate"); n != 3 || err != nil {
 		t.Errorf("%d lines about certificates, want one for the late renewal and one for each VIP: %v\n%s", n, err, services[0].Tail(20))
