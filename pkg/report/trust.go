@@ -54,9 +54,17 @@ const MaxIgnoredCertificates = 20
 // IgnoredCertificate is a certificate of the file that is not used.
 type IgnoredCertificate struct {
 	Line    int    `json:"line"`
-	Subject string `json:"subject,omitempty"`
-	Serial  string `json:"serial,omitempty"`
+	Subject string `json:"subject,omitempty"` // printable and short; empty if unreadable
+	Serial  string `json:"serial,omitempty"`  // in hexadecimal, as openssl prints it
 	Reason  string `json:"reason"`
+}
+
+// String names the part of the file and the reason.
+func (c IgnoredCertificate) String() string {
+	if c.Subject == "" {
+		return fmt.Sprintf("line %d: %s", c.Line, c.Reason)
+	}
+	return fmt.Sprintf("line %d: %q, serial %s: %s", c.Line, c.Subject, c.Serial, c.Reason)
 }
 
 // Evaluate returns the reason and message of the condition.

@@ -49,14 +49,14 @@ func (l *caLog) logIgnored(log *slog.Logger, t report.Trust) {
 	now := make(map[report.IgnoredCertificate]bool, len(t.Ignored))
 	added := 0
 	for _, c := range t.Ignored {
-		line := c.Line
-		c.Line = 0 // it can move within the file
-		now[c] = true
-		if l.ignored[c] {
+		key := c
+		key.Line = 0 // it can move within the file
+		now[key] = true
+		if l.ignored[key] {
 			continue
 		}
 		added++
-		log.Warn(fmt.Sprintf("%s is ignored: %s", describeIgnored(c, line, t.Path), c.Reason),
+		log.Warn(fmt.Sprintf("ignored in %s: %v", t.Path, c),
 			slog.String("event", "trust-ignored"), slog.String("path", t.Path), slog.String("subject", c.Subject),
 			slog.String("serial", c.Serial), slog.String("reason", c.Reason))
 	}
@@ -65,11 +65,4 @@ func (l *caLog) logIgnored(log *slog.Logger, t report.Trust) {
 			slog.String("event", "trust-ignored"), slog.String("path", t.Path), slog.Int("count", more))
 	}
 	l.ignored, l.total = now, t.IgnoredTotal
-}
-
-func describeIgnored(c report.IgnoredCertificate, line int, path string) string {
-	if c.Subject == "" {
-		return fmt.Sprintf("the PEM block in line %d of %s", line, path)
-	}
-	return fmt.Sprintf("%q, serial %s, in line %d of %s", c.Subject, c.Serial, line, path)
 }

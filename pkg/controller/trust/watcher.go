@@ -211,9 +211,7 @@ func (r *reader) summarize() (report.Trust, *ingress.CABundle) {
 	assessment := r.bundle.Assessment()
 	s := report.Trust{
 		Kind: report.TrustAdmin, Path: r.bundle.Path(), Source: r.bundle.Origin(), IgnoredTotal: assessment.SkippedCount,
-	}
-	for _, skipped := range assessment.Skipped[:min(report.MaxIgnoredCertificates, len(assessment.Skipped))] {
-		s.Ignored = append(s.Ignored, report.IgnoredCertificate(skipped))
+		Ignored: assessment.Skipped[:min(report.MaxIgnoredCertificates, len(assessment.Skipped))],
 	}
 	err := r.bundle.Err()
 	roots, source := trust.EffectiveRoots(r.bundle, r.system)

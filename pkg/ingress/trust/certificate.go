@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // minRSA is the minimal size that auditors require, and that Go's TLS will require.
@@ -28,10 +29,11 @@ type bundleFilter struct {
 func (j *bundleFilter) addBlock(b block) error {
 	certificate, flaw := parseBlock(b)
 	if flaw != "" {
-		j.skip(Skipped{Line: b.line, Reason: flaw})
+		j.skip(report.IgnoredCertificate{Line: b.line, Reason: flaw})
 		return nil
 	}
-	out := Skipped{Line: b.line, Subject: printable.Truncate(certificate.Subject.String(), maxSubject), Serial: formatSerial(certificate)}
+	subject := printable.Truncate(certificate.Subject.String(), maxSubject)
+	out := report.IgnoredCertificate{Line: b.line, Subject: subject, Serial: formatSerial(certificate)}
 	id := sha256.Sum256(certificate.Raw)
 	first, again := j.seen[id]
 	switch {
@@ -55,7 +57,7 @@ func (j *bundleFilter) addBlock(b block) error {
 	return nil
 }
 
-func (j *bundleFilter) skip(l Skipped) {
+func (j *bundleFilter) skip(l report.IgnoredCertificate) {
 	j.bundle.SkippedCount++
 	if len(j.bundle.Skipped) < maxSkipped {
 		j.bundle.Skipped = append(j.bundle.Skipped, l)

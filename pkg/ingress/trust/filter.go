@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // The limits of a file of certificates.
@@ -25,30 +27,14 @@ const (
 // Bundle is the result of filtering a file of certificates at a point in time.
 type Bundle struct {
 	Roots        []Certificate
-	Skipped      []Skipped // the first 100 of them
-	SkippedCount int       // number of all skipped parts
+	Skipped      []report.IgnoredCertificate // the first 100 of them
+	SkippedCount int                         // number of all skipped parts
 }
 
 // Certificate is a trusted certificate.
 type Certificate struct {
 	DER     []byte
 	Subject string // printable and short
-}
-
-// Skipped is a part of a file that is not used.
-type Skipped struct {
-	Line    int    // first line, from 1
-	Subject string // printable and short; empty if unreadable
-	Serial  string // in hexadecimal, as openssl prints it
-	Reason  string
-}
-
-// String names the part and the reason.
-func (l Skipped) String() string {
-	if l.Subject == "" {
-		return fmt.Sprintf("line %d: %s", l.Line, l.Reason)
-	}
-	return fmt.Sprintf("line %d: %q, serial %s: %s", l.Line, l.Subject, l.Serial, l.Reason)
 }
 
 // Rejection is the reason why a file is not used. It contains no content of the file
