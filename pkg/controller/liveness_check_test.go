@@ -23,7 +23,8 @@ import (
 
 // shortLivenessTiming shortens the intervals of the service's own requests. A working
 // process on a loaded machine must answer within the timeout.
-const shortLivenessTiming = serviceTiming + `={"LivenessInterval": 200000000, "LivenessRetryInterval": 100000000, "LivenessTimeout": 1000000000, "ProxySilenceLimit": 60000000000}`
+const shortLivenessTiming = serviceTiming +
+	`={"LivenessInterval": 200000000, "LivenessRetryInterval": 100000000, "LivenessTimeout": 1000000000, "ProxySilenceLimit": 60000000000}`
 
 // runProxy is the proxy process, or one that runs and answers wrongly: in the way that the
 // file names whose path is the name of the program.
@@ -146,7 +147,8 @@ func TestProxyDoesNotAccept(t *testing.T) {
 func TestOwnStallIsNoFailure(t *testing.T) {
 	addNetwork(t, writeKey)
 	s := newService(t, explicit)
-	s.start([]string{strings.Replace(shortLivenessTiming, `"LivenessTimeout": 1000000000`, `"LivenessTimeout": 3000000000`, 1)})
+	s.start([]string{strings.Replace(shortLivenessTiming, `"LivenessTimeout": 1000000000`, `"LivenessTimeout": 3000000000`,
+		1)})
 	s.awaitReason(report.Standby)
 	proxy, controller := s.awaitNewProxy(0), s.cmd.Process.Pid
 	must(t, unix.Kill(proxy, unix.SIGSTOP))
@@ -193,7 +195,8 @@ func TestOwnRequestsAreNotReported(t *testing.T) {
 	if code, _ := request(t, "/"); code != 400 {
 		t.Errorf("a request of another: %d", code)
 	}
-	s.await("one request of another client", func(r report.Report) bool { return r.Challenges.Rejected[report.NotChallenge] == 1 })
+	s.await("one request of another client",
+		func(r report.Report) bool { return r.Challenges.Rejected[report.NotChallenge] == 1 })
 	r = s.await("ten more", func(r report.Report) bool { return counted(r) >= 21 })
 	if n := r.Challenges.Rejected[report.NotChallenge]; n != 1 || len(r.Challenges.Rejected) != 1 {
 		t.Errorf("the report has %v", r.Challenges.Rejected)
@@ -228,7 +231,8 @@ func TestOwnRequestsAreDropped(t *testing.T) {
 				t.Errorf("message %q lacks %q", r.Condition().Message, want)
 			}
 			nstest.Run(t, "nft", "delete", "table", "inet", "foreign")
-			s.await("the note is gone", func(r report.Report) bool { return !strings.Contains(r.Condition().Message, "do not reach") })
+			s.await("the note is gone",
+				func(r report.Report) bool { return !strings.Contains(r.Condition().Message, "do not reach") })
 			if s.proxyPID() != pid {
 				t.Error("the process was replaced")
 			}

@@ -114,7 +114,10 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 	apply(81, 82) // a change of the egress proxy alone
 	apply(81, 83)
 	apply(81, 83)
-	want := []string{"configure 80 egress 80", "configure 81 egress 81", "configure 81 egress 82", "configure 81 egress 83"}
+	want := []string{
+		"configure 80 egress 80", "configure 81 egress 81", "configure 81 egress 82",
+		"configure 81 egress 83",
+	}
 	s.expectCommands(t, want, func(c protocol.Command) string {
 		if c.Configure == nil {
 			return ""

@@ -58,8 +58,10 @@ func TestSelfTestProcess(t *testing.T) {
 		checkUnprivileged(t, pid) // a new process first installs its filter
 		must(t, unix.Kill(pid, unix.SIGKILL))
 	}
-	s.awaitLog("A route serves " + vip + " already: " + ingressAddr + ":80 responds (status 200) to a challenge that does not exist")
-	nstest.Await(t, "the end of both failures in the log", func() bool { return s.log.Count("event=self-test-recovered") == 2 })
+	s.awaitLog("A route serves " + vip + " already: " + ingressAddr +
+		":80 responds (status 200) to a challenge that does not exist")
+	nstest.Await(t, "the end of both failures in the log",
+		func() bool { return s.log.Count("event=self-test-recovered") == 2 })
 	nstest.Run(t, "ip", "addr", "del", vip+"/32", "dev", "lan0")
 	s.await("no result on standby", func(r report.Report) bool { return len(r.SelfTests) == 0 })
 	nstest.Await(t, "no prober process", func() bool { return s.childPID(child.Prober) == 0 })
@@ -103,10 +105,12 @@ func TestSelfTestWhileControllerStandsStill(t *testing.T) {
 	<-time.After(11 * time.Second) // the fault; the self-test expires after eight
 	must(t, unix.Kill(controller, unix.SIGCONT))
 	s.await("another self-test", func(r report.Report) bool {
-		return failed(r) && r.SelfTests[0].Since.Equal(before.Since) && r.SelfTests[0].Checked.Sub(before.Checked) >= 11*time.Second
+		return failed(r) && r.SelfTests[0].Since.Equal(before.Since) &&
+			r.SelfTests[0].Checked.Sub(before.Checked) >= 11*time.Second
 	})
 	s.stop()
-	if n, failures := s.log.Count("event=self-test ")-without, s.log.Count("event=self-test-failed"); n != 0 || failures != 1 {
+	if n, failures := s.log.Count("event=self-test ")-without, s.log.Count("event=self-test-failed"); n != 0 ||
+		failures != 1 {
 		t.Errorf("%d more self-tests without a result, %d failures", n, failures)
 	}
 }

@@ -70,11 +70,15 @@ func (p *selfTestPath) fetch(_ context.Context, q probing.FetchRequest) (*probin
 	if p.proberr != nil {
 		return nil, p.proberr
 	}
-	if !strings.HasSuffix(q.Path, "/"+p.announced.Token) || q.Addr.Addr() != p.announced.VIP || len(p.announced.Token) < 20 {
+	if !strings.HasSuffix(q.Path, "/"+p.announced.Token) || q.Addr.Addr() != p.announced.VIP ||
+		len(p.announced.Token) < 20 {
 		return nil, fmt.Errorf("the request %+v is not the announced one: %+v", q, p.announced)
 	}
 	if !p.bypassed && !stalled {
-		p.reports <- protocol.SelfTested{ID: p.announced.ID, Status: p.status, Upstream: netip.MustParseAddrPort("192.0.2.6:80"), Failure: p.failure}
+		p.reports <- protocol.SelfTested{
+			ID: p.announced.ID, Status: p.status,
+			Upstream: netip.MustParseAddrPort("192.0.2.6:80"), Failure: p.failure,
+		}
 	}
 	return &probing.FetchResult{Connected: 1, Status: p.status}, nil
 }
@@ -112,7 +116,8 @@ func withSelfTester(t *testing.T, test func(s *selfTesterTest)) {
 		p := &selfTestPath{start: time.Now(), status: 503, reports: make(chan protocol.SelfTested, 10)}
 		s := &selfTesterTest{selfTestPath: p, t: t}
 		s.selfTester = newSelfTester(selfTestDependencies{
-			log: slog.New(slog.NewTextHandler(p, nil)), tracker: newTestTracker(), causes: newCauseSnapshot(), proxy: p, pages: p, reports: p.reports,
+			log: slog.New(slog.NewTextHandler(p, nil)), tracker: newTestTracker(), causes: newCauseSnapshot(),
+			proxy: p, pages: p, reports: p.reports,
 			redirects: p.redirects, apiServerURLFile: filepath.Join(t.TempDir(), "apiserver-url.env"),
 		})
 		s.jitter = func(d time.Duration) time.Duration { return d }
@@ -192,7 +197,8 @@ func TestSelfTestSchedule(t *testing.T) {
 		s.expectCauses("before the first one")
 		s.expect("the first ones", time.Hour, "2h15m0s 2001:db8::5", "2h15m0s 192.0.2.5")
 		s.expectCauses("both", vip4+" ok", vip6+" ok")
-		s.expect("hourly", 2*time.Hour, "3h15m0s 2001:db8::5", "3h15m0s 192.0.2.5", "4h15m0s 2001:db8::5", "4h15m0s 192.0.2.5")
+		s.expect("hourly", 2*time.Hour, "3h15m0s 2001:db8::5", "3h15m0s 192.0.2.5", "4h15m0s 2001:db8::5",
+			"4h15m0s 192.0.2.5")
 		s.hold(vip4)
 		s.expectCauses("one has left", vip4+" ok")
 		s.hold(vip4, vip6)
@@ -252,7 +258,8 @@ func TestSelfTestFailure(t *testing.T) {
 		fail(nil, 404)
 		s.expect("the end", 5*time.Minute, "1h35m22s 192.0.2.5")
 		s.expectCauses("a solver's 404", vip4+" ok")
-		if n := s.lines(`msg="the self-test of port 80 of 192.0.2.5 succeeds again, after 20m`); n != 1 || since.Sub(s.start) != 75*time.Minute+20*time.Second {
+		if n := s.lines(`msg="the self-test of port 80 of 192.0.2.5 succeeds again, after 20m`); n != 1 ||
+			since.Sub(s.start) != 75*time.Minute+20*time.Second {
 			t.Errorf("%d lines about the end, failed since %v", n, since)
 		}
 		s.expect("hourly again", time.Hour, "2h35m22s 192.0.2.5")
@@ -351,17 +358,53 @@ func TestSelfTestVerdict(t *testing.T) {
 		"no route for an address": {probing.FetchResult{Status: 503}, proxied(503, "route-missing-for-address"), "", ""},
 		"no route":                {probing.FetchResult{Status: 503}, proxied(503, "route-missing"), "", ""},
 		"another solver":          {probing.FetchResult{Status: 404}, proxied(404, ""), "", ""},
-		"no connection":           {probing.FetchResult{Cause: "ingress-timeout"}, nil, findings.SelfCheckFails, "192.0.2.5:80: it does not reply to connection attempts"},
-		"a text of the network":   {probing.FetchResult{Cause: "ingress-unreachable", Details: cause.Details{Reason: cause.UnknownCA, Issuer: "run this"}}, nil, findings.SelfCheckFails, "it is unreachable"},
-		"another program":         {probing.FetchResult{Status: 503, Server: "run this"}, nil, findings.SelfCheckFails, "the response has status 503"},
-		"the ingress is down":     {probing.FetchResult{Status: 502}, proxied(502, "ingress-refused"), findings.IngressRefused, "192.0.2.6:80 refuses connections"},
-		"a redirect":              {probing.FetchResult{Status: 302}, proxied(302, "route-redirects-https"), findings.RouteRedirectsHTTPS, "192.0.2.6:80 redirects"},
-		"a page":                  {probing.FetchResult{Status: 200}, proxied(200, ""), findings.NameAlreadyServed, "A route serves api.example.com already: 192.0.2.6:80 responds (status 200)"},
-		"lost behind the proxy":   {probing.FetchResult{Cause: "ingress-no-response"}, proxied(503, "route-missing"), findings.SelfCheckFails, "did not respond in time"},
-		"changed after the proxy": {probing.FetchResult{Status: 404}, proxied(503, "route-missing"), findings.SelfCheckFails, "the response has status 404"},
+		"no connection": {
+			probing.FetchResult{Cause: "ingress-timeout"},
+			nil, findings.SelfCheckFails,
+			"192.0.2.5:80: it does not reply to connection attempts",
+		},
+		"a text of the network": {
+			probing.FetchResult{
+				Cause:   "ingress-unreachable",
+				Details: cause.Details{Reason: cause.UnknownCA, Issuer: "run this"},
+			},
+			nil, findings.SelfCheckFails,
+			"it is unreachable",
+		},
+		"another program": {
+			probing.FetchResult{Status: 503, Server: "run this"},
+			nil, findings.SelfCheckFails,
+			"the response has status 503",
+		},
+		"the ingress is down": {
+			probing.FetchResult{Status: 502},
+			proxied(502, "ingress-refused"),
+			findings.IngressRefused, "192.0.2.6:80 refuses connections",
+		},
+		"a redirect": {
+			probing.FetchResult{Status: 302},
+			proxied(302, "route-redirects-https"),
+			findings.RouteRedirectsHTTPS, "192.0.2.6:80 redirects",
+		},
+		"a page": {
+			probing.FetchResult{Status: 200},
+			proxied(200, ""), findings.NameAlreadyServed,
+			"A route serves api.example.com already: 192.0.2.6:80 responds (status 200)",
+		},
+		"lost behind the proxy": {
+			probing.FetchResult{Cause: "ingress-no-response"},
+			proxied(503, "route-missing"),
+			findings.SelfCheckFails, "did not respond in time",
+		},
+		"changed after the proxy": {
+			probing.FetchResult{Status: 404},
+			proxied(503, "route-missing"), findings.SelfCheckFails,
+			"the response has status 404",
+		},
 	} {
 		got := judgeSelfTest(q, &tt.page, tt.reported, cause.Context{Host: q.Host})
-		if got.ID != tt.want || !strings.Contains(got.Message, tt.text) || strings.Contains(got.String(), "run this") || strings.Contains(got.Message, "{") {
+		if got.ID != tt.want || !strings.Contains(got.Message, tt.text) || strings.Contains(got.String(), "run this") ||
+			strings.Contains(got.Message, "{") {
 			t.Errorf("%s: %s: %s", name, got.ID, got.Message)
 		}
 	}
