@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -64,7 +65,11 @@ func (p *proxyClient) Open(port uint16) error {
 	if slices.Contains(p.supervisor.openPorts(), port) {
 		return nil
 	}
-	return p.supervisor.open(port)
+	err, answered := query(p.supervisor, func(reply chan<- error) { reply <- p.supervisor.openPort(port) })
+	if !answered {
+		return errors.New("cannot listen: the proxy supervisor has stopped")
+	}
+	return err
 }
 
 // CloseExcept implements reconcile.Proxy.
@@ -72,7 +77,7 @@ func (p *proxyClient) CloseExcept(port uint16, redirected bool) {
 	if ports := p.supervisor.openPorts(); len(ports) == 1 && ports[0] == port {
 		return
 	}
-	p.supervisor.closeExcept(port, redirected)
+	query(p.supervisor, func(reply chan<- struct{}) { p.supervisor.closeOthers(port, redirected, reply) })
 }
 
 // Close implements reconcile.Proxy. The sockets stay open until the requests in flight
@@ -80,13 +85,13 @@ func (p *proxyClient) CloseExcept(port uint16, redirected bool) {
 func (p *proxyClient) Close(ctx context.Context) {
 	p.last.serving = false
 	p.supervisor.drain(ctx, p.last.generation)
-	p.supervisor.closeAll()
+	query(p.supervisor, p.supervisor.closeAllPorts)
 }
 
 // HandOver implements reconcile.Proxy. The descriptor store keeps the sockets: later
 // connections are queued there until the next process starts.
 func (p *proxyClient) HandOver(ctx context.Context) <-chan struct{} {
-	p.supervisor.keepListeners()
+	p.supervisor.submit(func() { p.supervisor.keep = true })
 	ended, generation := make(chan struct{}), p.last.generation
 	go func() {
 		defer close(ended)

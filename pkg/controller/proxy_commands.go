@@ -54,15 +54,6 @@ func query[T any](s *proxySupervisor, f func(reply chan<- T)) (reply T, answered
 	return reply, false
 }
 
-// open listens on a port beside any other.
-func (s *proxySupervisor) open(port uint16) error {
-	err, answered := query(s, func(reply chan<- error) { reply <- s.openPort(port) })
-	if !answered {
-		return errors.New("cannot listen: the proxy supervisor has stopped")
-	}
-	return err
-}
-
 // closingPort is a port that the process still serves for a moment. Its socket is kept
 // until the process has closed it: if the port is opened again meanwhile, the socket is.
 type closingPort struct {
@@ -71,6 +62,7 @@ type closingPort struct {
 	queued   bool // no process serves its backlog yet: see sendListeners
 }
 
+// openPort listens on a port beside any other.
 func (s *proxySupervisor) openPort(port uint16) error {
 	if closing := s.closing[port]; closing != nil {
 		delete(s.closing, port)
@@ -98,15 +90,12 @@ func (s *proxySupervisor) openPort(port uint16) error {
 	return err
 }
 
-// closeExcept closes every port but one. A client whose handshake was under way when the
+// closeOthers closes every port but one. A client whose handshake was under way when the
 // table changed still arrives at the old port: the process serves the old port for a moment.
-// It returns before they are closed, because systemd's store can take seconds for that.
 // redirected means that the others have connections of redirected clients in their backlogs.
-func (s *proxySupervisor) closeExcept(port uint16, redirected bool) {
-	query(s, func(reply chan<- struct{}) { s.closeOthers(port, redirected, reply) })
-}
-
-// closeOthers replies when openPorts no longer returns the others; they may still be open.
+//
+// It replies when openPorts no longer returns the others. They may still be open, because
+// systemd's store can take seconds to close them.
 func (s *proxySupervisor) closeOthers(port uint16, redirected bool, reply chan<- struct{}) {
 	// An open that follows must not rely on a port that is being closed.
 	left := slices.DeleteFunc(s.listeners.ports(), func(p uint16) bool { return p != port })
@@ -150,11 +139,7 @@ func (s *proxySupervisor) closeSocket(port uint16) {
 	}
 }
 
-// closeAll closes every port.
-func (s *proxySupervisor) closeAll() {
-	query(s, s.closeAllPorts)
-}
-
+// closeAllPorts closes every port.
 func (s *proxySupervisor) closeAllPorts(reply chan<- struct{}) {
 	s.configured = false
 	s.setServing(nil)
@@ -165,9 +150,6 @@ func (s *proxySupervisor) closeAllPorts(reply chan<- struct{}) {
 	}
 	s.closeOthers(0, false, reply) // also of a process that started during the drain
 }
-
-// keepListeners leaves the listening sockets to the next service process.
-func (s *proxySupervisor) keepListeners() { s.submit(func() { s.keep = true }) }
 
 // drain has the process close every port and complete the requests in flight, until ctx
 // ends at the latest. What was cut off is logged. Settings up to the generation that arrive

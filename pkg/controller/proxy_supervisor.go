@@ -33,7 +33,7 @@ const (
 	// A process that lived for stableLifetime is replaced immediately. After shorter
 	// lives the delay doubles.
 	stableLifetime  = time.Second
-	minProxyBackoff = 50 * time.Millisecond
+	minProxyBackoff = 100 * time.Millisecond
 	maxProxyBackoff = 5 * time.Second
 
 	// frequentExits within exitWindow keep the condition at ProxyUnavailable, although
@@ -102,7 +102,7 @@ func newProxySupervisor(d proxyDependencies) *proxySupervisor {
 		commands:          make(chan func()), settings: newMailbox[proxySettings](),
 		done: make(chan struct{}), stopped: make(chan struct{}), servingChanged: newTrigger(),
 		settingsSent: newTrigger(), beats: newTrigger(),
-		closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int), backoff: minProxyBackoff,
+		closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int),
 	}
 	s.publishPorts()
 	return s
@@ -275,20 +275,16 @@ func (s *proxySupervisor) replace(reason string) {
 		fmt.Sprintf("the proxy process %d %s: requests in flight are lost; the next process takes over its ports",
 			pid, reason),
 		slog.String("event", "proxy"))
-	if lifetime >= stableLifetime {
-		s.backoff = minProxyBackoff
-	}
 	s.scheduleStart(lifetime)
 }
 
 // scheduleStart starts the next process, after a delay if the last one lived briefly.
 func (s *proxySupervisor) scheduleStart(lifetime time.Duration) {
-	delay := time.Duration(0)
-	if lifetime < stableLifetime && s.backoff > minProxyBackoff {
-		delay = s.backoff
+	if lifetime >= stableLifetime {
+		s.backoff = 0
 	}
-	s.backoff = min(2*s.backoff, maxProxyBackoff)
-	s.restart = time.After(delay)
+	s.restart = time.After(s.backoff)
+	s.backoff = min(max(2*s.backoff, minProxyBackoff), maxProxyBackoff)
 }
 
 func (s *proxySupervisor) startNext() {

@@ -126,12 +126,9 @@ func jitter(d time.Duration) time.Duration {
 
 // configure takes the configuration in force.
 func (t *selfTester) configure(c config.Config) {
-	interval := c.SelfTest.Interval
-	if interval > 0 {
-		interval = cmp.Or(t.interval, interval)
-	}
-	if !c.Enabled() {
-		interval = 0
+	var interval time.Duration
+	if c.SelfTest.Interval > 0 && c.Enabled() {
+		interval = cmp.Or(t.interval, c.SelfTest.Interval)
 	}
 	t.change(func(in *selfTestInputs) {
 		in.interval, in.timeout, in.scheme, in.hosts = interval, c.Upstream.Timeout, c.Upstream.Scheme, c.Hosts
