@@ -3,13 +3,13 @@
 package cause
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,11 +49,31 @@ type Details struct {
 }
 
 // Error returns the sentence. A child process returns Details as its error.
-func (w Details) Error() string { return w.sentence(sentenceContext{}) }
+func (w Details) Error() string { return w.Text(Context{}) }
 
 // Text returns the sentence with the texts of the reader.
 func (w Details) Text(c Context) string {
-	return w.sentence(sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError})
+	if w.Reason == NoAddress && c.ProxyLookupError != "" {
+		return c.ProxyLookupError
+	}
+	text := strings.NewReplacer(
+		"{errno}", syscall.Errno(max(0, w.Number)).Error(),
+		"{alert}", alertName(w.Number),
+		"{number}", strconv.Itoa(w.Number),
+		"{invalid}", invalidReason(w.Number),
+		"{code}", w.Code,
+		"{names}", w.nameList(),
+		"{port}", w.authority(),
+		"{certificate}", w.certificate(),
+		"{time}", time.Unix(w.Time, 0).UTC().Format("2006-01-02 15:04 MST"),
+		"{requested}", c.requestedNames(),
+		"{trusted}", cmp.Or(c.TrustedCAs, "no CA"),
+	).Replace(sentences()[w.Reason])
+	if w.ProxyHeader != 0 {
+		text += fmt.Sprintf(", after a header of the PROXY protocol (upstream.proxyProtocol: v%d), which it may not expect",
+			w.ProxyHeader)
+	}
+	return text
 }
 
 // Is reports whether the reason is this error of the system.
@@ -76,7 +96,7 @@ func (w Details) Validate() error {
 		return slices.ContainsFunc(places, func(p string) bool { return strings.Contains(template, p) })
 	}
 	switch {
-	case w.Number != 0 && !takes("{errno}", "{alert}", "{status}", "{port}", "{number}", "{invalid}"),
+	case w.Number != 0 && !takes("{errno}", "{alert}", "{port}", "{number}", "{invalid}"),
 		w.Code != "" && !takes("{code}"),
 		(len(w.Names) > 0 || w.More != 0) && !takes("{names}", "{port}"),
 		(w.Subject != "" || w.Issuer != "") && !takes("{certificate}"),
@@ -138,38 +158,6 @@ func consistsOf(s, marks string) bool {
 	})
 }
 
-// sentenceContext is a [Context] for one certificate.
-type sentenceContext struct {
-	host        string
-	verifyNames []string
-	trusted     string
-	lookupError string
-}
-
-func (w Details) sentence(a sentenceContext) string {
-	if w.Reason == NoAddress && a.lookupError != "" {
-		return a.lookupError
-	}
-	text := strings.NewReplacer(
-		"{errno}", syscall.Errno(max(0, w.Number)).Error(),
-		"{alert}", alertName(w.Number),
-		"{status}", statusText(w.Number),
-		"{number}", strconv.Itoa(w.Number),
-		"{invalid}", invalidReason(w.Number),
-		"{code}", w.Code,
-		"{names}", w.nameList(),
-		"{port}", w.authority(),
-		"{certificate}", w.certificate(),
-		"{time}", time.Unix(w.Time, 0).UTC().Format("2006-01-02 15:04 MST"),
-		"{requested}", a.requestedNames(),
-		"{trusted}", a.trustedText(),
-	).Replace(sentences()[w.Reason])
-	if w.ProxyHeader != 0 {
-		text += fmt.Sprintf(", after a header of the PROXY protocol (upstream.proxyProtocol: v%d), which it may not expect", w.ProxyHeader)
-	}
-	return text
-}
-
 func (w Details) certificate() string {
 	text := "the certificate"
 	if w.Subject != "" {
@@ -215,26 +203,19 @@ func quoted(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-func (a sentenceContext) requestedNames() string {
+func (c Context) requestedNames() string {
 	text := "the request, which has no name,"
-	if a.host != "" {
-		text = strconv.Quote(a.host)
+	if c.Host != "" {
+		text = strconv.Quote(c.Host)
 	}
-	if len(a.verifyNames) == 0 {
+	if len(c.VerifyNames) == 0 {
 		return text
 	}
-	text += " and " + quoted(a.verifyNames[:min(len(a.verifyNames), MaxNames)])
-	if more := len(a.verifyNames) - MaxNames; more > 0 {
+	text += " and " + quoted(c.VerifyNames[:min(len(c.VerifyNames), MaxNames)])
+	if more := len(c.VerifyNames) - MaxNames; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-func (a sentenceContext) trustedText() string {
-	if a.trusted == "" {
-		return "no CA"
-	}
-	return a.trusted
 }
 
 // DetailsOf converts an error of the system or of this package, in a child process.
@@ -249,7 +230,7 @@ func DetailsOf(err error) Details {
 		return details
 	case errors.As(err, &number):
 		return Details{Reason: System, Number: int(number)}
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err), isTimeout(err):
+	case IsTimeout(err):
 		return Details{Reason: Timeout}
 	case errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
 		return Details{Reason: Closed}
@@ -260,7 +241,8 @@ func DetailsOf(err error) Details {
 	}
 }
 
-func isTimeout(err error) bool {
+// IsTimeout reports whether an error is that of a deadline.
+func IsTimeout(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) && netErr.Timeout()
 }

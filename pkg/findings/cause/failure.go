@@ -125,16 +125,16 @@ func (f *Failure) findingFor(upstream string, c Context) findings.Finding {
 	if !IsKnown(f.Cause) {
 		id = findings.ResponseMalformed
 	}
-	context := sentenceContext{host: c.Host, verifyNames: c.VerifyNames, trusted: c.TrustedCAs, lookupError: c.ProxyLookupError}
+	proxy := f.proxyName(c)
 	switch {
-	case f.Cause == causeEgressTLS:
-		context.host, context.verifyNames, context.trusted = c.EgressProxies[f.Addr].Name, nil, c.ProxyCAs
+	case id == findings.EgressTLS:
+		c.Host, c.VerifyNames, c.TrustedCAs = c.EgressProxies[f.Addr].Name, nil, c.ProxyCAs
 	case f.ViaProxy && c.AdditionalCAs != "" && c.TrustedCAs != "":
-		context.trusted = c.TrustedCAs + " and " + c.AdditionalCAs
+		c.TrustedCAs += " and " + c.AdditionalCAs
 	case f.ViaProxy && c.AdditionalCAs != "":
-		context.trusted = c.AdditionalCAs
+		c.TrustedCAs = c.AdditionalCAs
 	}
-	finding := findings.New(id, findings.Values{"upstream": upstream, "error": f.Details.sentence(context), "proxy": f.proxyName(c)})
+	finding := findings.New(id, findings.Values{"upstream": upstream, "error": f.Details.Text(c), "proxy": proxy})
 	if f.ViaProxy {
 		return finding.ViaEgressProxy()
 	}
@@ -165,8 +165,6 @@ func (f *Failure) Summary(c Context) string {
 	finding.Message = b.String()
 	return finding.String()
 }
-
-const causeEgressTLS = "egress-tls"
 
 // isEgressCause reports whether the finding of a cause names the proxy itself.
 func isEgressCause(cause string) bool { return strings.HasPrefix(cause, "egress-") }

@@ -40,7 +40,7 @@ func TestSentences(t *testing.T) {
 		"192.0.2.6:443 is unreachable (no route to host)":                                       {Cause: "ingress-unreachable", Details: DetailsOf(syscall.EHOSTUNREACH)},
 		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections":     {Cause: "ingress-refused", ViaProxy: true},
 		"The egress proxy proxy.example.com:3128 does not forward to 192.0.2.6:443: it answers": {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403}},
-		"it answers 403 Forbidden (ERR_ACCESS_DENIED). ":                                        {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
+		"it answers 403 (ERR_ACCESS_DENIED). ":                                                  {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
 		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com". `: {
 			Cause: "ingress-tls-name", Details: Details{Reason: NameMismatch, Subject: "router", Issuer: "R 1", Names: []string{"a.example", "*.b.example"}, More: 3},
 		},
@@ -52,7 +52,7 @@ func TestSentences(t *testing.T) {
 		"TLS alert 116 (certificate required), after a header of the PROXY protocol":                                     {Cause: "ingress-tls-handshake", Details: Details{Reason: Alert, Number: 116, ProxyHeader: 2}},
 		"the certificate is invalid: it is not a server certificate; trusted:":                                           {Cause: "ingress-tls-untrusted", Details: Details{Reason: InvalidCertificate, Number: 5}},
 		"redirects the challenge to https://[2001:db8::1]:444/..., which":                                                {Cause: "route-redirects-elsewhere", Details: Details{Reason: RedirectToHTTPS, Number: 444, Names: []string{"2001:db8::1"}}},
-		"bad status code 999": {Cause: "response-malformed", Details: Details{Reason: StatusCode, Number: 999}},
+		"bad status line": {Cause: "response-malformed", Details: Details{Reason: BadLine}},
 		"; then [2001:db8::6]:80 did not accept the connection in time; then, for 192.0.2.7:80, the eg": {Cause: "ingress-refused", Others: []OtherFailure{{"ingress-timeout", netip.MustParseAddrPort("[2001:db8::6]:80")}, {"egress-auth", netip.MustParseAddrPort("192.0.2.7:80")}}},
 	} {
 		f.Addr = router()
@@ -108,7 +108,7 @@ func TestInvalid(t *testing.T) {
 		"too many others":       func(f *Failure) { f.Others = make([]OtherFailure, MaxOthers+1) },
 		"an unknown reason":     func(f *Failure) { f.Details.Reason = 250 },
 		"no number":             func(f *Failure) { f.Details = Details{Reason: System} },
-		"a large number":        func(f *Failure) { f.Details = Details{Reason: StatusCode, Number: 1 << 20} },
+		"a large number":        func(f *Failure) { f.Details = Details{Reason: ProxyAnswer, Number: 1 << 20} },
 		"a number for nothing":  func(f *Failure) { f.Details = Details{Reason: PlainHTTP, Number: 1} },
 		"names for nothing":     func(f *Failure) { f.Details = Details{Reason: PlainHTTP, Names: []string{"a"}} },
 		"an issuer for nothing": func(f *Failure) { f.Details = Details{Reason: PlainHTTP, Issuer: "a"} },
@@ -174,7 +174,7 @@ func TestDetailsOf(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[Reason]error{
 		None: nil, System: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
-		Timeout: os.ErrDeadlineExceeded, Closed: net.ErrClosed, EndOfStream: io.EOF, LineEnd: errors.Join(Details{Reason: LineEnd}), Unknown: errors.New("run this now"),
+		Timeout: os.ErrDeadlineExceeded, Closed: net.ErrClosed, EndOfStream: io.EOF, BadLine: errors.Join(Details{Reason: BadLine}), Unknown: errors.New("run this now"),
 	} {
 		details := DetailsOf(err)
 		if details.Reason != want || details.Validate() != nil || strings.Contains(details.Error(), "run this") {

@@ -36,28 +36,11 @@ const (
 	UnknownExtension
 
 	Malformed
-	LineEnd
-	NotHTTP
-	StatusLine
-	StatusCode
-	TooManyFields
-	FieldLine
-	TrailerFraming
-	LengthSyntax
-	LengthRange
-	LengthRepeated
-	LengthAndCoding
-	TransferCoding
-	TooManyInterim
-	SwitchingProtocols
+	BadLine
 	HeadTooLong
-	ChunkLineTooLong
-	ChunkLineEnd
-	ChunkSize
-	ChunkExtension
-	ChunkEnd
-	TrailersTooLong
-	Trailer
+	Interim
+	Framing
+	Chunk
 	TooLarge
 
 	NoAddress
@@ -73,7 +56,6 @@ const (
 
 	InvalidRequest
 	ResponseTooLong
-	NoEthernet
 	InvalidProxyURL
 )
 
@@ -103,36 +85,19 @@ var sentences = sync.OnceValue(func() map[Reason]string { //nolint:gochecknoglob
 		InvalidCertificate: "{certificate} is invalid: {invalid}; trusted: {trusted}",
 		UnknownExtension:   "{certificate} has an unknown critical extension; trusted: {trusted}",
 
-		Malformed:          "its answer is not HTTP/1.x",
-		LineEnd:            "a line does not end in CRLF",
-		NotHTTP:            "its answer does not begin with HTTP/1.x",
-		StatusLine:         "bad status line",
-		StatusCode:         "bad status code {number}",
-		TooManyFields:      "more than 128 fields",
-		FieldLine:          "bad field line",
-		TrailerFraming:     "framing field in a trailer",
-		LengthSyntax:       "bad Content-Length",
-		LengthRange:        "Content-Length out of range",
-		LengthRepeated:     "repeated Content-Length",
-		LengthAndCoding:    "both Content-Length and Transfer-Encoding",
-		TransferCoding:     "unsupported Transfer-Encoding",
-		TooManyInterim:     "more than 8 interim responses",
-		SwitchingProtocols: "unrequested protocol switch",
-		HeadTooLong:        "its head is longer than 16384 bytes",
-		ChunkLineTooLong:   "chunk line too long",
-		ChunkLineEnd:       "a chunk line does not end in CRLF",
-		ChunkSize:          "bad chunk size",
-		ChunkExtension:     "bad chunk extension",
-		ChunkEnd:           "a chunk is longer than its size",
-		TrailersTooLong:    "trailers too long",
-		Trailer:            "bad trailer",
-		TooLarge:           "sends a body of more than 65536 bytes",
+		Malformed:   "its answer is not HTTP/1.x",
+		BadLine:     "bad status line or field line",
+		HeadTooLong: "its head is longer than 16384 bytes or 128 fields",
+		Interim:     "unrequested interim responses",
+		Framing:     "bad Content-Length or Transfer-Encoding",
+		Chunk:       "bad chunk or trailer",
+		TooLarge:    "sends a body of more than 65536 bytes",
 
 		NoAddress:       "no address is known",
 		NoHost:          "the request has no host to pass to the egress proxy",
 		BadHead:         "the request head cannot be rewritten for the egress proxy",
-		ProxyAnswer:     "it answers {status}",
-		ProxyAnswerCode: "it answers {status} ({code})",
+		ProxyAnswer:     "it answers {number}",
+		ProxyAnswerCode: "it answers {number} ({code})",
 
 		MultipleLocations: "{number} locations at once",
 		RedirectToHTTP:    "http://{port}/...",
@@ -141,7 +106,6 @@ var sentences = sync.OnceValue(func() map[Reason]string { //nolint:gochecknoglob
 
 		InvalidRequest:  "invalid request to the prober",
 		ResponseTooLong: "the result is too long for the prober protocol",
-		NoEthernet:      "the link has no Ethernet address",
 		InvalidProxyURL: "invalid URL of the proxy",
 	}
 })
@@ -152,9 +116,12 @@ func alertName(number int) string {
 		0: "close notify", 10: "unexpected message", 20: "bad record MAC", 22: "record overflow", 40: "handshake failure",
 		42: "bad certificate", 43: "unsupported certificate", 44: "revoked certificate", 45: "expired certificate",
 		46: "unknown certificate", 47: "illegal parameter", 48: "unknown certificate authority", 49: "access denied",
-		50: "error decoding message", 51: "error decrypting message", 70: "protocol version not supported", 71: "insufficient security level",
-		80: "internal error", 86: "inappropriate fallback", 90: "user canceled", 109: "missing extension", 110: "unsupported extension",
-		112: "unrecognized name", 113: "bad certificate status response", 115: "unknown PSK identity", 116: "certificate required", 120: "no application protocol",
+		50: "error decoding message", 51: "error decrypting message", 70: "protocol version not supported",
+		71: "insufficient security level",
+		80: "internal error", 86: "inappropriate fallback", 90: "user canceled", 109: "missing extension",
+		110: "unsupported extension",
+		112: "unrecognized name", 113: "bad certificate status response", 115: "unknown PSK identity",
+		116: "certificate required", 120: "no application protocol",
 	}
 	if name, known := names[number]; known {
 		return strconv.Itoa(number) + " (" + name + ")"
@@ -162,24 +129,16 @@ func alertName(number int) string {
 	return strconv.Itoa(number)
 }
 
-// statusText names an HTTP status with which proxies answer themselves.
-func statusText(number int) string {
-	names := map[int]string{
-		302: "Found", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 407: "Proxy Authentication Required",
-		429: "Too Many Requests", 500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
-	}
-	if name, known := names[number]; known {
-		return strconv.Itoa(number) + " " + name
-	}
-	return strconv.Itoa(number)
-}
-
 // invalidReason describes an InvalidReason of crypto/x509, which is number less 1.
 func invalidReason(number int) string {
 	names := []string{
-		"its issuer is not a CA", "it is not valid now", "its CA is not permitted to issue for its names", "its chain is longer than a CA in it permits",
-		"it is not a server certificate", "the names in its chain do not match", "a CA in its chain constrains names, and it has no subject alternative name", "one of its names cannot be checked against a CA's name constraints",
-		"its name constraints require too many comparisons", "a CA in its chain is not permitted to issue server certificates", "no chain of it is valid",
+		"its issuer is not a CA", "it is not valid now", "its CA is not permitted to issue for its names",
+		"its chain is longer than a CA in it permits", "it is not a server certificate",
+		"the names in its chain do not match",
+		"a CA in its chain constrains names, and it has no subject alternative name",
+		"one of its names cannot be checked against a CA's name constraints",
+		"its name constraints require too many comparisons",
+		"a CA in its chain is not permitted to issue server certificates", "no chain of it is valid",
 	}
 	if number < 1 || number > len(names) {
 		return "verification failed"

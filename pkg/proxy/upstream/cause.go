@@ -60,7 +60,9 @@ func (e *Error) Truncated() bool { return !e.Forwarded() && e.ClientStatus == 0 
 // Failure is the error as this process reports it to the controller, which renders
 // the sentence. Of what came from the network, it contains only checked values.
 func (e *Error) Failure() cause.Failure {
-	f := cause.Failure{Cause: string(e.Cause), Addr: cause.WithoutZone(e.Addr), ViaProxy: e.EgressProxy != "", Details: Explain(e.Err)}
+	f := cause.Failure{
+		Cause: string(e.Cause), Addr: cause.WithoutZone(e.Addr), ViaProxy: e.EgressProxy != "", Details: Explain(e.Err),
+	}
 	for _, other := range e.Others[:min(len(e.Others), cause.MaxOthers)] {
 		f.Others = append(f.Others, cause.OtherFailure{Cause: string(other.Cause), Addr: cause.WithoutZone(other.Addr)})
 	}
@@ -73,11 +75,12 @@ func DialError(addr netip.AddrPort, err error) *Error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Cause = findings.IngressRefused
-	case isTimeout(err), errors.Is(err, syscall.ETIMEDOUT):
+	case cause.IsTimeout(err), errors.Is(err, syscall.ETIMEDOUT):
 		e.Cause, e.ClientStatus = findings.IngressTimeout, 504
 	case errors.Is(err, syscall.ECONNRESET):
 		e.Cause = findings.IngressResetConnection
-	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.EAGAIN):
+	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.EAGAIN):
 		e.Cause = findings.LocalResources
 	default:
 		// ENETUNREACH and EHOSTUNREACH; a local firewall causes EPERM and EACCES.
@@ -94,7 +97,7 @@ func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
 	case errors.As(err, &rejected):
 		rejected.Addr = addr
 		return rejected
-	case !received, isTimeout(err), errors.Is(err, net.ErrClosed):
+	case !received, cause.IsTimeout(err), errors.Is(err, net.ErrClosed):
 		return ExchangeError(addr, err, false)
 	default:
 		return &Error{Cause: findings.IngressTLSHandshake, Addr: addr, ClientStatus: 502, Err: ExplainTLS(err)}
@@ -138,10 +141,12 @@ func tlsDetails(err error) (details cause.Details, is bool) {
 		return cause.Details{Reason: cause.PlainHTTP}, true
 	case errors.As(err, &record):
 		return cause.Details{Reason: cause.NotTLS}, true
-	case !errors.As(err, &op), op.Op != "remote error" && op.Op != "local error", reflect.ValueOf(op.Err).Kind() != reflect.Uint8:
+	case !errors.As(err, &op), op.Op != "remote error" && op.Op != "local error",
+		reflect.ValueOf(op.Err).Kind() != reflect.Uint8:
 		return cause.Details{}, false
 	default: // an alert, for which crypto/tls exports no type
-		return cause.Details{Reason: cause.Alert, Number: int(reflect.ValueOf(op.Err).Uint())}, true //nolint:gosec // 8 bits
+		alert := int(reflect.ValueOf(op.Err).Uint()) //nolint:gosec // 8 bits
+		return cause.Details{Reason: cause.Alert, Number: alert}, true
 	}
 }
 
@@ -154,7 +159,7 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 		e.Cause = findings.ResponseTooLarge
 	case errors.Is(err, errMalformed):
 		e.Cause = findings.ResponseMalformed
-	case isTimeout(err):
+	case cause.IsTimeout(err):
 		e.Cause, e.ClientStatus = findings.IngressNoResponse, 504
 	case errors.Is(err, net.ErrClosed):
 		e.Cause = findings.ExchangeStopped
@@ -182,8 +187,6 @@ func IsRepeatable(err error) bool {
 func isConnectionLost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isAny(err, syscall.ECONNRESET, syscall.EPIPE)
 }
-
-func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) || os.IsTimeout(err) }
 
 func isAny(err error, numbers ...syscall.Errno) bool {
 	return slices.ContainsFunc(numbers, func(n syscall.Errno) bool { return errors.Is(err, n) })

@@ -63,22 +63,20 @@ func (c *chunkReader) next(b []byte) (used int, data []byte, err error) {
 }
 
 func (c *chunkReader) readLine(b []byte) (line []byte, used int, err error) {
-	limit, fault := maxChunkLine, cause.ChunkLineTooLong
+	limit := maxChunkLine
 	switch c.state {
 	case chunkTrailer:
 		limit = maxChunkOverhead
 	case chunkEnd:
-		limit, fault = len("\r"), cause.ChunkEnd
+		limit = len("\r")
 	default:
 	}
 	lf := bytes.IndexByte(b, '\n')
 	switch {
-	case lf > limit, lf < 0 && len(b) > limit:
-		return nil, 0, Malformed(fault)
+	case lf > limit, lf < 0 && len(b) > limit, lf == 0, lf > 0 && b[lf-1] != '\r':
+		return nil, 0, Malformed(cause.Chunk)
 	case lf < 0:
 		return nil, 0, nil
-	case lf == 0 || b[lf-1] != '\r':
-		return nil, 0, Malformed(cause.ChunkLineEnd)
 	default:
 		return b[:lf-1], lf + 1, nil
 	}
@@ -88,7 +86,7 @@ func (c *chunkReader) parseSize(line []byte) error {
 	digits, extension, extended := bytes.Cut(line, []byte{';'})
 	size, err := strconv.ParseUint(string(digits), 16, 63)
 	if err != nil || len(digits) > 15 {
-		return Malformed(cause.ChunkSize)
+		return Malformed(cause.Chunk)
 	}
 	c.remaining = int64(size)
 	// The announced size counts, so that no byte of an excess chunk is relayed.
@@ -97,7 +95,7 @@ func (c *chunkReader) parseSize(line []byte) error {
 	}
 	if extended {
 		if c.overhead += len(extension) + 1; c.overhead > maxChunkOverhead || !httpfield.IsText(extension) {
-			return Malformed(cause.ChunkExtension)
+			return Malformed(cause.Chunk)
 		}
 	}
 	c.state = chunkData
@@ -112,11 +110,9 @@ func (c *chunkReader) parseTrailer(line []byte) error {
 		c.state = chunksDone
 		return nil
 	}
-	if c.overhead += len(line); c.overhead > maxChunkOverhead {
-		return Malformed(cause.TrailersTooLong)
-	}
-	if _, _, problem := httpfield.Split(line); problem != httpfield.NoFault {
-		return Malformed(cause.Trailer)
+	_, _, problem := httpfield.Split(line)
+	if c.overhead += len(line); c.overhead > maxChunkOverhead || problem != httpfield.NoFault {
+		return Malformed(cause.Chunk)
 	}
 	return nil
 }

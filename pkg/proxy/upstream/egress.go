@@ -37,7 +37,10 @@ func (c *conn) passProxy(ctx context.Context, a *attempt) *Error {
 	}
 	rest, failure := a.route.openTunnel(c, a.stepDeadline())
 	if failure == nil && len(rest) > 0 { // a TLS server waits for the client
-		failure = &Error{Cause: findings.IngressTLSHandshake, Addr: a.route.addr, ClientStatus: 502, Err: cause.Details{Reason: cause.NotTLS}}
+		failure = &Error{
+			Cause: findings.IngressTLSHandshake, Addr: a.route.addr, ClientStatus: 502,
+			Err: cause.Details{Reason: cause.NotTLS},
+		}
 	}
 	c.socket.received = false // the bytes so far came from the proxy
 	return failure
@@ -83,7 +86,8 @@ func absoluteForm(head []byte, host string, port uint16, authorization ingress.S
 	case !found || len(line) == 0 || line[0] != '/' || !bytes.HasPrefix(old, []byte("Host: ")):
 		return nil, cause.Details{Reason: cause.BadHead}
 	}
-	return fmt.Appendf(nil, "%s http://%[2]s%[3]s\r\nHost: %[2]s\r\n%[4]s%[5]s", method, authority(host, port), line, authorizationField(authorization), rest), nil
+	return fmt.Appendf(nil, "%s http://%[2]s%[3]s\r\nHost: %[2]s\r\n%[4]s%[5]s",
+		method, authority(host, port), line, authorizationField(authorization), rest), nil
 }
 
 func authority(host string, port uint16) string {
@@ -97,7 +101,7 @@ func authority(host string, port uint16) string {
 // request from the ingress.
 func (r *upstreamRoute) egressError(id findings.ID, err error) *Error {
 	e := &Error{Cause: id, Addr: r.addr, EgressProxy: r.proxy.String(), ClientStatus: 502, Err: withoutAddresses(err)}
-	if isTimeout(err) {
+	if cause.IsTimeout(err) {
 		e.ClientStatus = 504
 	}
 	return e
@@ -111,7 +115,8 @@ func (r *upstreamRoute) attributeToProxy(e *Error) *Error {
 		return e
 	}
 	e.EgressProxy = r.proxy.String()
-	if r.usesAbsoluteForm() && (e.Cause == findings.IngressClosedConnection || e.Cause == findings.IngressResetConnection) {
+	unanswered := e.Cause == findings.IngressClosedConnection || e.Cause == findings.IngressResetConnection
+	if unanswered && r.usesAbsoluteForm() {
 		e.Cause = findings.EgressUnreachable
 	}
 	return e
@@ -161,7 +166,8 @@ func (a *response) isFromProxy(absolute bool) bool {
 	case !absolute:
 		return false
 	}
-	return slices.Contains([]int{403, 502, 503, 504}, a.status) && a.fieldValue("via") == nil && a.fieldValue("x-cache") == nil
+	mayBeProxy := slices.Contains([]int{403, 502, 503, 504}, a.status)
+	return mayBeProxy && a.fieldValue("via") == nil && a.fieldValue("x-cache") == nil
 }
 
 // proxyError returns the error that a proxy names in a field of its own response;

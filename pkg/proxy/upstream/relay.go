@@ -95,10 +95,10 @@ func (x *Relay) ParseHead() (complete bool, err error) {
 			x.start += n
 			return true, nil
 		case x.response.status == 101:
-			return false, Malformed(cause.SwitchingProtocols)
+			return false, Malformed(cause.Interim)
 		}
 		if x.interim++; x.interim > maxInterim {
-			return false, Malformed(cause.TooManyInterim)
+			return false, Malformed(cause.Interim)
 		}
 		x.start += n
 		x.response = response{}

@@ -78,7 +78,7 @@ func (a *response) parse(buf []byte) (n int, err error) {
 		from, to, found, ok := a.lines.Next(buf)
 		switch {
 		case !ok:
-			err = Malformed(cause.LineEnd)
+			err = Malformed(cause.BadLine)
 		case !found:
 			return 0, a.checkPartialLine()
 		case a.fields.from == 0:
@@ -102,7 +102,7 @@ func (a *response) checkPartialLine() error {
 	const version = "HTTP/1."
 	n := min(len(a.buf), len(version))
 	if a.fields.from == 0 && string(a.buf[:n]) != version[:n] {
-		return Malformed(cause.NotHTTP)
+		return Malformed(cause.Malformed)
 	}
 	return nil
 }
@@ -115,12 +115,12 @@ func (a *response) parseStatusLine(at span) error {
 	if len(line) < least || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' ||
 		line[8] != ' ' || !httpfield.IsDigits(line[9:12]) ||
 		len(line) > least && line[least] != ' ' || !httpfield.IsText(line[least:]) {
-		return Malformed(cause.StatusLine)
+		return Malformed(cause.BadLine)
 	}
 	a.minor = line[7] - '0'
 	a.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
 	if a.status < 100 || a.status > 599 {
-		return fmt.Errorf("%w: %w", errMalformed, cause.Details{Reason: cause.StatusCode, Number: a.status})
+		return Malformed(cause.BadLine)
 	}
 	a.reason = span{min(at.from+least+1, at.to), at.to}
 	return nil
@@ -131,17 +131,17 @@ const maxKnownName = len("proxy-authenticate")
 
 func (a *response) parseField(line []byte) error {
 	if a.fieldCount++; a.fieldCount > maxFields {
-		return Malformed(cause.TooManyFields)
+		return Malformed(cause.HeadTooLong)
 	}
 	name, value, problem := httpfield.Split(line)
 	if problem != httpfield.NoFault {
-		return Malformed(cause.FieldLine)
+		return Malformed(cause.BadLine)
 	}
 	var low [maxKnownName]byte
 	switch string(httpfield.ToLower(low[:], name)) {
 	case "trailer":
 		if announcesFraming(value) {
-			return Malformed(cause.TrailerFraming)
+			return Malformed(cause.Framing)
 		}
 	case "location":
 		a.locations++
@@ -161,11 +161,9 @@ func (a *response) parseField(line []byte) error {
 
 func (a *response) parseContentLength(value []byte) (err error) {
 	a.contentLengths++
-	if !httpfield.IsDigits(value) {
-		return Malformed(cause.LengthSyntax)
-	}
-	if a.bodyLength, err = strconv.ParseInt(string(value), 10, 64); err != nil {
-		return Malformed(cause.LengthRange)
+	a.bodyLength, err = strconv.ParseInt(string(value), 10, 64)
+	if err != nil || !httpfield.IsDigits(value) {
+		return Malformed(cause.Framing)
 	}
 	return nil
 }
@@ -182,12 +180,8 @@ func announcesFraming(list []byte) bool {
 // body that announces too large a size is rejected before the client gets a byte.
 func (a *response) bodyFraming(toHead bool) (framing, error) {
 	switch {
-	case a.contentLengths > 1:
-		return noBody, Malformed(cause.LengthRepeated)
-	case a.contentLengths > 0 && a.transferCodings > 0:
-		return noBody, Malformed(cause.LengthAndCoding)
-	case a.transferCodings > 0 && (!a.chunked || a.transferCodings > 1 || a.minor == 0):
-		return noBody, Malformed(cause.TransferCoding)
+	case a.contentLengths+a.transferCodings > 1, a.transferCodings > 0 && (!a.chunked || a.minor == 0):
+		return noBody, Malformed(cause.Framing)
 	case toHead, a.status == 204, a.status == 304:
 		return noBody, nil
 	case a.transferCodings > 0:
