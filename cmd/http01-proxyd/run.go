@@ -56,7 +56,9 @@ capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configura
     --state-dir /tmp/lab/state --status-socket /tmp/lab/status.sock \
     --manifests /tmp/lab/manifests --disabled-manifests /tmp/lab/disabled-manifests`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.APIServerURLFile, &o.ResolvConf, &o.HostsFile); err != nil {
+			err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir,
+				&o.APIServerURLFile, &o.ResolvConf, &o.HostsFile)
+			if err != nil {
 				return err
 			}
 			if err := requireParent(c.Flags(), "state-dir", o.StateDir); err != nil {
@@ -87,12 +89,7 @@ capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configura
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&o.ConfigPath, "config", defaultConfig, "`FILE` with the configuration; a missing file means the defaults")
-	flags.StringVar(&o.StateDir, "state-dir", defaultState, "`DIR` for the state of the service; its parent must exist")
-	flags.StringVar(&o.StatusSocket, "status-socket", defaultSocket, "Unix `SOCKET` for \"http01-proxyd status\"")
-	flags.StringVar(&o.ManifestDir, "manifests", defaultManifests, "`DIR` of the kubelet's static pods, where the pod of keepalived or kube-vip is")
-	flags.StringVar(&o.DisabledManifestDir, "disabled-manifests", defaultDisabledManifests,
-		"`DIR` of keepalived's static pod when the VIPs are user-managed")
+	addVIPSources(flags, &o.HostPaths)
 	flags.StringVar(&o.APIServerURLFile, "apiserver-url", defaultAPIServerURL,
 		"`FILE` with the URL of the API, for certificate checks without hosts")
 	flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")

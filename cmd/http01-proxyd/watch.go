@@ -25,10 +25,8 @@ import (
 func watch(ctx context.Context, f statusFlags, out io.Writer) error {
 	w := &watcher{statusFlags: f, out: out, host: hostName()}
 	switch {
-	case f.out.Format == cli.JSON:
-		return w.run(ctx, w.printJSON)
-	case f.out.Format == cli.YAML:
-		return w.run(ctx, w.printYAML)
+	case f.out.Format == cli.JSON || f.out.Format == cli.YAML:
+		return w.run(ctx, w.printDocument)
 	case !cli.IsTerminal(out) || os.Getenv("TERM") == "dumb":
 		return w.run(ctx, w.printText)
 	}
@@ -98,11 +96,11 @@ func (w *watcher) report() report.Report {
 	return w.last
 }
 
-func (w *watcher) printJSON(time.Time) error {
-	return report.WriteJSON(w.out, w.report().Document(), false)
-}
-
-func (w *watcher) printYAML(time.Time) error {
+// printDocument prints a line of JSON, or a document of a YAML stream.
+func (w *watcher) printDocument(time.Time) error {
+	if w.statusFlags.out.Format == cli.JSON {
+		return report.WriteJSON(w.out, w.report().Document(), false)
+	}
 	if _, err := io.WriteString(w.out, "---\n"); err != nil {
 		return err
 	}

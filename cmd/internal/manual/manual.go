@@ -3,12 +3,10 @@
 package manual
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,49 +44,8 @@ func WriteMan(root *cobra.Command, dir string) error {
 	for _, c := range root.Commands() {
 		c.Long += exitStatus()
 	}
-	section := root.Annotations[cli.ManSection]
-	if err := doc.GenManTree(root, &doc.GenManHeader{Section: section, Source: root.Name(), Manual: "http01-proxyd"}, dir); err != nil {
-		return err
-	}
-	pages, err := filepath.Glob(filepath.Join(dir, "*."+section))
-	if err != nil {
-		return err
-	}
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			return err
-		}
-		// cobra writes the default of a flag without a value as if the flag took one.
-		text = bytes.ReplaceAll(text, []byte("[=false]"), nil)
-		text = withCommands(root, filepath.Base(page), section, text)
-		if err := os.WriteFile(page, text, 0o644); err != nil { //nolint:gosec // to be read by anyone
-			return err
-		}
-	}
-	return nil
-}
-
-// withCommands lists the commands in the synopsis of a page, if its command has some.
-// cobra writes only the flags.
-func withCommands(c *cobra.Command, page, section string, text []byte) []byte {
-	var lines []string
-	for _, sub := range c.Commands() {
-		text = withCommands(sub, page, section, text)
-		if sub.IsAvailableCommand() {
-			lines = append(lines, "\\fB"+sub.CommandPath()+"\\fP"+strings.TrimPrefix(sub.UseLine(), sub.CommandPath()))
-		}
-	}
-	if len(lines) == 0 || page != strings.ReplaceAll(c.CommandPath(), " ", "-")+"."+section {
-		return text
-	}
-	before, after, found := bytes.Cut(text, []byte(".SH SYNOPSIS\n"))
-	own, after, ended := bytes.Cut(after, []byte("\n\n"))
-	if !found || !ended {
-		return text
-	}
-	lines = append([]string{string(own)}, lines...)
-	return slices.Concat(before, []byte(".SH SYNOPSIS\n"+strings.Join(lines, "\n.br\n")+"\n\n"), after)
+	header := &doc.GenManHeader{Section: root.Annotations[cli.ManSection], Source: root.Name(), Manual: "http01-proxyd"}
+	return doc.GenManTree(root, header, dir)
 }
 
 // exitStatus is the table of the exit codes as a section.

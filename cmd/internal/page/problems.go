@@ -8,11 +8,11 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -64,9 +64,12 @@ func statusFindings(r report.Report, now time.Time) []findings.Finding {
 		all = append(all, f)
 	}
 	for _, c := range r.Certificates {
-		if f, found := certificateFinding(c, now); found {
-			all = append(all, f)
+		if c.Error == "" {
+			all = append(all, result.CertificateFindings(c, now)...)
+			continue
 		}
+		values := findings.Values{"server": c.Address, "error": c.Error}
+		all = append(all, findings.New(findings.APIServerUnreachable, values))
 	}
 	for _, t := range r.SelfTests {
 		if !t.OK {
@@ -82,42 +85,6 @@ func statusFindings(r report.Report, now time.Time) []findings.Finding {
 			all = append(all, findings.New(findings.ID(t.Cause), values))
 		}
 	}
-	return append(all, challengeFindings(r)...)
-}
-
-// certificateFinding returns the finding for the dates and the renewal of a certificate.
-func certificateFinding(c report.Certificate, now time.Time) (f findings.Finding, found bool) {
-	if c.Error != "" {
-		return findings.New(findings.APIServerUnreachable, findings.Values{"server": c.Address, "error": c.Error}), true
-	}
-	values := findings.Values{
-		"server": c.Address, "requested": cmp.Or(c.Name, "clients without SNI"), "issuer": strconv.Quote(c.Issuer),
-		"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)), "renewal": "",
-	}
-	if renewal := c.DescribeRenewal(); renewal != "" {
-		values["renewal"] = "; " + renewal
-	}
-	switch stage := c.Stage(now); {
-	case stage == report.CertificateNotYetValid:
-		values["date"] = c.NotBefore.UTC().Format(time.RFC3339)
-		return findings.New(findings.CertificateNotYetValid, values), true
-	case stage == report.CertificateExpired:
-		return findings.New(findings.CertificateExpired, values), true
-	case stage == report.CertificateUrgent:
-		return findings.New(findings.CertificateExpiryUrgent, values), true
-	case c.FailedRenewals > 0:
-		values["time"] = c.LastFailure.UTC().Format(time.RFC3339)
-		return findings.New(findings.RenewalAttemptFailed, values), true
-	case stage == report.CertificateRenewalLate:
-		return findings.New(findings.CertificateExpiresSoon, values), true
-	default:
-		return findings.Finding{}, false
-	}
-}
-
-// challengeFindings returns a finding for each cause of failed requests.
-func challengeFindings(r report.Report) []findings.Finding {
-	all := make([]findings.Finding, 0, len(r.Traffic.UpstreamErrors))
 	for _, cause := range slices.Sorted(maps.Keys(r.Traffic.UpstreamErrors)) {
 		all = append(all, challengeFinding(cause, r))
 	}

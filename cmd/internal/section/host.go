@@ -32,50 +32,43 @@ func tables(all ...Table) []Table {
 // parts are the rows below the state.
 func parts(r report.Report, now time.Time) []Row {
 	var rows []Row
-	add := func(label string, level Level, text string) { rows = append(rows, Row{label, level, text}) }
-	for _, v := range r.VIPs {
-		level, text := describeVIP(r, v, now)
-		add("API VIP", level, text)
+	row := func(label string) func(Level, string) {
+		return func(level Level, text string) { rows = append(rows, Row{label, level, text}) }
 	}
-	add("Table", "", describeTable(r.Table))
+	for _, v := range r.VIPs {
+		row("API VIP")(describeVIP(r, v, now))
+	}
+	row("Table")("", describeTable(r.Table))
 	for _, u := range r.Upstreams {
-		level, text := describeUpstream(u, now)
-		add("Upstream", level, text)
+		row("Upstream")(describeUpstream(u, now))
 	}
 	for _, c := range r.Certificates {
-		level, text := describeCertificate(c, now)
-		add("Certificate", level, text)
+		row("Certificate")(describeCertificate(c, now))
 	}
 	for _, t := range r.SelfTests {
-		level, text := describeSelfTest(t, now)
-		add("Self-test", level, text)
+		row("Self-test")(describeSelfTest(t, now))
 	}
 	if r.Trust.Kind != "" {
-		level, text := describeTrust(r.Trust, now)
-		add("Trust", level, text)
+		row("Trust")(describeTrust(r.Trust, now))
 	}
 	if r.EgressProxy.Upstream != "" {
-		level, text := describeEgress(r.EgressProxy, now)
-		add("Egress proxy", level, text)
+		row("Egress proxy")(describeEgress(r.EgressProxy, now))
 	}
-	level, text := describeConfig(r.Config)
-	add("Configuration", level, text)
+	row("Configuration")(describeConfig(r.Config))
 	if r.Config.Error != "" {
-		add("", "", r.Config.Error)
+		row("")("", r.Config.Error)
 	}
-	level, text = describeMetrics(r.Metrics)
-	add("Metrics", level, text)
+	row("Metrics")(describeMetrics(r.Metrics))
 	if r.Version != "" {
-		add("Version", "", r.Version)
+		row("Version")("", r.Version)
 	}
-	add("Events", "", describeEvents(r.Events))
-	add("Challenges", "", describeChallenges(r.Challenges))
+	row("Events")("", describeEvents(r.Events))
+	row("Challenges")("", describeChallenges(r.Challenges))
 	if failed := failureCounts(r.Traffic); len(failed) > 0 {
-		add("Failed", "", formatCounts(failed))
+		row("Failed")("", formatCounts(failed))
 	}
 	if recent := r.Challenges.Recent; len(recent) > 0 {
-		level, text := describeChallenge(recent[len(recent)-1], now)
-		add("Last challenge", level, text)
+		row("Last challenge")(describeChallenge(recent[len(recent)-1], now))
 	}
 	return rows
 }

@@ -27,9 +27,13 @@ type presented struct {
 // asReported returns the certificate as the service reports it, with the failed attempts to
 // renew it and those that are left at a time.
 func (p presented) asReported(now time.Time) report.Certificate {
-	c := report.Certificate{Address: p.Addr.String(), Name: p.Name, Issuer: p.Certificate.Issuer, Serial: p.Certificate.Serial, NotBefore: p.Certificate.NotBefore, NotAfter: p.Certificate.NotAfter}
+	c := report.Certificate{
+		Address: p.Addr.String(), Name: p.Name, Issuer: p.Certificate.Issuer, Serial: p.Certificate.Serial,
+		NotBefore: p.Certificate.NotBefore, NotAfter: p.Certificate.NotAfter,
+	}
 	if p.observed.Serial == c.Serial && p.observed.NotAfter.Equal(c.NotAfter) {
-		c.FailedRenewals, c.FirstFailure, c.LastFailure = p.observed.FailedRenewals, p.observed.FirstFailure, p.observed.LastFailure
+		o := p.observed
+		c.FailedRenewals, c.FirstFailure, c.LastFailure = o.FailedRenewals, o.FirstFailure, o.LastFailure
 	}
 	return c.WithAttemptsLeft(now)
 }
@@ -44,7 +48,8 @@ func (p presented) clientText() string {
 
 // describe describes the certificate, its clients and its renewal.
 func (p presented) describe(now time.Time) string {
-	return fmt.Sprintf("for %s: issued by %q, until %s%s", p.clientText(), p.Certificate.Issuer, p.Certificate.NotAfter.UTC().Format(time.DateOnly), p.renewalText(now))
+	return fmt.Sprintf("for %s: issued by %q, until %s%s", p.clientText(), p.Certificate.Issuer,
+		p.Certificate.NotAfter.UTC().Format(time.DateOnly), p.renewalText(now))
 }
 
 // renewalText describes the renewal after a separator. It is empty before the renewal is due.
@@ -70,7 +75,9 @@ func Requests(servers []netip.Addr, names []string) []protocol.CertificateReques
 // Check evaluates the results of the requests. held are the VIPs on this host. internal is
 // the name by which the kubelet of this host reaches the API, api-int.<cluster>; empty if it
 // uses another name. observed are the certificates in the report of the service.
-func Check(results []prober.CertificateResult, held []netip.Addr, internal string, observed []report.Certificate, now time.Time) result.Result {
+func Check(
+	results []prober.CertificateResult, held []netip.Addr, internal string, observed []report.Certificate, now time.Time,
+) result.Result {
 	if len(results) == 0 {
 		return result.Nothing("there is no VIP to check")
 	}
@@ -100,7 +107,9 @@ func Check(results []prober.CertificateResult, held []netip.Addr, internal strin
 
 // newPresented adds what the service has observed at a VIP for the same name.
 func newPresented(p prober.CertificateResult, observed []report.Certificate) presented {
-	i := slices.IndexFunc(observed, func(c report.Certificate) bool { return c.Name == p.Name && c.Serial == p.Certificate.Serial })
+	i := slices.IndexFunc(observed, func(c report.Certificate) bool {
+		return c.Name == p.Name && c.Serial == p.Certificate.Serial
+	})
 	if i < 0 {
 		return presented{CertificateResult: p}
 	}
@@ -109,12 +118,15 @@ func newPresented(p prober.CertificateResult, observed []report.Certificate) pre
 
 // unreachableServers are the VIPs on this host whose API server answered no request for a
 // certificate.
-func unreachableServers(results []prober.CertificateResult, held []netip.Addr) (matches []findings.Finding, at []netip.AddrPort) {
+func unreachableServers(
+	results []prober.CertificateResult, held []netip.Addr,
+) (matches []findings.Finding, at []netip.AddrPort) {
 	for _, vip := range held {
 		addr := netip.AddrPortFrom(vip, prober.APIPort)
 		of := slices.DeleteFunc(slices.Clone(results), func(p prober.CertificateResult) bool { return p.Addr != addr })
 		if len(of) > 0 && !slices.ContainsFunc(of, func(p prober.CertificateResult) bool { return p.Err == nil }) {
-			matches = result.Merge(matches, findings.New(findings.APIServerUnreachable, findings.Values{"server": addr.String(), "error": of[0].Err.Error()}), addr)
+			values := findings.Values{"server": addr.String(), "error": of[0].Err.Error()}
+			matches = result.Merge(matches, findings.New(findings.APIServerUnreachable, values), addr)
 			at = append(at, addr)
 		}
 	}
@@ -137,7 +149,9 @@ func judgeInternal(external, forNodes []presented, internal string) []findings.F
 		if p.Name == "" || judged[p.Addr] {
 			continue
 		}
-		replaces := slices.ContainsFunc(forNodes, func(q presented) bool { return q.Addr == p.Addr && q.identity() == p.identity() })
+		replaces := slices.ContainsFunc(forNodes, func(q presented) bool {
+			return q.Addr == p.Addr && q.identity() == p.identity()
+		})
 		id := findings.CertificateReplacesInternal
 		if !replaces {
 			id = findings.CertificateInternalName
@@ -160,7 +174,7 @@ func judgeAll(all []presented, now time.Time) []findings.Finding {
 			matches = append(matches, p.newFinding(findings.CertificateNameMissing, nil))
 		}
 		if !dated[identity] {
-			matches = append(matches, p.judgeDates(now)...)
+			matches = append(matches, result.CertificateFindings(p.asReported(now), now)...)
 		}
 		named[identity+"\n"+p.Name], dated[identity] = true, true
 	}
@@ -168,27 +182,8 @@ func judgeAll(all []presented, now time.Time) []findings.Finding {
 }
 
 func (p presented) newFinding(id findings.ID, values findings.Values) findings.Finding {
-	return findings.New(id, values.With("server", p.Addr.String()).With("requested", p.clientText()).With("issuer", strconv.Quote(p.Certificate.Issuer)))
-}
-
-// judgeDates evaluates the remaining lifetime of a certificate, and its renewal.
-func (p presented) judgeDates(now time.Time) []findings.Finding {
-	c := p.asReported(now)
-	ends := findings.Values{"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)), "renewal": p.renewalText(now)}
-	switch stage := c.Stage(now); {
-	case stage == report.CertificateNotYetValid:
-		return []findings.Finding{p.newFinding(findings.CertificateNotYetValid, findings.Values{"date": c.NotBefore.UTC().Format(time.RFC3339)})}
-	case stage == report.CertificateExpired:
-		return []findings.Finding{p.newFinding(findings.CertificateExpired, ends)}
-	case stage == report.CertificateUrgent:
-		return []findings.Finding{p.newFinding(findings.CertificateExpiryUrgent, ends)}
-	case c.FailedRenewals > 0:
-		return []findings.Finding{p.newFinding(findings.RenewalAttemptFailed, ends.With("time", c.LastFailure.UTC().Format(time.RFC3339)))}
-	case stage == report.CertificateRenewalLate:
-		return []findings.Finding{p.newFinding(findings.CertificateExpiresSoon, ends)}
-	default:
-		return nil
-	}
+	return findings.New(id, values.With("server", p.Addr.String()).With("requested", p.clientText()).
+		With("issuer", strconv.Quote(p.Certificate.Issuer)))
 }
 
 // issuerDifferences compares the issuers: of one name at several addresses, and of

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
@@ -43,7 +44,7 @@ func TestCertificateDates(t *testing.T) {
 	} {
 		p := presented{CertificateResult: prober.CertificateResult{Certificate: &protocol.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
 		var got findings.ID
-		for _, f := range p.judgeDates(now) {
+		for _, f := range result.CertificateFindings(p.asReported(now), now) {
 			got = f.ID
 		}
 		if got != tt.want {

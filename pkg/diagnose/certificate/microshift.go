@@ -183,7 +183,7 @@ func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, b
 // judgeDates evaluates the remaining lifetime of a certificate. MicroShift renews its own
 // certificates four months before they expire, but not those of the administrator.
 func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time) []findings.Finding {
-	all := presented{CertificateResult: p}.judgeDates(now)
+	all := result.CertificateFindings(presented{CertificateResult: p}.asReported(now), now)
 	for i, f := range all {
 		if signerOf(p.Certificate.Issuer) != otherSigner && f.ID != findings.CertificateNotYetValid {
 			all[i].Remediation = "MicroShift issued it: check the host's clock, then run systemctl restart microshift, which renews the certificate. " +

@@ -40,7 +40,8 @@ func (b *Browser) Open(ctx context.Context, path string, v View) (*Page, error) 
 	var session struct {
 		ID string `json:"sessionId"`
 	}
-	if err := b.call(ctx, "", "Target.attachToTarget", parameters{"targetId": target.ID, "flatten": true}, &session); err != nil {
+	attach := parameters{"targetId": target.ID, "flatten": true}
+	if err := b.call(ctx, "", "Target.attachToTarget", attach, &session); err != nil {
 		return nil, err
 	}
 	p := &Page{browser: b, session: session.ID, view: v, loaded: make(chan struct{}, 1)}
@@ -59,8 +60,12 @@ func (b *Browser) Open(ctx context.Context, path string, v View) (*Page, error) 
 		{"Network.enable", nil},
 		{"Runtime.enable", nil},
 		{"Log.enable", nil},
-		{"Emulation.setDeviceMetricsOverride", parameters{"width": v.Width, "height": v.Height, "deviceScaleFactor": 1, "mobile": false}},
-		{"Emulation.setEmulatedMedia", parameters{"media": v.Media, "features": []parameters{{"name": "prefers-color-scheme", "value": scheme}}}},
+		{"Emulation.setDeviceMetricsOverride", parameters{
+			"width": v.Width, "height": v.Height, "deviceScaleFactor": 1, "mobile": false,
+		}},
+		{"Emulation.setEmulatedMedia", parameters{
+			"media": v.Media, "features": []parameters{{"name": "prefers-color-scheme", "value": scheme}},
+		}},
 		{"Emulation.setScriptExecutionDisabled", parameters{"value": !v.Scripts}},
 		{"Page.navigate", parameters{"url": "file://" + path}},
 	} {
@@ -198,13 +203,4 @@ func (p *Page) Screenshot(ctx context.Context, height int) ([]byte, error) {
 		"clip": parameters{"x": 0, "y": 0, "width": p.view.Width, "height": height, "scale": 1},
 	}, &picture)
 	return picture.Data, err
-}
-
-// PDF returns the page as it is printed.
-func (p *Page) PDF(ctx context.Context) ([]byte, error) {
-	var printed struct {
-		Data []byte `json:"data"`
-	}
-	err := p.call(ctx, "Page.printToPDF", parameters{"printBackground": false}, &printed)
-	return printed.Data, err
 }
