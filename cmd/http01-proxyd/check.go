@@ -63,8 +63,9 @@ cannot hold the API's virtual IP, such as a worker.`,
 			if list {
 				return out.writeList(diagnose.List())
 			}
-			if err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir, &o.ProxyEnvFile,
-				&o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig); err != nil {
+			err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir,
+				&o.ProxyEnvFile, &o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig)
+			if err != nil {
 				return err
 			}
 			if coordinated > 0 {
@@ -189,15 +190,11 @@ func (out checkWriter) write(ctx context.Context, r result.Report) error {
 
 // progressLine is one line on a terminal that is rewritten in place.
 type progressLine struct {
-	w     io.Writer
-	width int
-	on    bool
+	w  io.Writer
+	on bool
 }
 
-func newProgressLine(w io.Writer) progressLine {
-	width, _ := cli.TerminalSize(w)
-	return progressLine{w: w, width: width, on: cli.IsTerminal(w)}
-}
+func newProgressLine(w io.Writer) progressLine { return progressLine{w, cli.IsTerminal(w)} }
 
 // showCheck must not be called concurrently.
 func (l progressLine) showCheck(p diagnose.Progress) {
@@ -209,18 +206,13 @@ func (l progressLine) showCheck(p diagnose.Progress) {
 }
 
 func (l progressLine) show(text string) {
-	if !l.on {
-		return
+	if l.on {
+		fmt.Fprint(l.w, "\r"+clearRight+disableWrap+text+enableWrap)
 	}
-	// A line as wide as the terminal would wrap.
-	if room := l.width - 1; l.width > 0 && len(text) > room {
-		text = text[:max(0, room-3)] + "..."
-	}
-	fmt.Fprintf(l.w, "\r\x1b[K%s", text)
 }
 
 func (l progressLine) clear() {
 	if l.on {
-		fmt.Fprint(l.w, "\r\x1b[K")
+		fmt.Fprint(l.w, "\r"+clearRight)
 	}
 }

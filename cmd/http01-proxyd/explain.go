@@ -68,11 +68,7 @@ func explainAll(ids []string) ([]terminal.Finding, error) {
 		name := findings.ID(strings.Trim(id, "[]")) // as check prints it
 		e, known := findings.Lookup(name)
 		if !known {
-			var all []string
-			for _, e := range findings.All() {
-				all = append(all, string(e.ID))
-			}
-			return nil, cli.UsageError(fmt.Sprintf("unknown finding %q%s; --list lists all", id, cli.Suggestion(id, all)))
+			return nil, cli.UsageError(fmt.Sprintf("unknown finding %q; --list lists all", id))
 		}
 		explained = append(explained, explain(e))
 	}

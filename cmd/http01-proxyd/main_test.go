@@ -44,7 +44,7 @@ func TestCommandLine(t *testing.T) {
 		"explain, YAML":      {[]string{"explain", "[vip-unassigned]", "-o", "yaml"}, cli.OK, "kind: FindingList\nfindings:\n- id: vip-unassigned\n", ""},
 		"explain, list":      {[]string{"explain", "--list"}, cli.OK, "\nvip-unassigned ", ""},
 		"explain, JSON list": {[]string{"explain", "--list", "-o", "json"}, cli.OK, `"verification": "Repeat the challenge: `, ""},
-		"explain, misspelt":  {[]string{"explain", "vip-unasigned"}, cli.Usage, "", `unknown finding "vip-unasigned", did you mean vip-unassigned?; --list lists all; see http01-proxyd explain --help`},
+		"explain, misspelt":  {[]string{"explain", "vip-unasigned"}, cli.Usage, "", `unknown finding "vip-unasigned"; --list lists all; see http01-proxyd explain --help`},
 		"explain, nothing":   {[]string{"explain"}, cli.Usage, "", "give the ID of a finding, or --list alone"},
 		"explain, both":      {[]string{"explain", "--list", "disabled"}, cli.Usage, "", "give the ID of a finding, or --list alone"},
 		"completion of IDs":  {[]string{"__complete", "explain", "vip-un"}, cli.OK, "vip-unassigned\t", "NoFileComp"},
@@ -87,7 +87,7 @@ func emptyPaths(t *testing.T) []string {
 	}
 }
 
-// TestProgressLine: the line never exceeds the one line that is cleared.
+// TestProgressLine: the terminal cuts the line, so that it never exceeds the one that is cleared.
 func TestProgressLine(t *testing.T) {
 	t.Parallel()
 	p := diagnose.Progress{Done: 3, Total: 17, Pending: []string{"dns", "holder", "certificate"}}
@@ -96,9 +96,7 @@ func TestProgressLine(t *testing.T) {
 		want string
 	}{
 		"no terminal": {progressLine{}, ""},
-		"wide":        {progressLine{on: true, width: 80}, "\r\x1b[Kchecking: 3 of 17, waiting for dns, holder, certificate\r\x1b[K"},
-		"narrow":      {progressLine{on: true, width: 20}, "\r\x1b[Kchecking: 3 of 1...\r\x1b[K"},
-		"unknown":     {progressLine{on: true}, "\r\x1b[Kchecking: 3 of 17, waiting for dns, holder, certificate\r\x1b[K"},
+		"terminal":    {progressLine{on: true}, "\r\x1b[K\x1b[?7lchecking: 3 of 17, waiting for dns, holder, certificate\x1b[?7h\r\x1b[K"},
 	} {
 		var b strings.Builder
 		tt.line.w = &b

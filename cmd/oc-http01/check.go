@@ -4,7 +4,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,12 +34,7 @@ did not report or could not check everything that is necessary.`,
   oc http01 check --only dns,vip-unassigned
   oc http01 check -o json | jq '.findings[] | {id, nodes}'`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			command := []string{"http01-proxyd", "check", "-o", "json"}
-			for _, name := range []string{"name", "token", "only"} {
-				if flag := c.Flags().Lookup(name); flag.Changed {
-					command = append(command, "--"+name+"="+flag.Value.String())
-				}
-			}
+			command := commandWith(c, "name", "token", "only")
 			selected, err := f.list(c.Context(), c.ErrOrStderr())
 			if err != nil {
 				return err
@@ -87,7 +81,7 @@ func checkedNode(o nodes.Output) check.Node {
 	if err != nil {
 		return check.Node{
 			Name: o.Node, Problem: err.Error(),
-			Remediation: fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd check.", o.Node),
+			Remediation: runByHand(o.Node, "check"),
 		}
 	}
 	return n

@@ -41,36 +41,33 @@ func readConfig(in io.Reader, path string) (*machineconfig.Input, error) {
 // readInput reads at most limit bytes of a file or of standard input. It returns nil
 // without a name.
 func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, error) {
+	name := path
 	switch path {
 	case "":
 		return nil, nil //nolint:nilnil // not requested
 	case stdin:
-		text, err := readAll(in, "standard input", limit)
-		return &machineconfig.Input{Name: "standard input", Text: text}, err
+		name = "standard input"
+	default:
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, readError(err)
+		}
+		defer func() { _ = f.Close() }()
+		in = f
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, readError(err)
-	}
-	text, err := readAll(f, path, limit)
-	return &machineconfig.Input{Name: path, Text: text}, errors.Join(err, f.Close())
-}
-
-// readError adds the remediation to an error of a file that cannot be read.
-func readError(err error) error {
-	return fmt.Errorf("%w: name a readable file, or - for standard input", err)
-}
-
-// readAll reads at most limit bytes.
-func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, limit+1))
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
 	switch {
 	case err != nil:
 		return nil, readError(err)
 	case int64(len(text)) > limit:
 		return nil, fmt.Errorf("cannot read %s: longer than %d bytes: check that it is the right file", name, limit)
 	}
-	return text, nil
+	return &machineconfig.Input{Name: name, Text: text}, nil
+}
+
+// readError adds the remediation to an error of a file that cannot be read.
+func readError(err error) error {
+	return fmt.Errorf("%w: name a readable file, or - for standard input", err)
 }
 
 // writeFiles writes the files to dir, each one atomically.

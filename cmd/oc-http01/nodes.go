@@ -37,7 +37,8 @@ func (f *nodeFlags) add(c *cobra.Command, formats ...string) {
 // addSelection adds the flags of a command that prints no table.
 func (f *nodeFlags) addSelection(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.names, "nodes", "", "`NAMES` of nodes, separated by commas (default: the nodes that --selector selects)")
+	flags.StringVar(&f.names, "nodes", "",
+		"`NAMES` of nodes, separated by commas (default: the nodes that --selector selects)")
 	flags.StringVar(&f.selector, "selector", "",
 		"`LABELS` of the nodes; default: node-role.kubernetes.io/control-plane, or else node-role.kubernetes.io/master")
 	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "maximal `DURATION` for each node")
@@ -87,6 +88,21 @@ func showProgress(errOut io.Writer, format string, values ...any) {
 	if cli.IsTerminal(errOut) {
 		fmt.Fprintf(errOut, format+"\n", values...)
 	}
+}
+
+// commandWith is the command of the same name on a node, with the given ones of these flags.
+func commandWith(c *cobra.Command, flags ...string) []string {
+	command := []string{"http01-proxyd", c.Name(), "-o", "json"}
+	for _, name := range flags {
+		if flag := c.Flags().Lookup(name); flag.Changed {
+			command = append(command, "--"+name+"="+flag.Value.String())
+		}
+	}
+	return command
+}
+
+func runByHand(node, command string) string {
+	return fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd %s.", node, command)
 }
 
 // runOnEach runs a command on the selected nodes.

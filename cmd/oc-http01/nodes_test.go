@@ -264,7 +264,7 @@ func TestTrace(t *testing.T) {
 				t.Errorf("exit code %d, want %d: %s\n%s\nwant %q", got.code, tt.code, got.err, got.out, tt.want)
 			}
 			calls := string(must1(os.ReadFile(filepath.Join(dir, "calls")))(t))
-			if n := strings.Count(calls, " http01-proxyd trace -o json --duration=30s --count=2 --from=203.0.113.9\n"); n != len(tt.traces) {
+			if n := strings.Count(calls, " http01-proxyd trace -o json --count=2 --from=203.0.113.9 --duration=30s\n"); n != len(tt.traces) {
 				t.Errorf("%d calls of trace:\n%s", n, calls)
 			}
 			silent := 0 // nodes without a status

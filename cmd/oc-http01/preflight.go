@@ -68,7 +68,7 @@ is missing. With 1 or 2, nothing was examined.`,
 			if err := validatePreflight(names); err != nil {
 				return err
 			}
-			result, err := f.run(cli.Streams{In: c.InOrStdin(), Out: c.OutOrStdout(), Err: c.ErrOrStderr()}, names)
+			result, err := f.run(c, names)
 			if err != nil {
 				return indentProblems(err)
 			}
@@ -97,8 +97,8 @@ func validatePreflight(names []string) error {
 	return nil
 }
 
-func (f preflightFlags) run(s cli.Streams, names []string) (report.Preflight, error) {
-	files, err := readObjectFiles(s.In, names)
+func (f preflightFlags) run(c *cobra.Command, names []string) (report.Preflight, error) {
+	files, err := readObjectFiles(c.InOrStdin(), names)
 	if err != nil {
 		return report.Preflight{}, err
 	}
@@ -107,7 +107,7 @@ func (f preflightFlags) run(s cli.Streams, names []string) (report.Preflight, er
 		return report.Preflight{}, err
 	}
 	result := preflight.Check(objects, f.pool)
-	if err := f.out.Write(s.Out, result, terminal.Preflight(result)); err != nil {
+	if err := f.out.Write(c.OutOrStdout(), result, terminal.Preflight(result)); err != nil {
 		return report.Preflight{}, fmt.Errorf("cannot print the result: %w", err)
 	}
 	return result, nil

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -83,7 +82,7 @@ written.`,
 			if err := f.validate(c.Flags().Changed); err != nil {
 				return err
 			}
-			return indentProblems(f.run(c.Context(), cli.Streams{In: c.InOrStdin(), Out: c.OutOrStdout(), Err: c.ErrOrStderr()}))
+			return indentProblems(f.run(c))
 		},
 	}
 	flags := c.Flags()
@@ -169,20 +168,20 @@ func (f renderFlags) stdinCount() (n int) {
 	return n
 }
 
-func (f renderFlags) run(ctx context.Context, s cli.Streams) error {
-	outputs, err := f.render(s.In)
+func (f renderFlags) run(c *cobra.Command) error {
+	outputs, err := f.render(c.InOrStdin())
 	if err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := c.Context().Err(); err != nil {
 		return fmt.Errorf("interrupted before any file was written: %w", err)
 	}
 	if f.out == "-" {
-		if err := printStream(s.Out, outputs); err != nil {
+		if err := printStream(c.OutOrStdout(), outputs); err != nil {
 			return err
 		}
-		f.printNotes(s.Err, outputs)
-		return f.report(s.Err, outputs, "")
+		f.printNotes(c.ErrOrStderr(), outputs)
+		return f.report(c.ErrOrStderr(), outputs, "")
 	}
 	if !f.fcos { // oc does not read Ignition configurations, and Ignition does not read folders
 		if err := checkStaleFiles(f.out, outputs); err != nil {
@@ -192,8 +191,8 @@ func (f renderFlags) run(ctx context.Context, s cli.Streams) error {
 	if err := writeFiles(f.out, outputs); err != nil {
 		return err
 	}
-	f.printNotes(s.Err, outputs)
-	return f.report(s.Out, outputs, f.out)
+	f.printNotes(c.ErrOrStderr(), outputs)
+	return f.report(c.OutOrStdout(), outputs, f.out)
 }
 
 // printNotes prints warnings and notes that the files do not show.

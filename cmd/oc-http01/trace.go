@@ -49,7 +49,7 @@ none arrived, or a node did not report.`,
 				return errors.New("no node reports that it holds an API VIP: run oc http01 status")
 			}
 			silent := slices.DeleteFunc(outputs, func(o nodes.Output) bool { return o.Problem == "" })
-			command := append([]string{"http01-proxyd", "trace", "-o", "json"}, flags.Arguments()...)
+			command := append(commandWith(c, "count", "from"), "--duration="+flags.Duration.String()) // of any version
 			for _, n := range holders {
 				showProgress(c.ErrOrStderr(), "tracing on %s for %v", n.Name, flags.Duration)
 			}
@@ -89,7 +89,7 @@ func clusterTrace(outputs []nodes.Output, now time.Time) report.ClusterTrace {
 			var err error
 			if n.Trace, err = parseTrace(o.Node, o.Document); err != nil {
 				n.Problem = printable.Truncate(err.Error(), 1<<10)
-				n.Remediation = fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd trace.", o.Node)
+				n.Remediation = runByHand(o.Node, "trace")
 			}
 		}
 		c.Nodes = append(c.Nodes, n)

@@ -48,7 +48,11 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return fmt.Errorf("unknown command %q%s", args[0], didYouMean(c.SuggestionsFor(args[0])))
+		suggestion := ""
+		if names := c.SuggestionsFor(args[0]); len(names) > 0 {
+			suggestion = ", did you mean " + strings.Join(names, " or ") + "?"
+		}
+		return fmt.Errorf("unknown command %q%s", args[0], suggestion)
 	}
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *printVersion {
@@ -92,26 +96,6 @@ func completeCommand(c *cobra.Command) {
 		}
 		_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(nil, directive)) // fails for unknown flags only
 	})
-}
-
-// didYouMean returns the suggestions as the end of a message.
-func didYouMean(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return ", did you mean " + strings.Join(names, " or ") + "?"
-}
-
-// Suggestion ends the message for a misspelt value with the similar ones of the valid
-// values; it is empty without such values.
-func Suggestion(given string, valid []string) string {
-	// cobra compares commands only.
-	all := &cobra.Command{}
-	for _, v := range valid {
-		all.AddCommand(&cobra.Command{Use: v, Run: func(*cobra.Command, []string) {}})
-	}
-	all.SuggestionsMinimumDistance = max(2, len(given)/3)
-	return didYouMean(all.SuggestionsFor(given))
 }
 
 // addHelp adds the exit codes to cobra's help of the root command. Unlike cobra's own, the

@@ -5,7 +5,6 @@ package cli
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,8 +31,10 @@ type TraceFlags struct {
 func (f *TraceFlags) Add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.DurationVar(&f.Duration, "duration", defaultTrace, "end after this `DURATION`, 1s to 10m")
-	flags.IntVar(&f.Count, "count", maxTracedPackets, fmt.Sprintf("end after this `NUMBER` of packets, without replies, 1 to %d", maxTracedPackets))
-	flags.TextVar(&f.From, "from", netip.Addr{}, "trace packets of the client with this `ADDRESS` only, and the replies (default: all clients)")
+	flags.IntVar(&f.Count, "count", maxTracedPackets,
+		fmt.Sprintf("end after this `NUMBER` of packets, without replies, 1 to %d", maxTracedPackets))
+	flags.TextVar(&f.From, "from", netip.Addr{},
+		"trace packets of the client with this `ADDRESS` only, and the replies (default: all clients)")
 	for _, name := range []string{"duration", "count", "from"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails for unknown flags only
 	}
@@ -50,15 +51,6 @@ func (f *TraceFlags) Validate() error {
 		return UsageError(fmt.Sprintf("--from %v: remove the zone %%%s", f.From, f.From.Zone()))
 	}
 	return nil
-}
-
-// Arguments are the flags of a command line.
-func (f *TraceFlags) Arguments() []string {
-	all := []string{"--duration=" + f.Duration.String(), "--count=" + strconv.Itoa(f.Count)}
-	if f.From.IsValid() {
-		all = append(all, "--from="+f.From.String())
-	}
-	return all
 }
 
 // TraceExitCode is the exit code for packets of one or several hosts.
