@@ -112,7 +112,7 @@ func TestPreflight(t *testing.T) {
 		"another pool":        {"", append(at("full.yaml"), "--pool", "infra"), cli.Unknown, []string{"oc get mcp infra -o yaml"}, nil},
 		"an empty file":       {"", at("full.yaml", "empty"), cli.Failure, nil, []string{dir + "/empty: contains no object: give the output of"}},
 		"two documents":       {"", at("two.yaml"), cli.Failure, nil, []string{dir + "/two.yaml: a second document"}},
-		"no rendered files":   {"", at("none", "missing"), cli.Failure, nil, []string{dir + `/none has no rendered files: name the folder of "oc http01 render", that of an overlay, or files`, dir + "/missing: no such file or directory: name a readable file"}},
+		"no rendered files":   {"", at("none", "missing"), cli.Failure, nil, []string{dir + `/none has no rendered files: name the folder of "oc http01 render" or of an overlay, or files`, dir + "/missing: no such file or directory: name a readable file"}},
 		"truncated, on stdin": {full[:len(full)-10] + "\n\t", []string{"-"}, cli.Failure, nil, []string{"standard input:"}},
 		"stdin twice":         {"", []string{"-", "-"}, cli.Usage, nil, []string{"only one file can be read from standard input"}},
 		"nothing":             {"", nil, cli.Usage, nil, []string{"no file given: name the objects of the cluster"}},

@@ -135,7 +135,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	}
 	c.exporter = newExporterSupervisor(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
 	c.selfTester = newSelfTester(selfTestDependencies{
-		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, proxy: c.supervisor, redirects: c.liveness.redirects,
+		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, announce: c.supervisor.announceSelfTest, redirects: c.liveness.redirects,
 		pages: &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile, interval: o.timing.SelfTestInterval,
 	})
 	c.vipTester = viptest.New(c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.beats)

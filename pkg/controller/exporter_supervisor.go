@@ -193,9 +193,9 @@ func (s *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) e
 		case <-stable:
 			s.logServed(at)
 		case <-process.Done():
-			return exitError{exitReason(process, nil, 0), process.PID()}
+			return exitError{exitReason(process, nil), process.PID()}
 		case err := <-served:
-			return exitError{exitReason(process, err, supervisorTick), process.PID()}
+			return exitError{exitReason(process, err), process.PID()}
 		}
 	}
 }

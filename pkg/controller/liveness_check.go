@@ -124,16 +124,6 @@ const (
 	failureKinds
 )
 
-// reaction is what follows a failed request.
-type reaction int
-
-// The reactions.
-const (
-	waitForMore reaction = iota
-	reportAnswer
-	replaceProxy // the supervisor reports it
-)
-
 func newLivenessCheck(status *tracker.Tracker, stats *statsRecorder, proxy checkedProxy, t timing) *livenessCheck {
 	status.SetVIPProbe(tracker.VIPProbe{}, time.Now())
 	return &livenessCheck{
@@ -224,15 +214,14 @@ func (c *livenessCheck) publish() { c.tracker.SetVIPProbe(c.shown.answer, time.N
 
 // recordFailure acts on the failure of one of the held VIPs.
 func (c *livenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f requestFailure) {
-	var r reaction
-	switch c.shown, r = c.shown.afterFailure(vips, vip, f, c.timing.LivenessTimeout, time.Now()); r {
-	case replaceProxy:
+	next, replace := c.shown.afterFailure(vips, vip, f, c.timing.LivenessTimeout, time.Now())
+	c.shown = next
+	if replace { // which the supervisor reports
 		c.proxy.requestReplacement(c.checked, fmt.Sprintf(
 			"has not answered %d requests of this service in a row to port 80 of %v (%s)", failureThreshold, vip, f.reason))
-	case reportAnswer:
-		c.publish()
-	default:
+		return
 	}
+	c.publish()
 }
 
 // retainAnswers drops the answers of other VIPs.
@@ -242,10 +231,11 @@ func (l *liveness) retainAnswers(retain func(netip.Addr) bool) {
 }
 
 // afterFailure returns what the requests have shown after the failure of one of the held VIPs, and
-// what follows. These are all rules of the replacement of a process that does not answer.
+// whether to replace the process. These are all rules of the replacement of a process that does
+// not answer.
 func (l liveness) afterFailure(
 	vips []netip.Addr, vip netip.Addr, f requestFailure, timeout time.Duration, now time.Time,
-) (liveness, reaction) {
+) (next liveness, replace bool) {
 	l.failures[f.kind]++
 	threshold := failureThreshold
 	if f.kind == underLoad {
@@ -255,20 +245,20 @@ func (l liveness) afterFailure(
 	late := !slices.Contains(l.answer.Answered, vip) && now.Sub(l.unansweredSince) >= timeout
 	switch {
 	case !enough && !late:
-		return l, waitForMore
+		return l, false
 	case f.kind == notDelivered:
 		l.answer = tracker.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host to port 80 of %v "+
 			"do not reach the service (%s); other clients may be affected: run http01-proxyd check", vip, f.reason)}
-		return l, reportAnswer
+		return l, false
 	case f.kind == proxyFailed && enough && !now.Before(l.nextReplacement):
 		l.nextReplacement = now.Add(l.replacementBackoff)
 		l.replacementBackoff = min(2*l.replacementBackoff, maxReplacementBackoff)
-		return l, replaceProxy
+		return l, true
 	}
 	l.retainAnswers(func(other netip.Addr) bool { return other != vip })
 	l.answer.Failure = fmt.Sprintf("the proxy process has not answered requests of this host to port 80 of %v: %s; "+
 		"if this continues, see the journal and run http01-proxyd check", vip, f.reason)
-	return l, reportAnswer
+	return l, false
 }
 
 // The request, and the start of the expected response. The proxy process does not count a test

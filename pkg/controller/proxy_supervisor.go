@@ -238,14 +238,14 @@ func (s *proxySupervisor) readEvents(p *proxyProcess) {
 func (s *proxySupervisor) awaitExit(p *proxyProcess) {
 	<-p.Done()
 	<-time.After(lastMessagesTimeout)
-	s.requestReplacement(p, exitReason(p.Process, nil, 0))
+	s.requestReplacement(p, exitReason(p.Process, nil))
 }
 
 // endReason returns why the events of a process have ended: usually it has exited. After an
 // invalid event, or with commands that it does not read, it can still run.
 func endReason(p *child.Process, err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) {
-		return exitReason(p, err, supervisorTick)
+		return exitReason(p, err)
 	}
 	return fmt.Sprintf("lost its connection (%v)", err)
 }
@@ -319,22 +319,16 @@ func (s *proxySupervisor) stablePeriod() time.Duration {
 	return stableLifetime
 }
 
-// exitReason returns why the connection to a child process has ended. Usually the
-// process has exited, and wait bounds how long that may take to show.
-func exitReason(p *child.Process, connErr error, wait time.Duration) string {
-	timeout := time.NewTimer(wait)
-	defer timeout.Stop()
+// exitReason returns why the connection to a child process has ended. Usually the process has
+// exited, which can show a moment later.
+func exitReason(p *child.Process, connErr error) string {
 	select {
 	case <-p.Done():
-	case <-timeout.C:
-	}
-	select {
-	case <-p.Done():
-		if err := p.Err(); err != nil {
-			return fmt.Sprintf("has exited (%v)", err)
-		}
-		return "has exited"
-	default:
+	case <-time.After(supervisorTick):
 		return fmt.Sprintf("lost its connection (%v)", connErr)
 	}
+	if err := p.Err(); err != nil {
+		return fmt.Sprintf("has exited (%v)", err)
+	}
+	return "has exited"
 }

@@ -85,9 +85,8 @@ type selfTestDependencies struct {
 	log     *slog.Logger
 	tracker *tracker.Tracker
 	causes  *causeSnapshot
-	proxy   interface {
-		announceSelfTest(ctx context.Context, t protocol.SelfTest) bool
-	}
+	// announce reports whether the process that answers clients has received the announcement.
+	announce  func(context.Context, protocol.SelfTest) bool
 	redirects func(vip netip.Addr) bool // reports whether the table redirects port 80 of a VIP
 	pages     pageFetcher
 	reports   <-chan protocol.SelfTested // of the proxy process
@@ -295,7 +294,7 @@ func (t *selfTester) test(
 func (t *selfTester) attempt(ctx context.Context, vip netip.Addr, host string) (findings.Finding, error) {
 	t.lastID++
 	announced := protocol.SelfTest{ID: t.lastID, VIP: vip, Token: rand.Text()}
-	if !t.proxy.announceSelfTest(ctx, announced) {
+	if !t.announce(ctx, announced) {
 		return findings.Finding{}, fmt.Errorf("announce the self-test of %v: no proxy process answers clients", vip)
 	}
 	request := probing.FetchRequest{
@@ -342,13 +341,6 @@ func (t *selfTester) awaitReport(ctx context.Context, id uint64) *protocol.SelfT
 				return &r
 			}
 		case <-ctx.Done():
-			select { // a process that did not run finds both ready
-			case r := <-t.reports:
-				if r.ID == id {
-					return &r
-				}
-			default:
-			}
 			return nil
 		}
 	}
