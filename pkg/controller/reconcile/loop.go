@@ -127,10 +127,7 @@ type Dependencies struct {
 	Inherited         Inherited     // from the previous process
 	DrainTimeout      time.Duration // for challenges in flight when the listeners are closed; 0: defaultDrainTimeout
 
-	ConfigPath           string
-	StateDir             string
-	StaticPodDir         string // static pods of kubelet
-	DisabledStaticPodDir string // disabled static pods
+	config.HostPaths
 	ProcNetDir           string // the kernel's route tables: /proc/net
 	UnitsDir             string // see microshift.UnitsDir
 	DefaultMicroShiftDir string // MicroShift's default configuration directory, even if another one is configured
@@ -257,7 +254,8 @@ func (l *Loop) shutDown(ctx context.Context) {
 			slog.String("event", "advertise-address"), slog.Any("error", err))
 	}
 	if err := l.applier.withdraw(ctx); err != nil {
-		l.Log.Error("cannot remove the table: the kernel removes it when this process ends, otherwise run http01-proxyd cleanup",
+		l.Log.Error("cannot remove the table: the kernel removes it when this process ends, "+
+			"otherwise run http01-proxyd cleanup",
 			slog.String("event", "table"), slog.Any("error", err))
 	}
 }

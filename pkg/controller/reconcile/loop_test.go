@@ -64,7 +64,11 @@ func (fakeAddresses) TakeEventTime() time.Time   { return time.Now() }
 
 // Links returns lo and two other links.
 func (fakeAddresses) Links() ([]address.Link, error) {
-	return []address.Link{{Index: 1, Name: "lo", Up: true}, {Index: 2, Name: "eth0", Up: true}, {Index: 3, Name: "eth1", Up: true}}, nil
+	return []address.Link{
+		{Index: 1, Name: "lo", Up: true},
+		{Index: 2, Name: "eth0", Up: true},
+		{Index: 3, Name: "eth1", Up: true},
+	}, nil
 }
 
 // Ensure records its arguments. Package loopback has the tests with a kernel.
@@ -128,7 +132,8 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
 	prepare(f)
 	f.loop = New(Dependencies{
-		Log: f.log, RecordChange: func(e changelog.Entry) { f.log.LogAttrs(t.Context(), e.Level, e.Message, e.Attrs...) }, Tracker: f.tracker, Addresses: fakeAddresses{f}, Files: fakeFiles{f},
+		Log: f.log, RecordChange: func(e changelog.Entry) { f.log.LogAttrs(t.Context(), e.Level, e.Message, e.Attrs...) },
+		Tracker: f.tracker, Addresses: fakeAddresses{f}, Files: fakeFiles{f},
 		Table: f, Proxy: f, Notifier: f, Loopback: fakeAddresses{f},
 		Heartbeat: func() { f.withLock(func() { f.heartbeats = append(f.heartbeats, time.Since(f.start)) }) },
 		Observed:  func(o Observation) { f.withLock(func() { f.observed = o }) },
@@ -140,9 +145,12 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 			}
 			return f.successorExpected
 		},
-		Inherited:  f.inherited,
-		ConfigPath: filepath.Join(f.dir, "config.yaml"), StateDir: f.stateDir, ProcNetDir: f.dir, UnitsDir: f.dir, DefaultMicroShiftDir: filepath.Join(f.dir, "usual"),
-		StaticPodDir: filepath.Join(f.dir, "manifests"), DisabledStaticPodDir: filepath.Join(f.dir, "disabled"),
+		Inherited: f.inherited,
+		HostPaths: config.HostPaths{
+			ConfigPath: filepath.Join(f.dir, "config.yaml"), StateDir: f.stateDir,
+			ManifestDir: filepath.Join(f.dir, "manifests"), DisabledManifestDir: filepath.Join(f.dir, "disabled"),
+		},
+		ProcNetDir: f.dir, UnitsDir: f.dir, DefaultMicroShiftDir: filepath.Join(f.dir, "usual"),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -174,7 +182,8 @@ func (f *fixture) configure(text string) {
 // keys of microshift.
 func (f *fixture) microShift(dir, more string) {
 	f.t.Helper()
-	f.configure("vips: {keepalivedConfig: " + filepath.Join(f.dir, "none") + "}\nmicroshift: {directory: " + filepath.Join(f.dir, dir) + more + "}\n")
+	f.configure("vips: {keepalivedConfig: " + filepath.Join(f.dir, "none") + "}\nmicroshift: {directory: " +
+		filepath.Join(f.dir, dir) + more + "}\n")
 }
 
 // keepalived configures a host with keepalived and writes keepalived.conf.
@@ -406,7 +415,8 @@ func TestFollowsVIPsDuringHandOver(t *testing.T) {
 			f.addressEvents <- struct{}{}
 			synctest.Wait()
 			f.withLock(func() {
-				if diff := cmp.Diff(addrs("192.0.2.5"), f.table.VIPs(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+				if diff := cmp.Diff(addrs("192.0.2.5"), f.table.VIPs(),
+					cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 					t.Errorf("while a challenge is in flight (-want +got):\n%s", diff)
 				}
 				f.held = parsePrefixes("192.0.2.5/32 eth0", "192.0.2.7/32 eth0")
@@ -517,7 +527,8 @@ func TestConfigurationSettles(t *testing.T) {
 		port(8888, "before the text has settled")
 		idle(60 * time.Millisecond)
 		port(9888, "after it has")
-		if sent := f.takeNotifications(); len(sent) != 2 || !strings.HasSuffix(sent[0], " reloading") || !strings.HasSuffix(sent[1], " ready") {
+		if sent := f.takeNotifications(); len(sent) != 2 || !strings.HasSuffix(sent[0], " reloading") ||
+			!strings.HasSuffix(sent[1], " ready") {
 			t.Errorf("the notifications are %v", sent)
 		}
 		f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
@@ -558,7 +569,8 @@ func TestHeartbeat(t *testing.T) {
 
 // kubeVIPPod is a static pod of kube-vip for one VIP.
 func kubeVIPPod(name, vip string) string {
-	return "metadata: {name: " + name + "}\nspec: {containers: [{env: [{name: address, value: '" + vip + "'}, {name: vip_routingtable, value: 'true'}]}]}\n"
+	return "metadata: {name: " + name + "}\nspec: {containers: [{env: [{name: address, value: '" + vip +
+		"'}, {name: vip_routingtable, value: 'true'}]}]}\n"
 }
 
 // TestKubeVIP: a host whose keepalived OpenShift has disabled gets its VIPs from kube-vip's

@@ -35,8 +35,8 @@ type observer struct {
 func newObserver(parts Dependencies) observer {
 	return observer{
 		Dependencies:  parts,
-		keepalivedPod: staticpod.NewKeepalivedReader(parts.StaticPodDir),
-		kubeVIP:       staticpod.NewKubeVIPReader(parts.StaticPodDir),
+		keepalivedPod: staticpod.NewKeepalivedReader(parts.ManifestDir),
+		kubeVIP:       staticpod.NewKubeVIPReader(parts.ManifestDir),
 		configuration: configuration{
 			path: parts.ConfigPath, accepted: config.NewLastAccepted(parts.StateDir), save: parts.Save, log: parts.Log,
 		},
@@ -57,12 +57,12 @@ func (o *observer) readFiles(now time.Time) time.Duration {
 	also, again := o.readMicroShift(now)
 	watch = append(watch, also...)
 	again = settled.ShorterWait(again, o.readKubeVIP(now))
-	watch = append(watch, o.StaticPodDir)
+	watch = append(watch, o.ManifestDir)
 	if c.VIPs.Explicit() || o.observation.isBGP() {
 		return again
 	}
 	again = settled.ShorterWait(again, o.readKeepalivedPod(now))
-	watch = append(watch, staticpod.KeepalivedPath(o.StaticPodDir), staticpod.KeepalivedPath(o.DisabledStaticPodDir))
+	watch = append(watch, staticpod.KeepalivedPath(o.ManifestDir), staticpod.KeepalivedPath(o.DisabledManifestDir))
 	if o.observation.pod.HasVIPs() {
 		o.observation.keepalived = keepalived.Snapshot{}
 		return again
@@ -88,7 +88,7 @@ func (o *observer) readKubeVIP(now time.Time) (again time.Duration) {
 
 // readKeepalivedPod reads keepalived's static pod and returns the delay of the next read.
 func (o *observer) readKeepalivedPod(now time.Time) (again time.Duration) {
-	managed, err := staticpod.UserManaged(o.DisabledStaticPodDir)
+	managed, err := staticpod.UserManaged(o.DisabledManifestDir)
 	o.logOnChange("user-managed", "cannot detect whether the VIPs are user-managed; assuming that they are not", err)
 	o.observation.userManaged = managed
 	o.observation.pod, again, err = o.keepalivedPod.Read(now)
@@ -96,7 +96,7 @@ func (o *observer) readKeepalivedPod(now time.Time) (again time.Duration) {
 	o.logOnChange("manifest", "keepalived's static pod is not used; the VIPs that are known stay in use", err)
 	o.observation.staticPod = ""
 	if o.observation.pod.Present {
-		o.observation.staticPod = staticpod.KeepalivedPath(o.StaticPodDir)
+		o.observation.staticPod = staticpod.KeepalivedPath(o.ManifestDir)
 	}
 	return again
 }
