@@ -16,11 +16,16 @@ func newMailbox[T any]() *mailbox[T] { return &mailbox[T]{values: make(chan T, 1
 func (m *mailbox[T]) put(value T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.drop()
+	m.values <- value
+}
+
+// drop drops a value that has not been received.
+func (m *mailbox[T]) drop() {
 	select {
 	case <-m.values:
 	default:
 	}
-	m.values <- value
 }
 
 // trigger wakes one receiver. Several calls before it wakes count as one.

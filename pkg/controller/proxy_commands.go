@@ -182,6 +182,9 @@ func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
 func (s *proxySupervisor) startDrain(generation uint64, budget time.Duration) *proxyProcess {
 	s.minGeneration = generation + 1
 	s.upstreams.setTargets(nil, 0)
+	if s.process != nil {
+		s.process.drained.drop() // a late one
+	}
 	s.send(protocol.Command{Drain: &protocol.Drain{Budget: budget}}, -1)
 	return s.process
 }
@@ -193,7 +196,7 @@ func (s *proxySupervisor) probeUpstreams(ctx context.Context) []protocol.Reachab
 	if p == nil {
 		return nil
 	}
-	return awaitResults(ctx, p, protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, p.probed.values)
+	return awaitResults(ctx, p, protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, p.probed)
 }
 
 // testVIPs has the process that answers clients send a test request to each VIP. Without
@@ -203,7 +206,7 @@ func (s *proxySupervisor) testVIPs(ctx context.Context, vips []netip.Addr) []pro
 	if p == nil {
 		return nil
 	}
-	results := awaitResults(ctx, p, protocol.Command{TestVIPs: &protocol.TestVIPs{VIPs: vips}}, p.tested.values)
+	results := awaitResults(ctx, p, protocol.Command{TestVIPs: &protocol.TestVIPs{VIPs: vips}}, p.tested)
 	if !slices.EqualFunc(results, vips, func(r protocol.VIPTested, vip netip.Addr) bool { return r.VIP == vip }) {
 		return nil
 	}
@@ -211,17 +214,14 @@ func (s *proxySupervisor) testVIPs(ctx context.Context, vips []netip.Addr) []pro
 }
 
 // awaitResults sends a command and waits for its results. It does not wait for the supervisor.
-func awaitResults[T any](ctx context.Context, p *proxyProcess, c protocol.Command, values <-chan []T) []T {
-	select {
-	case <-values: // late ones
-	default:
-	}
+func awaitResults[T any](ctx context.Context, p *proxyProcess, c protocol.Command, results *mailbox[[]T]) []T {
+	results.drop()            // late ones
 	if p.Send(c, -1) != nil { // which only queues it
 		return nil
 	}
 	select {
-	case results := <-values:
-		return results
+	case all := <-results.values:
+		return all
 	case <-p.Done():
 	case <-ctx.Done():
 	}

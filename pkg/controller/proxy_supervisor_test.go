@@ -174,6 +174,19 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	}
 }
 
+// TestLateDrain: what a process reports after the wait for its drain is not about the next one.
+func TestLateDrain(t *testing.T) {
+	t.Parallel()
+	s := newSupervisorTest(t)
+	s.attach(s.process)
+	s.process.drained.put(7)
+	select {
+	case cut := <-s.startDrain(1, 0).drained.values:
+		t.Errorf("the next drain has cut off %d connections", cut)
+	default:
+	}
+}
+
 // TestConnectionOfKilledProxy: a proxy that is killed breaks a message off, or does not take
 // a command. Its exit is awaited then, because it is the reason to report.
 func TestConnectionOfKilledProxy(t *testing.T) {
