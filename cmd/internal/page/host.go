@@ -186,13 +186,9 @@ func changes(history []report.Change) section.Table {
 		Columns: []section.Column{{Title: "Time (UTC)"}, {Title: "VIP or condition"}, {Title: "From"}, {Title: "To"}},
 	}
 	for _, c := range slices.Backward(history) {
-		subject := c.Condition
-		if c.VIP.IsValid() {
-			subject = c.VIP.String()
-		}
 		t.Rows = append(t.Rows, []section.Cell{
 			{Text: clock(c.Time) + c.Time.UTC().Format(".000")},
-			{Text: subject},
+			{Text: subject(c)},
 			{Text: cmp.Or(c.From, "–")},
 			{Text: cmp.Or(c.To, "not configured")},
 		})

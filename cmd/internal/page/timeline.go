@@ -3,6 +3,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -66,7 +67,7 @@ func vipLanes(r report.Report, now time.Time) []lane {
 		lanes = append(lanes, newLane(name, string(v.State), v.Since, changesOf(r, name), w, vipKind))
 	}
 	for _, c := range slices.Backward(r.History) {
-		if name := c.VIP.String(); c.VIP.IsValid() && !slices.Contains(names, name) {
+		if name := subject(c); c.VIP.IsValid() && !slices.Contains(names, name) {
 			names = append(names, name)
 			lanes = append(lanes, newLane(name, "", time.Time{}, changesOf(r, name), w, vipKind))
 		}
@@ -82,30 +83,29 @@ func conditionLane(r report.Report, now time.Time) lane {
 }
 
 // changesOf returns the changes of a VIP or a condition.
-func changesOf(r report.Report, subject string) []report.Change {
-	return slices.DeleteFunc(slices.Clone(r.History), func(c report.Change) bool {
-		return c.Condition != subject && (!c.VIP.IsValid() || c.VIP.String() != subject)
-	})
+func changesOf(r report.Report, name string) []report.Change {
+	return slices.DeleteFunc(slices.Clone(r.History), func(c report.Change) bool { return subject(c) != name })
+}
+
+// subject is the VIP or the condition that changed.
+func subject(c report.Change) string {
+	if c.VIP.IsValid() {
+		return c.VIP.String()
+	}
+	return c.Condition
 }
 
 func vipKind(state string) string {
-	switch report.VIPState(state) {
-	case report.VIPHeld:
-		return "held"
-	case report.VIPStandby:
-		return "standby"
-	default:
-		return "other"
-	}
+	known := map[report.VIPState]string{report.VIPHeld: "held", report.VIPStandby: "standby"}
+	return cmp.Or(known[report.VIPState(state)], "other")
 }
 
 func reasonKind(state string) string {
-	switch c := (report.Condition{Status: "False", Reason: report.Reason(state)}); {
-	case c.Reason.Ready():
-		return string(section.Good)
-	default:
-		return string(section.OfCondition(c))
+	c := report.Condition{Status: "False", Reason: report.Reason(state)}
+	if c.Reason.Ready() {
+		c.Status = "True"
 	}
+	return string(section.OfCondition(c))
 }
 
 // newLane returns the lane for the changes in a window. since is when the present state
@@ -118,10 +118,7 @@ func newLane(name, state string, since time.Time, changes []report.Change, w win
 		}
 	}
 	if len(changes) == 0 {
-		if since.Before(w.begin) {
-			since = w.begin
-		}
-		add(state, since, w.end)
+		add(state, slices.MaxFunc([]time.Time{since, w.begin}, time.Time.Compare), w.end)
 		return l
 	}
 	add(changes[0].From, w.begin, changes[0].Time)
@@ -197,10 +194,7 @@ func (l lane) describe() string {
 	for _, s := range l.spans {
 		all = append(all, s.describe())
 	}
-	if len(all) == 0 {
-		return "no state recorded"
-	}
-	return strings.Join(all, "; ")
+	return cmp.Or(strings.Join(all, "; "), "no state recorded")
 }
 
 func (s span) describe() string { return s.state + " from " + clock(s.begin) + " to " + clock(s.end) }
@@ -208,7 +202,7 @@ func (s span) describe() string { return s.state + " from " + clock(s.begin) + "
 // drawingOrder draws short spans last, so that long ones do not hide them.
 func (l lane) drawingOrder() []span {
 	return slices.SortedStableFunc(slices.Values(l.spans), func(a, b span) int {
-		return int(b.end.Sub(b.begin)/time.Millisecond) - int(a.end.Sub(a.begin)/time.Millisecond)
+		return cmp.Compare(b.end.Sub(b.begin), a.end.Sub(a.begin))
 	})
 }
 
