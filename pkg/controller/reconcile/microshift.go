@@ -113,26 +113,23 @@ type LoopbackAddresses interface {
 	Ensure(want, retain []netip.Addr) error
 }
 
-// loopbackAddresses returns the internal addresses of MicroShift that lo must have, and
-// those that are withheld because MicroShift would use them as the node address. The
-// addresses before a withheld one are not added either (see loopback.Manager), but
-// addresses that the host has stay. known is false while MicroShift's addresses are not
-// known.
-func (o observation) loopbackAddresses() (want, withheld []netip.Addr, known bool) {
+// loopbackAddresses returns the internal addresses of MicroShift that lo must have. missingKey is why
+// others are not added: MicroShift would use them as the node address. Addresses that the host has
+// stay. known is false while MicroShift's addresses are not known.
+func (o observation) loopbackAddresses() (want []netip.Addr, missingKey string, known bool) {
 	m := o.microShift
 	if !o.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.computed.AdvertiseAddressGiven {
-		return nil, nil, true
+		return nil, "", true
 	}
-	for _, a := range slices.Backward(m.computed.Internal) {
-		switch {
-		case !o.hasAddress(a) && slices.Contains(m.computed.MisdetectedAsNodeIP, a):
-			withheld = append(withheld, a)
-		case o.hasAddress(a) || len(withheld) == 0:
+	for _, a := range m.computed.Internal {
+		if m.computed.MissingKey == "" || o.hasAddress(a) {
 			want = append(want, a)
 		}
 	}
-	slices.Reverse(want)
-	return want, withheld, len(m.computed.Internal) > 0
+	if len(want) < len(m.computed.Internal) {
+		missingKey = m.computed.MissingKey
+	}
+	return want, missingKey, len(m.computed.Internal) > 0
 }
 
 // retainedOnLoopback returns the addresses that stay on lo although loopbackAddresses does
@@ -175,20 +172,19 @@ func (l *Loop) updateLoopback(s observation, all bool) string {
 	if !s.configKnown || !s.config.Enabled() {
 		return ""
 	}
-	want, withheld, known := s.loopbackAddresses()
+	want, missingKey, known := s.loopbackAddresses()
 	if !known {
 		return l.loopback.message
 	}
 	missing := slices.ContainsFunc(want, func(a netip.Addr) bool { return !s.hasInternalAddress(a) })
-	next := loopbackState{known: true, want: want, withheld: withheld}
+	next := loopbackState{known: true, want: want, missingKey: missingKey}
 	if !all && !missing && l.loopback.equal(next) {
 		return l.loopback.message
 	}
 	err := l.Loopback.Ensure(want, s.retainedOnLoopback())
-	for _, a := range withheld {
-		err = errors.Join(err, fmt.Errorf("%v, the internal address of MicroShift's API server, is not added to lo: "+
-			"MicroShift would use it as the node address: set node.%s in MicroShift's configuration",
-			a, decision.NodeKey(s.microShift.Config, s.microShift.computed, a)))
+	if missingKey != "" {
+		err = errors.Join(err, fmt.Errorf("the internal address of MicroShift's API server is not added to lo: "+
+			"MicroShift would use it as the node address: set %s in MicroShift's configuration", missingKey))
 	}
 	if err != nil {
 		next.message = "; " + strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -203,11 +199,11 @@ func (l *Loop) updateLoopback(s observation, all bool) string {
 
 // loopbackState is the arguments and the result of the last Ensure.
 type loopbackState struct {
-	known          bool
-	want, withheld []netip.Addr
-	message        string
+	known               bool
+	want                []netip.Addr
+	missingKey, message string
 }
 
 func (s loopbackState) equal(b loopbackState) bool {
-	return s.known == b.known && slices.Equal(s.want, b.want) && slices.Equal(s.withheld, b.withheld)
+	return s.known == b.known && slices.Equal(s.want, b.want) && s.missingKey == b.missingKey
 }

@@ -28,11 +28,10 @@ type Computed struct {
 	// must never be redirected.
 	Internal              []netip.Addr
 	AdvertiseAddressGiven bool // the first Internal address is configured, and MicroShift does not assign it to a link
-	// MisdetectedAsNodeIP are those Internal addresses that MicroShift could detect as the
-	// node's own if they were on lo when it starts, because its configuration does not set
-	// the node's address.
-	MisdetectedAsNodeIP []netip.Addr
-	Router              Router
+	// MissingKey is the key of MicroShift's configuration without which MicroShift could detect an
+	// internal address on lo as the node's when it starts; empty: it could not.
+	MissingKey string
+	Router     Router
 }
 
 // Router describes where MicroShift's router listens.
@@ -71,12 +70,18 @@ func (c Config) Compute(h Host) (Computed, error) {
 	if out.Internal, err = c.internalAddresses(services); err != nil {
 		return out, err
 	}
-	out.MisdetectedAsNodeIP = c.misdetected(node, certain, out.Internal)
+	v4, v6 := c.addressFamilies(node)
+	switch {
+	case !certain:
+		out.MissingKey = "node.nodeIP"
+	case v4 && v6 && !c.NodeIPv6.IsValid():
+		// MicroShift uses the host's first IPv6 address, and lo is listed first (GetHostIPv6).
+		out.MissingKey = "node.nodeIPv6"
+	}
 	if !node.IsValid() {
 		return out, ErrNoNodeAddress
 	}
 	out.NodeIPs = []netip.Addr{node}
-	v4, v6 := c.addressFamilies(node)
 	if v4 && v6 {
 		other := c.NodeIPv6
 		if !other.IsValid() {
@@ -91,16 +96,6 @@ func (c Config) Compute(h Host) (Computed, error) {
 		out.Router.Addresses = h.routerAddresses(c.Ingress.ListenAddress, v4, v6)
 	}
 	return out, nil
-}
-
-// misdetected returns the internal addresses that must not be on lo before MicroShift starts. In a
-// dual stack without node.nodeIPv6, MicroShift uses the host's first IPv6 address, and lo is listed
-// first (GetHostIPv6).
-func (c Config) misdetected(node netip.Addr, certain bool, internal []netip.Addr) []netip.Addr {
-	v4, v6 := c.addressFamilies(node)
-	return slices.DeleteFunc(slices.Clone(internal), func(a netip.Addr) bool {
-		return certain && (!v4 || !v6 || a.Is4() || c.NodeIPv6.IsValid())
-	})
 }
 
 // addressFamilies returns the families of the cluster network. Without a configured cluster

@@ -433,9 +433,9 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// TestMisdetectedAsNodeIP: the addresses that MicroShift would detect as the node's if they
-// were on lo.
-func TestMisdetectedAsNodeIP(t *testing.T) {
+// TestMissingKey: the key without which MicroShift would detect an internal address on lo as the
+// node's.
+func TestMissingKey(t *testing.T) {
 	t.Parallel()
 	const dual = "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\n"
 	offline := func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = nil, nil }
@@ -444,18 +444,18 @@ func TestMisdetectedAsNodeIP(t *testing.T) {
 		host   func(*microshift.Host)
 		want   string
 	}{
-		"a default route":                          {"", nil, "[]"},
-		"no default route":                         {"", offline, "[10.44.0.0]"},
-		"no default route, node IP configured":     {"node: {nodeIP: 192.0.2.9}", offline, "[]"},
-		"no address yet":                           {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "[172.31.0.0]"},
-		"no address on the link of the route":      {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil }, "[10.44.0.0]"},
-		"IPv6 only":                                {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, "[]"},
-		"a dual stack":                             {dual, nil, "[fd02::1:0]"},
-		"dual stack, node IPv6 configured":         {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, "[]"},
-		"a dual stack without a route":             {dual, offline, "[10.44.0.0 fd02::1:0]"},
-		"already on lo, without a route":           {"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 }, "[10.44.0.0]"},
-		"another address on lo":                    {"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 }, "[10.44.0.0]"},
-		"no IPv4 address on the link of its route": {"", func(h *microshift.Host) { h.DefaultLinks4 = []string{"br-ex"} }, "[fd02::1:0]"},
+		"a default route":                          {"", nil, ""},
+		"no default route":                         {"", offline, "node.nodeIP"},
+		"no default route, node IP configured":     {"node: {nodeIP: 192.0.2.9}", offline, ""},
+		"no address yet":                           {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "node.nodeIP"},
+		"no address on the link of the route":      {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil }, "node.nodeIP"},
+		"IPv6 only":                                {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, ""},
+		"a dual stack":                             {dual, nil, "node.nodeIPv6"},
+		"dual stack, node IPv6 configured":         {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, ""},
+		"a dual stack without a route":             {dual, offline, "node.nodeIP"},
+		"already on lo, without a route":           {"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 }, "node.nodeIP"},
+		"another address on lo":                    {"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 }, "node.nodeIP"},
+		"no IPv4 address on the link of its route": {"", func(h *microshift.Host) { h.DefaultLinks4 = []string{"br-ex"} }, "node.nodeIP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -463,8 +463,8 @@ func TestMisdetectedAsNodeIP(t *testing.T) {
 			if err != nil && !errors.Is(err, microshift.ErrNoNodeAddress) {
 				t.Fatal(err)
 			}
-			if fmt.Sprint(got.MisdetectedAsNodeIP) != tt.want {
-				t.Errorf("%v, want %s", got.MisdetectedAsNodeIP, tt.want)
+			if got.MissingKey != tt.want {
+				t.Errorf("%q, want %q", got.MissingKey, tt.want)
 			}
 		})
 	}

@@ -155,12 +155,3 @@ func (p Plan) WithRouterPorts(c config.Config) config.Config {
 	}
 	return c
 }
-
-// NodeKey returns the configuration key of the node address that an internal address would
-// replace.
-func NodeKey(c microshift.Config, computed microshift.Computed, internal netip.Addr) string {
-	if c.NodeIP.IsValid() || internal != computed.Internal[0] {
-		return "nodeIPv6"
-	}
-	return "nodeIP"
-}

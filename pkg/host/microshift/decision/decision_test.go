@@ -240,21 +240,3 @@ func TestExcluded(t *testing.T) {
 		})
 	}
 }
-
-func TestNodeKey(t *testing.T) {
-	t.Parallel()
-	internal := microshift.Computed{Internal: addrs("10.44.0.0", "fd02::1:0")}
-	for _, tt := range []struct {
-		nodeIP   netip.Addr
-		internal string
-		want     string
-	}{
-		{internal: "10.44.0.0", want: "nodeIP"},
-		{internal: "fd02::1:0", want: "nodeIPv6"},
-		{nodeIP: addrs("2001:db8::9")[0], internal: "10.44.0.0", want: "nodeIPv6"},
-	} {
-		if got := decision.NodeKey(microshift.Config{NodeIP: tt.nodeIP}, internal, addrs(tt.internal)[0]); got != tt.want {
-			t.Errorf("%s with node.nodeIP %v: %s, want %s", tt.internal, tt.nodeIP, got, tt.want)
-		}
-	}
-}
