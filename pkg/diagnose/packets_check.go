@@ -151,7 +151,11 @@ func (h *host) redirectPort() uint16 { return cmp.Or(h.reported().Table.Port, h.
 
 // recentSources are the hosts that have tested the VIPs of this host within the last minute. Anybody
 // can send such requests: what comes through a gateway is not expected again.
+// A host that has lost its VIPs since then waits for none.
 func (o *observations) recentSources() (all []netip.Addr) {
+	if len(o.VIPs.Held) == 0 {
+		return nil
+	}
 	for _, s := range o.reported().TestRequests.Sources {
 		if path, err := o.PathTo(s.Address); err == nil && !path.Gateway.IsValid() && time.Since(s.Last) < report.RecentTest {
 			all = append(all, s.Address)

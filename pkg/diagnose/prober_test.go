@@ -7,8 +7,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
@@ -60,6 +62,24 @@ func TestProberGone(t *testing.T) {
 		} else {
 			t.Logf("%s: %s", c.name, got.Text)
 		}
+	}
+}
+
+// TestRecentSources: a host that no longer holds a VIP does not wait for the tests of other hosts.
+func TestRecentSources(t *testing.T) {
+	t.Parallel()
+	source := netip.MustParseAddr("192.0.2.12")
+	reported := report.Report{TestRequests: report.TestRequests{Sources: []report.TestSource{
+		{Address: source, Last: time.Now()}, {Address: netip.MustParseAddr("192.0.2.13"), Last: time.Now().Add(-2 * report.RecentTest)},
+	}}}
+	o := &observations{}
+	o.service = service.New(t.Context(), service.Source{}, func() (report.Report, error) { return reported, nil }, nil, true)
+	if got := o.recentSources(); got != nil {
+		t.Errorf("without a VIP: %v", got)
+	}
+	o.VIPs.Held = []netip.Addr{netip.MustParseAddr("192.0.2.5")}
+	if got := o.recentSources(); !slices.Equal(got, []netip.Addr{source}) {
+		t.Errorf("on the holder: %v", got)
 	}
 }
 
