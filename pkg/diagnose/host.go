@@ -51,11 +51,14 @@ type Options struct {
 func (o Options) Validate() error {
 	switch {
 	case o.Token != "" && !tokenPattern().MatchString(o.Token):
-		return fmt.Errorf("token %q: only letters, digits, - and _ are allowed (see spec.token in oc get challenge -A -o yaml)", o.Token)
+		return fmt.Errorf("token %q: only letters, digits, - and _ are allowed "+
+			"(see spec.token in oc get challenge -A -o yaml)", o.Token)
 	case isAddress(strings.Trim(o.APIName, "[]")):
-		return fmt.Errorf("name %q: an IP address, for which no challenge can succeed (see http01-proxyd explain %s): set the DNS name of the API", o.APIName, findings.RouteMissingForAddress)
+		return fmt.Errorf("name %q: an IP address, for which no challenge can succeed (see http01-proxyd explain %s): "+
+			"set the DNS name of the API", o.APIName, findings.RouteMissingForAddress)
 	case strings.HasPrefix(o.APIName, "*."):
-		return fmt.Errorf("name %q: a wildcard, which no CA validates by HTTP-01: use a DNS-01 solver for it, or set one name, such as api.cluster.example.com", o.APIName)
+		return fmt.Errorf("name %q: a wildcard, which no CA validates by HTTP-01: use a DNS-01 solver for it, "+
+			"or set one name, such as api.cluster.example.com", o.APIName)
 	case o.APIName != "" && !config.IsHostName(o.APIName):
 		return fmt.Errorf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
 	}
@@ -69,7 +72,8 @@ func (o Options) Validate() error {
 			}
 			return fmt.Errorf("finding %q: no check of one host detects it; run oc http01 %s", one, command)
 		} else if !known && !slices.ContainsFunc(allChecks(), func(c check) bool { return c.name == one }) {
-			return fmt.Errorf("%q is neither a check (see --list) nor the ID of a finding (see http01-proxyd explain --list)", one)
+			return fmt.Errorf("%q is neither a check (see --list) nor the ID of a finding (see http01-proxyd explain --list)",
+				one)
 		}
 	}
 	return nil
@@ -199,7 +203,10 @@ func (h *host) egress() egress.Settings {
 		subnets = append(subnets, netip.PrefixFrom(own.IP, own.Bits))
 	}
 	direct := ingressegress.NewDirectDestinations(h.config.VIPs, h.VIPs.API, h.VIPs.Ingress, subnets)
-	return egress.Settings{Config: h.config, StateDir: h.StateDir, EnvFile: h.ProxyEnvFile, NoProxy: direct.NoProxy(), Privileged: h.privileged}
+	return egress.Settings{
+		Config: h.config, StateDir: h.StateDir, EnvFile: h.ProxyEnvFile, NoProxy: direct.NoProxy(),
+		Privileged: h.privileged,
+	}
 }
 
 // loadConfig loads the configuration like the service: the file, or if that is invalid,

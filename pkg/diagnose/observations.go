@@ -50,7 +50,7 @@ type observations struct {
 	vipHolders     map[netip.Addr]*future[network.Holders] // of each VIP
 	vipRoots       pages                                   // of each API VIP, to a test request
 	ingressPages   pages                                   // of each ingress VIP, to a challenge
-	challengePages pages                                   // of each API VIP, to the challenge of --token; empty without one
+	challengePages pages                                   // of each API VIP, to the challenge of --token, or empty
 	challengeLog   *future[selfcheck.Log]                  // about the challenge of --token
 	dns            *future[dns.Answers]
 	trust          *future[trust.Sources]
@@ -81,7 +81,11 @@ func newObservations(ctx context.Context, h host, client *prober.Client) *observ
 	for _, vip := range h.VIPs.Served() {
 		o.vipRoots.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchVIP(ctx, vip) })
 		if h.Token != "" {
-			o.challengePages.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchChallenge(ctx, vip) })
+			o.challengePages.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult,
+				error,
+			) {
+				return o.fetchChallenge(ctx, vip)
+			})
 		}
 	}
 	o.challengeLog = newFuture(func() selfcheck.Log {
@@ -174,12 +178,14 @@ func (o *observations) watchChallengeLog(ctx context.Context) selfcheck.Log {
 		return selfcheck.Log{}
 	}
 	if o.VIPs.BGP {
-		return selfcheck.Log{Unknown: "BGP sends requests to several hosts, and the challenge log has those of this host only"}
+		const reason = "BGP sends requests to several hosts, and the challenge log has those of this host only"
+		return selfcheck.Log{Unknown: reason}
 	}
 	known := o.challengePages.await(ctx)
 	for _, vip := range served {
 		page := known[vip]
-		if fault := response.KeyFault(page.Body, page.Length, o.Token); !o.VIPs.Holds(vip) || !response.IsCompleteOK(page) || fault != "" {
+		if fault := response.KeyFault(page.Body, page.Length, o.Token); !o.VIPs.Holds(vip) || !response.IsCompleteOK(page) ||
+			fault != "" {
 			return selfcheck.Log{}
 		}
 	}
@@ -234,7 +240,8 @@ func (o *observations) resolveNames(ctx context.Context) dns.Answers {
 
 func (o *observations) lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) dns.Record {
 	begin := time.Now()
-	a, err := o.prober.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
+	a, err := o.prober.Query(ctx,
+		protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
 	r := dns.Record{Took: time.Since(begin), Err: err}
 	if err == nil {
 		r.LookupResult = *a.Lookup
@@ -256,7 +263,8 @@ func (o *observations) fetch(ctx context.Context, q protocol.FetchRequest) (prot
 	switch {
 	case err != nil:
 		return protocol.FetchResult{}, err
-	case response.Fault(*a.Fetch) == findings.IngressTimeout && a.Fetch.Total < connectTimeout-timerSlack && deadlineNear(ctx):
+	case response.Fault(*a.Fetch) == findings.IngressTimeout && a.Fetch.Total < connectTimeout-timerSlack &&
+		deadlineNear(ctx):
 		return protocol.FetchResult{}, errNoTime
 	default:
 		return *a.Fetch, nil
@@ -280,11 +288,16 @@ func (o *observations) fetchVIP(ctx context.Context, vip netip.Addr) (protocol.F
 
 // fetchChallenge requests the challenge of --token at an address.
 func (o *observations) fetchChallenge(ctx context.Context, addr netip.Addr) (protocol.FetchResult, error) {
-	return o.fetch(ctx, protocol.FetchRequest{Addr: netip.AddrPortFrom(addr, httpPort), Host: o.apiName(), Path: challengePrefix + o.Token})
+	return o.fetch(ctx, protocol.FetchRequest{
+		Addr: netip.AddrPortFrom(addr, httpPort), Host: o.apiName(),
+		Path: challengePrefix + o.Token,
+	})
 }
 
 // fetchIngress requests a challenge from an ingress VIP like the proxy does.
-func (o *observations) fetchIngress(ctx context.Context, r egress.Route, vip netip.Addr, path string) (protocol.FetchResult, error) {
+func (o *observations) fetchIngress(ctx context.Context, r egress.Route, vip netip.Addr,
+	path string,
+) (protocol.FetchResult, error) {
 	if r.Err != nil {
 		return protocol.FetchResult{}, r.Err
 	}
@@ -292,7 +305,10 @@ func (o *observations) fetchIngress(ctx context.Context, r egress.Route, vip net
 	settings.ConnectTimeout = connectTimeout
 	page, err := o.fetch(ctx, protocol.FetchRequest{
 		Addr: netip.AddrPortFrom(vip, o.config.Upstream.InitialPort()), Host: o.apiName(), Path: path,
-		ViaProxy: &protocol.ProxyExchange{Client: o.clientAddress(vip), VIP: o.apiVIPFor(vip), Upstream: settings, CAs: r.CAs, Egress: &r.Egress},
+		ViaProxy: &protocol.ProxyExchange{
+			Client: o.clientAddress(vip), VIP: o.apiVIPFor(vip), Upstream: settings, CAs: r.CAs,
+			Egress: &r.Egress,
+		},
 	})
 	if r.Unresolved != nil {
 		page.Context.ProxyLookupError = r.Unresolved.Error()

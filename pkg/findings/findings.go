@@ -38,7 +38,9 @@ type Entry struct {
 	Exchange    bool
 	Reply       string // response body to the client of such an exchange; empty if it gets the ingress's response
 	JournalOnly bool   // no check detects it, because it is about a challenge that the service handled
-	ClusterOnly bool   // no check of one host detects it; "oc http01 status", "oc http01 check" or, with [PreflightCheck], "oc http01 preflight" reports it
+	// ClusterOnly: no check of one host detects it; "oc http01 status", "oc http01 check" or, with
+	// [PreflightCheck], "oc http01 preflight" reports it.
+	ClusterOnly bool
 	// CausedBy lists findings that explain this one. If one of them is found, this one is
 	// redundant.
 	CausedBy []ID
@@ -89,7 +91,10 @@ func New(id ID, values Values) Finding {
 		pairs = append(pairs, "{"+name+"}", value)
 	}
 	fill := strings.NewReplacer(pairs...)
-	return Finding{ID: id, Level: e.Level, Message: fill.Replace(e.Message), Remediation: fill.Replace(e.Remediation), CausedBy: e.CausedBy}
+	return Finding{
+		ID: id, Level: e.Level, Message: fill.Replace(e.Message), Remediation: fill.Replace(e.Remediation),
+		CausedBy: e.CausedBy,
+	}
 }
 
 // Lookup returns the entry with the given ID.
@@ -119,7 +124,8 @@ func ReplyForCause(cause string) string {
 
 // OnOtherHost is the finding for another host. Faults of this host do not explain it.
 func (f Finding) OnOtherHost() Finding {
-	f.CausedBy = slices.DeleteFunc(slices.Clone(f.CausedBy), func(id ID) bool { return slices.Contains(LocalServingFaults(), id) })
+	f.CausedBy = slices.DeleteFunc(slices.Clone(f.CausedBy),
+		func(id ID) bool { return slices.Contains(LocalServingFaults(), id) })
 	return f
 }
 
@@ -149,7 +155,8 @@ var loadIndex = sync.OnceValue(func() index { //nolint:gochecknoglobals // see a
 // entries concatenates the entries of all files in the order of the checks.
 func entries() []Entry {
 	return slices.Concat(
-		nftablesEntries(), portEntries(), vipsEntries(), microShiftEntries(), internalAddressEntries(), vipHolderEntries(), rulesetEntries(),
+		nftablesEntries(), portEntries(), vipsEntries(), microShiftEntries(), internalAddressEntries(), vipHolderEntries(),
+		rulesetEntries(),
 		ingressEntries(), microShiftRouterEntries(), egressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
 		clusterProxyEntries(), vipPortEntries(), certificateEntries(), microShiftCertificateEntries(), mtuEntries(), conntrackEntries(), clockEntries(),
 		configEntries(), caBundleEntries(), serviceEntries(), clusterEntries(), preflightEntries(),

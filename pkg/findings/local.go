@@ -85,9 +85,10 @@ func vipsEntries() []Entry {
 		},
 		{
 			ID: KeepalivedConfigUnreadable, Check: check, Level: Problem,
-			Symptom:     symptom,
-			Message:     "keepalived.conf cannot be used: {error}",
-			Remediation: "Correct the file (keepalived -t -f {path} checks it) and make it world-readable (mode 0644)." + explicit,
+			Symptom: symptom,
+			Message: "keepalived.conf cannot be used: {error}",
+			Remediation: "Correct the file (keepalived -t -f {path} checks it) and make it world-readable (mode 0644)." +
+				explicit,
 		},
 		{
 			ID: KeepalivedNoAPIInstance, Check: check, Level: Problem,
@@ -109,9 +110,10 @@ func vipsEntries() []Entry {
 		},
 		{
 			ID: VIPsUserManaged, Check: check, Level: Problem,
-			Symptom:     "The state is `ExternalLoadBalancer`.",
-			Message:     "The VIPs are user-managed and never on a node: OpenShift has disabled keepalived ({manifest})",
-			Remediation: "Configure that load balancer to forward port 80 of the API address to the ingress, as in " + docurl.ExternalBalancer + ". This service has no task here.",
+			Symptom: "The state is `ExternalLoadBalancer`.",
+			Message: "The VIPs are user-managed and never on a node: OpenShift has disabled keepalived ({manifest})",
+			Remediation: "Configure that load balancer to forward port 80 of the API address to the ingress, as in " +
+				docurl.ExternalBalancer + ". This service has no task here.",
 		},
 		{
 			ID: VIPsShared, Check: check, Level: Warning,
@@ -366,7 +368,9 @@ func serviceEntries() []Entry {
 // on port 80 of the API VIPs that it holds. Any observation there follows from them.
 func LocalServingFaults() []ID {
 	return []ID{
-		NftablesUnsupported, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, PacketDropped, PacketNotRedirected, PacketLost,
-		ReplyDropped, LocalTrafficBlocked, Disabled, ServiceNotRunning, ServiceUnresponsive, ServiceNotReady, SandboxDenies, SELinuxLabel, SELinuxDenies,
+		NftablesUnsupported, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, PacketDropped,
+		PacketNotRedirected, PacketLost,
+		ReplyDropped, LocalTrafficBlocked, Disabled, ServiceNotRunning, ServiceUnresponsive, ServiceNotReady, SandboxDenies,
+		SELinuxLabel, SELinuxDenies,
 	}
 }

@@ -25,7 +25,9 @@ import (
 const maxStalePackets = 1024
 
 // openFiltered opens a raw socket that receives only packets that filter accepts.
-func openFiltered(family, protocol int, filter []bpf.Instruction, prepare func(*socket.Conn) error) (*socket.Conn, error) {
+func openFiltered(family, protocol int, filter []bpf.Instruction, prepare func(*socket.Conn) error) (*socket.Conn,
+	error,
+) {
 	program, err := bpf.Assemble(filter)
 	if err != nil {
 		return nil, err

@@ -47,7 +47,8 @@ const (
 
 func outcomes() []string {
 	return []string{
-		string(report.ClusterOK), string(report.ClusterWarnings), string(report.ClusterProblems), string(report.ClusterIncomplete),
+		string(report.ClusterOK), string(report.ClusterWarnings), string(report.ClusterProblems),
+		string(report.ClusterIncomplete),
 		skipped, notApplicable,
 	}
 }
@@ -112,7 +113,8 @@ func Parse(name string, text []byte) (Node, error) {
 		}
 	}
 	if len(n.Findings) > maxFindings || len(n.NotChecked) > maxNotChecked {
-		return Node{}, fmt.Errorf("not a result of check: %d findings, and %d checks that were skipped", len(n.Findings), len(n.NotChecked))
+		return Node{}, fmt.Errorf("not a result of check: %d findings, and %d checks that were skipped", len(n.Findings),
+			len(n.NotChecked))
 	}
 	return n, nil
 }

@@ -186,8 +186,8 @@ func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time)
 	all := result.CertificateFindings(presented{CertificateResult: p}.asReported(now), now)
 	for i, f := range all {
 		if signerOf(p.Certificate.Issuer) != otherSigner && f.ID != findings.CertificateNotYetValid {
-			all[i].Remediation = "MicroShift issued it: check the host's clock, then run systemctl restart microshift, which renews the certificate. " +
-				"journalctl -u microshift shows why it was not renewed automatically."
+			all[i].Remediation = "MicroShift issued it: check the host's clock, then run systemctl restart microshift, " +
+				"which renews the certificate. journalctl -u microshift shows why it was not renewed automatically."
 		}
 	}
 	return all

@@ -45,13 +45,16 @@ func (t Trace) Steps() []result.Step {
 			steps = append(steps, result.NewStep("connect", to, false, 0, "no time left for the request"))
 			continue
 		}
-		steps = append(steps, result.NewStep("connect", to, a.Page.Connected > 0, a.Page.Connected, "%s", describeConnection(a.Page)))
+		steps = append(steps, result.NewStep("connect", to, a.Page.Connected > 0, a.Page.Connected, "%s",
+			describeConnection(a.Page)))
 		if a.Page.Connected > 0 {
-			steps = append(steps, result.NewStep("proxy", to, response.IsCompleteOK(a.Page), a.Page.Total, "%s%s", describeResponse(a.Page), describeResponder(a.Page)))
+			steps = append(steps, result.NewStep("proxy", to, response.IsCompleteOK(a.Page), a.Page.Total, "%s%s",
+				describeResponse(a.Page), describeResponder(a.Page)))
 		}
 	}
 	for _, a := range t.Ingress {
-		steps = append(steps, result.NewStep("ingress", a.Addr.String(), response.IsCompleteOK(a.Page), a.Page.Total, "%s", describeResponse(a.Page)))
+		steps = append(steps, result.NewStep("ingress", a.Addr.String(), response.IsCompleteOK(a.Page), a.Page.Total, "%s",
+			describeResponse(a.Page)))
 	}
 	t.Answers = slices.DeleteFunc(slices.Clone(t.Answers), func(a Answer) bool { return a.Lost })
 	return slices.Concat(steps, t.keys(), t.certManager())

@@ -84,8 +84,10 @@ func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
 		return statusFinding(c)
 	}
 	switch findings.ID(c.Cause) {
-	case findings.IngressNoAddress, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable, findings.ExchangeStopped,
-		findings.IngressTLSUntrusted, findings.IngressTLSName, findings.IngressTLSExpired, findings.IngressTLSHandshake, findings.IngressPROXYProtocol,
+	case findings.IngressNoAddress, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable,
+		findings.ExchangeStopped,
+		findings.IngressTLSUntrusted, findings.IngressTLSName, findings.IngressTLSExpired, findings.IngressTLSHandshake,
+		findings.IngressPROXYProtocol,
 		findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied, findings.EgressLoop:
 		return findings.Finding{}, false
 	default:
@@ -107,7 +109,10 @@ func statusFinding(c report.RecentChallenge) (findings.Finding, bool) {
 	case 404:
 		return findings.New(findings.TokenUnknown, findings.Values{"upstream": c.Upstream, "name": c.Host}), true
 	default:
-		return findings.New(findings.ResponseStatus, findings.Values{"upstream": c.Upstream, "name": c.Host, "how": fmt.Sprintf("status %d", c.Status)}), true
+		return findings.New(findings.ResponseStatus, findings.Values{
+			"upstream": c.Upstream, "name": c.Host,
+			"how": fmt.Sprintf("status %d", c.Status),
+		}), true
 	}
 }
 
@@ -118,7 +123,8 @@ func addChallengeFinding(matches []findings.Finding, c report.RecentChallenge) [
 	if !bad {
 		return matches
 	}
-	about := fmt.Sprintf(" (as at %s for the challenge %s… of %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix, c.ClientKind)
+	about := fmt.Sprintf(" (as at %s for the challenge %s… of %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix,
+		c.ClientKind)
 	served := fault.ID == findings.TokenUnknown || fault.ID == findings.ResponseStatus
 	i := slices.IndexFunc(matches, func(f findings.Finding) bool {
 		return f.ID == fault.ID || served && f.ID == findings.NameAlreadyServed

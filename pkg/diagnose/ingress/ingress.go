@@ -58,8 +58,10 @@ func (i Ingress) Check() result.Result {
 			all.Pass(a.Addr, "cannot be verified: %v", i.Route.TrustUnreadable)
 		case fault == findings.IngressTLSName && i.Name == "":
 			all.Pass(a.Addr, "responds with TLS; its certificate cannot be compared without the API's name (set --name)")
-		case i.VIPs.MicroShift && (fault == findings.IngressRefused || fault == findings.IngressTimeout || fault == findings.IngressUnreachable):
-			all.FindAt(findings.New(findings.MicroShiftRouterUnreachable, findings.Values{"upstream": a.Addr.String(), "how": response.Describe(a.Page)}), a.Addr)
+		case i.VIPs.MicroShift && (fault == findings.IngressRefused || fault == findings.IngressTimeout ||
+			fault == findings.IngressUnreachable):
+			all.FindAt(findings.New(findings.MicroShiftRouterUnreachable,
+				findings.Values{"upstream": a.Addr.String(), "how": response.Describe(a.Page)}), a.Addr)
 		default:
 			all.FindAt(i.attribute(a.finding(fault), a), a.Addr)
 		}

@@ -34,7 +34,8 @@ func IsCompleteOK(f protocol.FetchResult) bool { return f.Status == 200 && f.Cau
 
 // Equal reports whether two responses are equal. HTML pages may differ each time.
 func Equal(a, b protocol.FetchResult) bool {
-	return a.Status == b.Status && (a.Status != 200 || strings.HasPrefix(a.ContentType, "text/html") || bytes.Equal(a.Body, b.Body))
+	return a.Status == b.Status && (a.Status != 200 || strings.HasPrefix(a.ContentType, "text/html") ||
+		bytes.Equal(a.Body, b.Body))
 }
 
 // Describe describes a response in a few words.

@@ -94,7 +94,8 @@ func (s SelfCheck) Check() result.Result {
 			vips = append(vips, r.VIP)
 		}
 		all.Find(findings.New(findings.SelfCheckMissing, findings.Values{
-			"token": s.Token[:min(len(s.Token)/2, shownToken)], "vip": result.JoinAddresses(vips), "time": s.Log.Watched.Round(time.Second).String(),
+			"token": s.Token[:min(len(s.Token)/2, shownToken)], "vip": result.JoinAddresses(vips),
+			"time": s.Log.Watched.Round(time.Second).String(),
 		}))
 	}
 	r := all.Result("no API VIP could be checked")
@@ -126,7 +127,8 @@ func (s SelfCheck) judgeClosed(r Response, all *result.Subjects) {
 // finds it too.
 func selfTestFailed(t report.SelfTest) findings.Finding {
 	f := findings.New(findings.SelfTestFailed, findings.Values{
-		"endpoint": netip.AddrPortFrom(t.VIP, HTTPPort).String(), "time": t.Checked.Format(time.TimeOnly), "cause": t.Cause, "error": t.Error,
+		"endpoint": netip.AddrPortFrom(t.VIP, HTTPPort).String(), "time": t.Checked.Format(time.TimeOnly), "cause": t.Cause,
+		"error": t.Error,
 	})
 	e, _ := findings.Lookup(findings.ID(t.Cause))
 	f.CausedBy = append([]findings.ID{e.ID}, e.CausedBy...)
@@ -151,7 +153,8 @@ func (s SelfCheck) judgeOpen(r Response, all *result.Subjects) {
 		all.Find(nameNotAllowed(r.String(), s.Name))
 	case !response.Equal(through, direct.Page):
 		all.Find(r.attribute(findings.New(findings.ProxyResponseDiffers, findings.Values{
-			"endpoint": r.String(), "how": response.Describe(through), "upstream": direct.Addr.String(), "direct": response.Describe(direct.Page),
+			"endpoint": r.String(), "how": response.Describe(through), "upstream": direct.Addr.String(),
+			"direct": response.Describe(direct.Page),
 		})))
 	default:
 		all.Pass(r, "%s, with the same response as the ingress", text)

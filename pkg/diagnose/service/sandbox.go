@@ -32,7 +32,8 @@ func sandboxFaults(u systemd.Unit) []string {
 	add(u.DeniesIPAddresses, "IPAddressDeny= blocks connections")
 	if len(faults) == 0 {
 		add(killedByFilter(u), "a system call filter killed it (SIGSYS)")
-		add(isSandboxExit(u), "systemd could not set up the sandbox (exit code %d; see journalctl -u %s)", u.ExecMainStatus, Name)
+		add(isSandboxExit(u), "systemd could not set up the sandbox (exit code %d; see journalctl -u %s)", u.ExecMainStatus,
+			Name)
 	}
 	return faults
 }
@@ -47,7 +48,8 @@ func killedByFilter(u systemd.Unit) bool {
 func requiredSyscalls() []string {
 	return []string{
 		"accept4", "bind", "clone", "close", "connect", "epoll_ctl", "execve", "futex", "inotify_add_watch",
-		"listen", "mmap", "openat", "prctl", "read", "recvmsg", "seccomp", "sendmsg", "setsockopt", "socket", "socketpair", "write",
+		"listen", "mmap", "openat", "prctl", "read", "recvmsg", "seccomp", "sendmsg", "setsockopt", "socket", "socketpair",
+		"write",
 	}
 }
 

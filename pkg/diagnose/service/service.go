@@ -68,7 +68,9 @@ func (s Source) QueryOnce() func() (report.Report, error) {
 }
 
 // New is the service with this first report, on a host that holds these VIPs.
-func New(ctx context.Context, s Source, first func() (report.Report, error), held []netip.Addr, privileged bool) *Service {
+func New(ctx context.Context, s Source, first func() (report.Report, error), held []netip.Addr,
+	privileged bool,
+) *Service {
 	v := &Service{Privileged: privileged, Report: first, unit: sync.OnceValues(s.Unit)}
 	v.unnoticed = sync.OnceValue(func() []netip.Addr {
 		if reason, _ := v.State(); reason != report.Standby || len(held) == 0 {
@@ -187,7 +189,8 @@ func reasonCauses(reason report.Reason) []findings.ID {
 		return []findings.ID{findings.ConfigInvalid, findings.ConfigUnreadable}
 	case report.NoVIPs, report.ExternalLoadBalancer:
 		return []findings.ID{
-			findings.KeepalivedConfigMissing, findings.KeepalivedConfigIncomplete, findings.KeepalivedConfigUnreadable, findings.KeepalivedNoAPIInstance,
+			findings.KeepalivedConfigMissing, findings.KeepalivedConfigIncomplete, findings.KeepalivedConfigUnreadable,
+			findings.KeepalivedNoAPIInstance,
 			findings.IngressVIPMissing, findings.KubeVIPUnusable, findings.VIPsUserManaged,
 			findings.MicroShiftConfigInvalid, findings.MicroShiftNodeAddressInternal, findings.MicroShiftNodeAddressMissing,
 		}
@@ -199,8 +202,10 @@ func reasonCauses(reason report.Reason) []findings.ID {
 		return []findings.ID{findings.PortInUse}
 	case report.UpstreamUnreachable:
 		return []findings.ID{
-			findings.VIPUnassigned, findings.VIPDuplicate, findings.VIPLinkDown, findings.ConntrackDrops, findings.LocalResources,
-			findings.IngressNoAddress, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable, findings.IngressResetConnection,
+			findings.VIPUnassigned, findings.VIPDuplicate, findings.VIPLinkDown, findings.ConntrackDrops,
+			findings.LocalResources,
+			findings.IngressNoAddress, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable,
+			findings.IngressResetConnection,
 			findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied,
 			findings.EgressNotReady, findings.EgressCAInvalid,
 			findings.MicroShiftRouterRemoved, findings.MicroShiftRouterNoAddress, findings.MicroShiftRouterUnreachable,
@@ -234,7 +239,8 @@ func (s *Service) sandboxFindings() []findings.Finding {
 		if len(u.DropIns) > 0 {
 			source = "the drop-in (" + strings.Join(u.DropIns, ", ") + ")"
 		}
-		matches = append(matches, findings.New(findings.SandboxDenies, findings.Values{"what": strings.Join(denied, "; "), "source": source}))
+		matches = append(matches,
+			findings.New(findings.SandboxDenies, findings.Values{"what": strings.Join(denied, "; "), "source": source}))
 	}
 	path := programPath
 	if u, err := s.unit(); err == nil && u.ExecPath != "" {

@@ -129,9 +129,9 @@ func readNet(name string) string {
 // legacyTables are the tables of legacy iptables, which the kernel's trace does not show.
 func legacyTables() string {
 	var names []string
-	for _, f := range []struct{ path, command string }{{"ip_tables_names", "iptables"}, {"ip6_tables_names", "ip6tables"}} {
-		if tables := strings.Fields(readNet(f.path)); len(tables) > 0 {
-			names = append(names, f.command+" "+strings.Join(tables, " "))
+	for _, family := range []string{"ip", "ip6"} {
+		if tables := strings.Fields(readNet(family + "_tables_names")); len(tables) > 0 {
+			names = append(names, family+"tables "+strings.Join(tables, " "))
 		}
 	}
 	return strings.Join(names, ", ")
