@@ -32,17 +32,8 @@ type Error struct {
 	Others       []*Error // the errors of the addresses that were tried afterwards
 }
 
-// Error returns the address, the cause and the underlying error.
-func (e *Error) Error() string {
-	address := e.Addr.String()
-	if e.EgressProxy != "" {
-		address += " through " + e.EgressProxy
-	}
-	if e.Err == nil {
-		return fmt.Sprintf("upstream %s: %s", address, e.Cause)
-	}
-	return fmt.Sprintf("upstream %s: %s: %v", address, e.Cause, e.Err)
-}
+// Error implements error, for tests: the controller renders what an operator reads.
+func (e *Error) Error() string { return fmt.Sprintf("upstream %s: %s: %v", e.Addr, e.Cause, e.Err) }
 
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }

@@ -35,7 +35,7 @@ type conn struct {
 	route      *upstreamRoute
 	serverName string      // of TLS with the router
 	kept       bool        // it is idle, or was
-	expiry     *time.Timer // while it is idle
+	expiry     *time.Timer // expire, while it is idle
 	unregister func() bool // from the context that closes it
 }
 

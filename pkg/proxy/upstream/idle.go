@@ -80,7 +80,11 @@ func (p *idleConns) put(c *conn, timeout time.Duration) {
 			excess = p.list[0]
 			p.list = slices.Delete(p.list, 0, 1)
 		}
-		c.expiry = time.AfterFunc(timeout, func() { p.expire(c) }) // it would stay in CLOSE_WAIT
+		if c.expiry == nil {
+			c.expiry = time.AfterFunc(timeout, func() { p.expire(c) }) // it would stay in CLOSE_WAIT
+		} else {
+			c.expiry.Reset(timeout)
+		}
 	}
 	p.mu.Unlock()
 	if excess != nil {
