@@ -30,7 +30,8 @@ capability and opens no file. "http01-proxyd check" and "trace" also start a pro
 			signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 			conn, err := child.Connect()
 			if err != nil {
-				return cli.UsageError(fmt.Sprintf("the controller starts this process, it cannot be started by hand: run \"http01-proxyd run\", or \"http01-proxyd status\" for the running service (%v)", err))
+				return cli.UsageError(fmt.Sprintf("the controller starts this process, it cannot be started by hand: "+
+					"run \"http01-proxyd run\", or \"http01-proxyd status\" for the running service (%v)", err))
 			}
 			startup.ReleaseMemory()
 			return run(context.WithoutCancel(c.Context()), conn)

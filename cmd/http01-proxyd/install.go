@@ -22,7 +22,8 @@ runs this command, and its MachineConfig has the image and the checksums.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o := install.Options{Candidate: candidate, Getenv: os.Getenv, Environ: os.Environ(), Log: c.ErrOrStderr()}
 			if o.Image() == "" {
-				return cli.UsageError("http01-proxyd-install.service runs this command, it cannot be started by hand: run \"systemctl restart http01-proxyd-install\"")
+				return cli.UsageError("http01-proxyd-install.service runs this command, it cannot be started by hand: " +
+					"run \"systemctl restart http01-proxyd-install\"")
 			}
 			if code := install.Run(c.Context(), o); code != 0 {
 				return cli.ExitCode(code)

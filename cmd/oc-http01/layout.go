@@ -20,9 +20,12 @@ import (
 const maxClusters = 10000
 
 func (f *renderFlags) layoutFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.layout, "layout", "", "`NAME` of the layout for a GitOps engine: "+strings.Join(layout.Names(), ", ")+"; default: plain files")
-	flags.StringSliceVar(&f.clusters, "cluster", nil, "`NAME` of a cluster or of a group, whose overlay is rendered instead of the base; repeatable; default: none")
-	flags.StringVar(&f.cliImage, "cli-image", layout.DefaultCLIImage, "container image `REF` with oc, for the hook of --layout argocd")
+	flags.StringVar(&f.layout, "layout", "",
+		"`NAME` of the layout for a GitOps engine: "+strings.Join(layout.Names(), ", ")+"; default: plain files")
+	flags.StringSliceVar(&f.clusters, "cluster", nil,
+		"`NAME` of a cluster or of a group, whose overlay is rendered instead of the base; repeatable; default: none")
+	flags.StringVar(&f.cliImage, "cli-image", layout.DefaultCLIImage,
+		"container image `REF` with oc, for the hook of --layout argocd")
 }
 
 // validateLayout rejects layouts and names of clusters that have no meaning.
@@ -41,7 +44,8 @@ func (f renderFlags) validateLayout(given func(flag string) bool) error {
 	case f.layout == layout.ArgoCD && f.cliImage == "":
 		return cli.UsageError("--cli-image REF must not be empty")
 	case len(f.clusters) > maxClusters:
-		return cli.UsageError(fmt.Sprintf("--cluster has %d names: give at most %d in one command", len(f.clusters), maxClusters))
+		return cli.UsageError(fmt.Sprintf(
+			"--cluster has %d names: give at most %d in one command", len(f.clusters), maxClusters))
 	}
 	for _, name := range f.clusters {
 		if err := layout.CheckCluster(f.layout, name); err != nil {
@@ -72,7 +76,8 @@ func (f renderFlags) arrange(policy disruption.Policy, service, config outputFil
 func (f renderFlags) overlays(config outputFile) ([]outputFile, error) {
 	own := f.config+f.trustedCA+f.proxy+f.domain != "" || f.givesObjects()
 	if f.layout == layout.RHACM && !own {
-		return nil, cli.UsageError("--cluster with --layout rhacm requires a configuration: a cluster without one needs no overlay")
+		return nil, cli.UsageError(
+			"--cluster with --layout rhacm requires a configuration: a cluster without one needs no overlay")
 	}
 	var outputs []outputFile
 	for _, name := range f.clusters {
@@ -121,7 +126,8 @@ func (f renderFlags) nextLayoutCommands(dir string) []string {
 		if len(f.clusters) == 0 {
 			folder = ""
 		}
-		return []string{"kustomize build --enable-alpha-plugins " + shellQuote(filepath.Join(dir, folder)) + " | oc apply -f -"}
+		build := "kustomize build --enable-alpha-plugins " + shellQuote(filepath.Join(dir, folder))
+		return []string{build + " | oc apply -f -"}
 	default:
 		return []string{"git add " + shellQuote(dir), `git commit --message="Change http01-proxyd"`, "git push"}
 	}

@@ -23,7 +23,9 @@ status, check, trace and condition run oc, which needs the permission to debug n
 commands read and write files, and do not connect to a cluster.`,
 	},
 		cli.Group{Title: "Installation", Commands: []*cobra.Command{renderCommand(), policyCommand(), preflightCommand()}},
-		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{statusCommand(), checkCommand(), traceCommand(), conditionCommand()}},
+		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{
+			statusCommand(), checkCommand(), traceCommand(), conditionCommand(),
+		}},
 	)
 }
 

@@ -48,9 +48,15 @@ func percent(size int) float64 { return 100 * float64(size) / machineconfig.Oper
 
 // report lists the files below dir and their sizes.
 func (f renderFlags) report(w io.Writer, outputs []outputFile, dir string) error {
-	r := renderedFiles{Header: report.NewHeader("RenderedFiles"), LimitBytes: machineconfig.OperatorLimit, Example: f.image == machineconfig.ExampleImage}
+	r := renderedFiles{
+		Header: report.NewHeader("RenderedFiles"), LimitBytes: machineconfig.OperatorLimit,
+		Example: f.image == machineconfig.ExampleImage,
+	}
 	for _, o := range outputs {
-		file := reportedFile{Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size, Reboots: o.uncovered, Architecture: o.Architecture}
+		file := reportedFile{
+			Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size,
+			Reboots: o.uncovered, Architecture: o.Architecture,
+		}
 		if o.machineConfig {
 			share := percent(o.Size)
 			file.Percent = &share
@@ -66,7 +72,8 @@ func (f renderFlags) report(w io.Writer, outputs []outputFile, dir string) error
 		return err
 	}
 	if next := f.nextCommands(dir); len(next) > 0 {
-		if _, err := fmt.Fprintf(w, "\nThe commands that apply these files:\n  %s\n", strings.Join(next, "\n  ")); err != nil {
+		commands := strings.Join(next, "\n  ")
+		if _, err := fmt.Fprintf(w, "\nThe commands that apply these files:\n  %s\n", commands); err != nil {
 			return fmt.Errorf("cannot print the report: %w", err)
 		}
 	}
@@ -112,7 +119,8 @@ func (r renderedFiles) text(w io.Writer) error {
 		fmt.Fprintf(table, "%s\t%d bytes\t%s\n", f.Path, f.Bytes, remark)
 	}
 	if r.TotalBytes > 0 {
-		fmt.Fprintf(table, "all MachineConfigs\t%d bytes\t%s of the machine-config-operator's limit of %d for a pool\n", r.TotalBytes, machineconfig.LimitShare(r.TotalBytes), r.LimitBytes)
+		fmt.Fprintf(table, "all MachineConfigs\t%d bytes\t%s of the machine-config-operator's limit of %d for a pool\n",
+			r.TotalBytes, machineconfig.LimitShare(r.TotalBytes), r.LimitBytes)
 	}
 	for _, f := range r.Files {
 		for _, name := range f.Reboots {
