@@ -41,11 +41,8 @@ func (r Report) summarizeChallenges(now time.Time) string {
 		return "no challenges yet"
 	}
 	last := r.Challenges.Recent[n-1]
-	noun := "challenges"
-	if r.Challenges.Total == 1 {
-		noun = "challenge"
-	}
-	return fmt.Sprintf("%d %s, last %s %s ago", r.Challenges.Total, noun, statusText(last.Status), Age(now.Sub(last.Time)))
+	total := Count(r.Challenges.Total, "challenge")
+	return fmt.Sprintf("%s, last %s %s ago", total, statusText(last.Status), Age(now.Sub(last.Time)))
 }
 
 func statusText(status int) string {

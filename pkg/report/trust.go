@@ -88,17 +88,10 @@ func (t Trust) Evaluate() (reason Reason, message string) {
 func (t Trust) describeSource() string {
 	switch t.Kind {
 	case TrustSystem:
-		return fmt.Sprintf("this host's %s (%s)", t.Source, t.describeCount())
+		return fmt.Sprintf("this host's %s (%s)", t.Source, Count(t.Certificates, "CA"))
 	case TrustLastGood:
-		return fmt.Sprintf("the last good content of %s (%s)", t.Source, t.describeCount())
+		return fmt.Sprintf("the last good content of %s (%s)", t.Source, Count(t.Certificates, "CA"))
 	default:
-		return fmt.Sprintf("%s (%s)", t.Source, t.describeCount())
+		return fmt.Sprintf("%s (%s)", t.Source, Count(t.Certificates, "CA"))
 	}
-}
-
-func (t Trust) describeCount() string {
-	if t.Certificates == 1 {
-		return "1 CA"
-	}
-	return fmt.Sprintf("%d CAs", t.Certificates)
 }

@@ -140,24 +140,10 @@ func summary(nodes []Node, c report.ClusterCheck) string {
 			warnings++
 		}
 	}
-	var found []string
-	for _, n := range []struct {
-		count int
-		noun  string
-	}{{problems, "problem"}, {warnings, "warning"}} {
-		switch {
-		case n.count == 1:
-			found = append(found, "1 "+n.noun)
-		case n.count > 1:
-			found = append(found, fmt.Sprintf("%d %ss", n.count, n.noun))
-		}
-	}
 	text := "No problem was found"
-	switch {
-	case len(found) > 0:
-		text = strings.Join(found, " and ")
-	case c.Outcome == report.ClusterProblems: // for instance, a challenge fails
+	if c.Outcome == report.ClusterProblems { // for instance, a challenge fails
 		text = "A problem was found"
 	}
+	text = cmp.Or(report.CountFindings(problems, warnings), text)
 	return fmt.Sprintf("%s (%d of %d nodes have reported).", text, reports, len(nodes))
 }

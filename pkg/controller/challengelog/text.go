@@ -109,11 +109,7 @@ func (s clientStats) summary() string {
 }
 
 func suppressedMessage(n uint64) string {
-	requests := "requests"
-	if n == 1 {
-		requests = "request"
-	}
-	return fmt.Sprintf("%d more %s for challenges in the last minute have no entries of their own", n, requests)
+	return report.Count(n, "more request") + " for challenges in the last minute have no entries of their own"
 }
 
 // formatSpan formats the duration of a challenge as systemd formats time spans.

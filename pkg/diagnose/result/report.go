@@ -32,7 +32,8 @@ type Document struct {
 
 // Document returns the report with its header, without null lists.
 func (r Report) Document() Document {
-	r.Advice, r.Incomplete, r.Trace = append([]string{}, r.Advice...), append([]string{}, r.Incomplete...), append([]Step{}, r.Trace...)
+	r.Advice, r.Incomplete, r.Trace = append([]string{}, r.Advice...), append([]string{},
+		r.Incomplete...), append([]Step{}, r.Trace...)
 	r.Checks = append([]Result{}, r.Checks...)
 	for i, c := range r.Checks {
 		r.Checks[i].Findings = append([]findings.Finding{}, c.Findings...)
@@ -116,7 +117,10 @@ type Conditions struct {
 // one.
 func NewReport(c Conditions, results []Result, steps []Step) Report {
 	results = withoutConsequences(results)
-	r := Report{Host: c.Host, Outcome: worstOutcome(results), Incomplete: c.incompleteChecks(results), Checks: results, Trace: steps}
+	r := Report{
+		Host: c.Host, Outcome: worstOutcome(results), Incomplete: c.incompleteChecks(results), Checks: results,
+		Trace: steps,
+	}
 	fails := slices.ContainsFunc(steps, func(s Step) bool { return s.Outcome == Problem })
 	if fails {
 		r.Outcome = Problem
@@ -134,7 +138,7 @@ func NewReport(c Conditions, results []Result, steps []Step) Report {
 			}
 		}
 	}
-	r.Summary = fmt.Sprintf("%s (%s", r.headline(problems, warnings, fails), countNoun(len(results)-skipped, "check"))
+	r.Summary = fmt.Sprintf("%s (%s", r.headline(problems, warnings, fails), report.Count(len(results)-skipped, "check"))
 	if skipped > 0 {
 		r.Summary += fmt.Sprintf(", %d skipped", skipped)
 	}
@@ -146,13 +150,6 @@ func NewReport(c Conditions, results []Result, steps []Step) Report {
 		r.Advice = []string{"Run it as root to include all checks."}
 	}
 	return r
-}
-
-func countNoun(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // essentialChecks are the checks that are necessary to conclude that challenges
@@ -176,20 +173,15 @@ func (c Conditions) incompleteChecks(results []Result) (names []string) {
 // headline is the start of the summary. It reports no problem only if all necessary
 // checks ran.
 func (r Report) headline(problems, warnings int, fails bool) string {
-	var found []string
-	if problems > 0 {
-		found = append(found, countNoun(problems, "problem"))
-	}
-	if warnings > 0 {
-		found = append(found, countNoun(warnings, "warning"))
-	}
+	found := report.CountFindings(problems, warnings)
 	switch {
-	case len(found) > 0:
-		return strings.Join(found, " and ") + " on " + r.Host
+	case found != "":
+		return found + " on " + r.Host
 	case fails:
 		return "The challenge fails, but no cause was found on " + r.Host
 	case len(r.Incomplete) > 0:
-		return fmt.Sprintf("No problem was found on %s, but essential checks are incomplete: %s", r.Host, strings.Join(r.Incomplete, ", "))
+		return fmt.Sprintf("No problem was found on %s, but essential checks are incomplete: %s", r.Host,
+			strings.Join(r.Incomplete, ", "))
 	default:
 		return "No problems on " + r.Host
 	}
