@@ -75,19 +75,18 @@ func (r *reader) document(data []byte) *yaml.Node {
 // reportInvalidUTF8 reports the first byte that is not UTF-8. The YAML library does not
 // report its position.
 func (r *reader) reportInvalidUTF8(data []byte) {
-	line, column := 1, 1
-	for len(data) > 0 {
-		c, size := utf8.DecodeRune(data)
+	at := 0
+	for at < len(data) {
+		c, size := utf8.DecodeRune(data[at:])
 		if c == utf8.RuneError && size == 1 {
 			break
 		}
-		column++
-		if c == '\n' {
-			line, column = line+1, 1
-		}
-		data = data[size:]
+		at += size
 	}
-	r.problemAt(line, column, "write the file in UTF-8", "not UTF-8: byte 0x%02x", data[0])
+	before := data[:at]
+	line := before[bytes.LastIndexByte(before, '\n')+1:]
+	r.problemAt(bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(line)+1, "write the file in UTF-8",
+		"not UTF-8: byte 0x%02x", data[at])
 }
 
 func (r *reader) reportSyntaxError(err error) {
@@ -122,7 +121,7 @@ func (r *reader) mapping(n *yaml.Node, where string, keys ...key) {
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
-		if first, again := seen[name.Value]; again {
+		if first, twice := seen[name.Value]; twice {
 			r.problem(name, "keep one of the two", "key %s of %s is listed twice, first on line %d",
 				quoteRedacted(name.Value), where, first)
 			continue

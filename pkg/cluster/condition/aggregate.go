@@ -99,11 +99,11 @@ func evaluate(hosts []HostReport) result {
 		// A host that does not know a VIP may hold it nevertheless. With BGP, routers then
 		// send it a part of the connections.
 		blind := filter(failing, func(h HostReport) bool { return h.vip(vip).State == "" })
-		held := len(vipHolders(hosts, vip)) > 0
-		if len(blind) > 0 && (!held || isBGP(hosts, vip)) {
+		isHeld := len(vipHolders(hosts, vip)) > 0
+		if len(blind) > 0 && (!isHeld || isBGP(hosts, vip)) {
 			return hostFailure(mostSevere(blind))
 		}
-		if held {
+		if isHeld {
 			continue
 		}
 		if len(silent) == 0 {
@@ -186,10 +186,10 @@ func vipList(h HostReport) string {
 	return cmp.Or(strings.Join(all, " "), "none")
 }
 
-func groupBy(hosts []HostReport, by func(HostReport) string) map[string][]HostReport {
+func groupBy(hosts []HostReport, key func(HostReport) string) map[string][]HostReport {
 	groups := make(map[string][]HostReport)
 	for _, h := range hosts {
-		groups[by(h)] = append(groups[by(h)], h)
+		groups[key(h)] = append(groups[key(h)], h)
 	}
 	return groups
 }

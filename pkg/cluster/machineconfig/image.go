@@ -21,35 +21,25 @@ func checkImage(image string, allowTag bool) error {
 	problem := func(remediation, format string, args ...any) error {
 		return problem(fmt.Sprintf("image %q", image), fmt.Sprintf(format, args...), remediation)
 	}
-	if image == "" {
-		return problem("give "+imageForm, "none is given")
-	}
 	parsed, err := reference.Parse(image)
 	if err != nil {
 		return problem("give "+imageForm, "not an image reference (%v)", err)
 	}
 	named, ok := parsed.(reference.Named)
-	if !ok || !hasRegistry(named) {
+	if !ok || !hasRegistry(named) || len(reference.Domain(named)) > maxRegistry {
 		return problem("begin with the registry, as in "+imageForm,
-			"the name has no registry, so podman would have to guess one")
+			"the name has no valid registry, so podman would have to guess one")
 	}
-	if n := len(reference.Domain(named)); n > maxRegistry {
-		return problem("shorten the registry, as in "+imageForm, "the registry has %d characters, more than a DNS name and a port can have", n)
-	}
-	tagged, byTag := parsed.(reference.Tagged)
+	_, byTag := parsed.(reference.Tagged)
 	digested, byDigest := parsed.(reference.Digested)
 	switch {
-	case byTag && byDigest:
-		return problem("leave :"+tagged.Tag()+" out", "a tag has no effect beside a digest")
-	case byDigest && digested.Digest().Algorithm() != digest.SHA256:
-		return problem("give the sha256 digest", "podman pulls by sha256, not by %s", digested.Digest().Algorithm())
-	case byDigest, allowTag && byTag:
+	case byDigest && !byTag && digested.Digest().Algorithm() == digest.SHA256, allowTag && byTag && !byDigest:
 		return nil
-	case byTag:
-		return problem(`give the digest that "skopeo inspect --format '{{.Digest}}' docker://`+image+`" prints, as in `+imageForm+", or --allow-tag to follow the tag",
-			"a tag can be moved to another image at any time")
+	case byTag && !byDigest:
+		return problem(`give the digest that "skopeo inspect --format '{{.Digest}}' docker://`+image+`" prints, as in `+
+			imageForm+", or --allow-tag to follow the tag", "a tag can be moved to another image at any time")
 	default:
-		return problem("give "+imageForm, "neither digest nor tag")
+		return problem("give "+imageForm, "not by a sha256 digest alone")
 	}
 }
 

@@ -285,7 +285,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		Sums: &machineconfig.Input{Name: "SUMS", Text: []byte("nothing\n")},
 	})
 	want := []string{
-		`image "quay.io/a/b": neither digest nor tag: give registry.example.com/name@sha256:<64 lower-case hexadecimal digits>`,
+		`image "quay.io/a/b": not by a sha256 digest alone: give registry.example.com/name@sha256:<64 lower-case hexadecimal digits>`,
 		`pool "Master": not a valid name of a MachineConfigPool: give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
 		`my.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the proxy`,
 		`my.yaml:2:1: unknown key "port" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`,

@@ -59,7 +59,7 @@ func (p plan) withRouterPorts(c config.Config) config.Config {
 }
 
 // readMicroShift reads MicroShift's configuration and returns the paths to watch.
-func (o *observer) readMicroShift(now time.Time) (watch []string, again time.Duration) {
+func (o *observer) readMicroShift(now time.Time) (watch []string, retry time.Duration) {
 	dir := o.observation.config.MicroShift.Directory
 	o.observation.defaultDirInternal = nil
 	if dir != o.DefaultMicroShiftDir {
