@@ -113,8 +113,10 @@ type Stats struct {
 	Rejected        []report.RejectionCount `json:"rejected,omitempty"`
 	AcceptFailures  uint64                  `json:"acceptFailures,omitempty"`  // of accept(2)
 	LastAcceptErrno uint16                  `json:"lastAcceptErrno,omitempty"` // error number of the last failure
-	SelfTest        *SelfTested             `json:"selfTest,omitempty"`        // the last one that was announced; none of the others includes it
-	TestRequests    []report.TestSource     `json:"testRequests,omitempty"`    // without times; the zero address counts further sources
+	// SelfTest is the last one that was announced. None of the others includes it.
+	SelfTest *SelfTested `json:"selfTest,omitempty"`
+	// TestRequests have no times. The zero address counts further sources.
+	TestRequests []report.TestSource `json:"testRequests,omitempty"`
 }
 
 // SelfTested is how the request of a [SelfTest] ended.
@@ -126,8 +128,9 @@ type SelfTested struct {
 }
 
 const (
-	maxRejectionSums   = 64      // by client kind
-	maxCount           = 1 << 22 // more than a proxy serves in WatchdogSec of the unit, the longest stall of the controller
+	maxRejectionSums = 64 // by client kind
+	// maxCount is more than a proxy serves in WatchdogSec of the unit, the longest stall of the controller.
+	maxCount           = 1 << 22
 	maxErrno           = 4095
 	maxTokenPrefix     = 8
 	maxProbedAddresses = 64
@@ -148,7 +151,8 @@ func (s *Stats) Validate() error {
 		return fmt.Errorf("%d accept failures, error number %d", s.AcceptFailures, s.LastAcceptErrno)
 	}
 	for _, r := range s.Rejected {
-		if !r.Rejection.Known() || !r.ClientKind.Known() || r.ClientKind != report.OtherClient && !r.Rejection.HeadParsed() || r.Count == 0 || r.Count > maxCount {
+		if !r.Rejection.Known() || !r.ClientKind.Known() || r.Count == 0 || r.Count > maxCount ||
+			r.ClientKind != report.OtherClient && !r.Rejection.HeadParsed() {
 			return fmt.Errorf("invalid count of rejections: %d", r.Count)
 		}
 	}
@@ -170,25 +174,11 @@ func (s *Stats) Validate() error {
 	return s.SelfTest.validate()
 }
 
-// validSum reports whether all labels of a sum are from fixed sets.
+// validSum reports whether all labels of a sum are from fixed sets, and its numbers are possible.
 func validSum(s *report.ForwardedCount) bool {
 	return s.ClientKind.Known() && s.Outcome.Known() && (s.Cause == "" || cause.IsKnown(s.Cause)) &&
-		s.Count > 0 && s.Count <= maxCount && s.Bucket >= report.FirstBucket && s.Bucket <= report.LastBucket && validDuration(s)
-}
-
-// validDuration reports whether the requests of a sum can have the total duration that
-// its bucket allows. The last bucket also counts longer requests.
-func validDuration(s *report.ForwardedCount) bool {
-	least, most := time.Duration(0), MaxRequestDuration
-	if s.Bucket > report.FirstBucket {
-		least = report.BucketUpperBound(s.Bucket - 1)
-	}
-	if s.Bucket < report.LastBucket {
-		most = report.BucketUpperBound(s.Bucket)
-	}
-	const rounding = time.Microsecond                  // of the bounds
-	total, n := int64(s.TotalDuration), int64(s.Count) //nolint:gosec // validSum has checked it
-	return total >= max(0, n*int64(least-rounding)) && total <= n*int64(most+rounding)
+		s.Count > 0 && s.Count <= maxCount && s.Bucket >= report.FirstBucket && s.Bucket <= report.LastBucket &&
+		s.TotalDuration >= 0 && s.TotalDuration <= time.Duration(s.Count)*MaxRequestDuration
 }
 
 func (p *IngressProbed) validate() error {
@@ -208,7 +198,8 @@ func (t *VIPsTested) validate() error {
 		return fmt.Errorf("%d tested VIPs", len(t.Results))
 	}
 	for _, r := range t.Results {
-		if r.VIP.Zone() != "" || !r.Result.Known() || r.Result == report.VIPTwoHosts || r.Instance != 0 && r.Result != report.VIPAnswered {
+		if r.VIP.Zone() != "" || !r.Result.Known() || r.Result == report.VIPTwoHosts ||
+			r.Instance != 0 && r.Result != report.VIPAnswered {
 			return errors.New("invalid result of a test request")
 		}
 	}
@@ -230,11 +221,13 @@ func (t *SelfTested) validate() error {
 var errInvalidChallenge = errors.New("invalid challenge")
 
 func (c *Challenge) validate() error {
-	known := c.ClientKind.Known() && c.Outcome.Known() && (c.Method == "GET" || c.Method == "HEAD") //nolint:usestdlibvars // this process does not link net/http
-	if !known || !isHostField(c.Host) || !isTokenPrefix(c.TokenPrefix) || c.Duration < 0 || c.Duration > MaxRequestDuration || c.Status < 0 || c.Status >= 1000 {
+	method := c.Method == "GET" || c.Method == "HEAD" //nolint:usestdlibvars // this process does not link net/http
+	if !method || !c.ClientKind.Known() || !c.Outcome.Known() || !isHostField(c.Host) || !isTokenPrefix(c.TokenPrefix) ||
+		c.Duration < 0 || c.Duration > MaxRequestDuration || c.Status < 0 || c.Status >= 1000 {
 		return errInvalidChallenge
 	}
-	return errors.Join(c.Failure.Validate(), cause.ValidateAddr(c.VIP), cause.ValidateAddr(c.Client.Addr()), cause.ValidateAddr(c.Upstream.Addr()))
+	return errors.Join(c.Failure.Validate(), cause.ValidateAddr(c.VIP), cause.ValidateAddr(c.Client.Addr()),
+		cause.ValidateAddr(c.Upstream.Addr()))
 }
 
 // isHostField reports whether s is empty or a Host field in canonical form, with or

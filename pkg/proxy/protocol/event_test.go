@@ -107,7 +107,6 @@ func TestInvalidStats(t *testing.T) {
 		"an unknown bucket":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 1000}}}, false},
 		"a sum of a text":      {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1, Cause: "run this now"}}}, false},
 		"a sum of an hour":     {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.LastBucket, Count: 1, TotalDuration: time.Hour}}}, false},
-		"a sum off its bucket": {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 1, TotalDuration: time.Minute}}}, false},
 		"the end of a bucket":  {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 3, TotalDuration: 3 * time.Second}}}, true},
 		"too many sums":        {Stats{Sums: make([]report.ForwardedCount, MaxRequestSums+1)}, false},
 		"a rejection":          {rejectionStats(report.Evicted, report.OtherClient), true},

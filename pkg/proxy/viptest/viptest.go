@@ -38,14 +38,11 @@ func Test(ctx context.Context, vips []netip.Addr) []protocol.VIPTested {
 
 func testAll(ctx context.Context, vips []netip.Addr, timeout time.Duration) []protocol.VIPTested {
 	results := make([]protocol.VIPTested, min(len(vips), protocol.MaxTestedVIPs))
-	var others sync.WaitGroup
-	for i := 1; i < len(results); i++ {
-		others.Go(func() { results[i] = test(ctx, vips[i], timeout) })
+	var all sync.WaitGroup
+	for i := range results {
+		all.Go(func() { results[i] = test(ctx, vips[i], timeout) })
 	}
-	if len(results) > 0 {
-		results[0] = test(ctx, vips[0], timeout)
-	}
-	others.Wait()
+	all.Wait()
 	return results
 }
 
@@ -120,7 +117,8 @@ func (c *connection) exchange(vip netip.Addr) (report.VIPTestResult, uint64) {
 	if vip.Is6() {
 		host = "[" + host + "]"
 	}
-	_, err := c.WriteString("GET " + report.TestPath + " HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: " + report.TestUserAgent + "\r\nConnection: close\r\n\r\n")
+	_, err := c.WriteString("GET " + report.TestPath + " HTTP/1.1\r\nHost: " + host +
+		"\r\nUser-Agent: " + report.TestUserAgent + "\r\nConnection: close\r\n\r\n")
 	var response [maxResponse + 1]byte
 	n := 0
 	if err == nil {
