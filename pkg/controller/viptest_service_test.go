@@ -43,13 +43,13 @@ func BenchmarkVIPTest(b *testing.B) {
 	}
 	measure := func(interval string) (tests float64, used map[string]time.Duration) {
 		tester.configure(text(interval))
-		time.Sleep(time.Second) // the reload
+		<-time.After(time.Second) // the reload
 		used = make(map[string]time.Duration)
 		begin := answered(tester.await("report", func(report.Report) bool { return true }))
 		for name, pid := range pids {
 			used[name] = -processorTime(b, pid)
 		}
-		time.Sleep(seconds * time.Second)
+		<-time.After(seconds * time.Second)
 		for name, pid := range pids {
 			used[name] += processorTime(b, pid)
 		}
