@@ -30,7 +30,7 @@ func checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "check", Short: "find out why challenges fail",
 		Long: `Examine this host and, from it, the network, and report why challenges fail and
-how to fix that. The command changes nothing, and does not require that the service
+how to fix that. It changes no configuration, and does not require that the service
 runs. Some checks require root; without it the report lists them as not checked.
 
 Each check has a line: ✓ no problem found; ! a warning: challenges may fail later
@@ -83,7 +83,7 @@ cannot hold the API's virtual IP, such as a worker.`,
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig",
 		"`FILE` of this node with the URL of the API")
 	flags.StringVar(&o.APIName, "name", "",
-		"`NAME` of the API (default: from hosts or --kubeconfig)")
+		"`NAME` of the API (default: from hosts, --kubeconfig or the serving certificate)")
 	flags.StringVar(&o.Token, "token", "", "`TOKEN` of the open challenge to follow (default: none)")
 	flags.StringSliceVar(&o.Only, "only", nil,
 		"run only these `CHECKS`, or the checks with these IDs of findings, and report only these (default: all)")

@@ -81,6 +81,8 @@ func explain(e findings.Entry) terminal.Finding {
 	switch {
 	case e.JournalOnly:
 		verification = fmt.Sprintf("Repeat the challenge: the journal has no new entry with CAUSE=%s.", e.ID)
+	case e.ID == findings.VIPUnreachableFromHere, e.ID == findings.VIPTwoHosts: // of the service's own tests
+		verification = `Run "http01-proxyd status" on this host: the row of the VIP shows "reachable from here".`
 	case e.Check == findings.PreflightCheck:
 		verification = `Run "oc http01 preflight" with new output of oc: it no longer reports the finding.`
 	case e.ClusterOnly:

@@ -131,11 +131,11 @@ func allChecks() []check {
 		{"ingress", "The ingress routers respond at the ingress VIPs.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.observeIngress(ctx).Check() }},
 		{"route", "The routers forward challenges to the solver of cert-manager.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result {
 			recent := o.recentChallenges()
-			return o.observeIngress(ctx).CheckRoute(o.Token, recent.LastFor(o.names), recent.LastForAddress())
+			return o.observeIngress(ctx).CheckRoute(o.Token, recent.LastFor(o.namesOfAPI(ctx)), recent.LastForAddress())
 		}},
 		{"dns", "The API's names resolve to the API VIPs, in each address family.", needsVIPs, networkTimeout, checkDNS},
-		{"egress-proxy", "cert-manager's self check and the service use the right egress proxy.", needsConfig, serviceCheckTimeout, func(_ context.Context, o *observations) result.Result {
-			return o.egress().Check(o.names, o.reported().EgressProxy)
+		{"egress-proxy", "cert-manager's self check and the service use the right egress proxy.", needsConfig, serviceCheckTimeout, func(ctx context.Context, o *observations) result.Result {
+			return o.egress().Check(o.namesOfAPI(ctx), o.reported().EgressProxy)
 		}},
 		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, traceTimeout, checkSelfCheck},
 		{"certificate", "The API servers present valid certificates for their names, and their renewal works.", needsVIPs, networkTimeout, checkCertificate},
@@ -184,7 +184,7 @@ func (o *observations) observeIngress(ctx context.Context) ingress.Ingress {
 	i := ingress.Ingress{VIPs: o.VIPs, Port: o.config.Upstream.InitialPort(), NeedsEgress: o.egress().Proxied(o.VIPs.Ingress)}
 	i.Route, _ = o.route.await(ctx)
 	found, isFaulty := o.ingressPages.await(ctx), o.faultyVIPs(ctx)
-	i.Name, i.DownLinks = o.apiName(), o.downLinks(ctx)
+	i.Name, i.DownLinks = o.apiName(ctx), o.downLinks(ctx)
 	for _, vip := range o.VIPs.Ingress {
 		if page, known := found[vip]; known && !isFaulty(vip) {
 			i.Responses = append(i.Responses, ingress.NewResponse(vip, i.Port, page))
@@ -235,7 +235,7 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 		return result.Nothing("http01-proxyd serves no VIP")
 	}
 	s := selfcheck.SelfCheck{
-		Responses: o.vipResponses(ctx), Name: o.apiName(), GivenName: o.APIName, Hosts: o.config.Hosts,
+		Responses: o.vipResponses(ctx), Name: o.apiName(ctx), GivenName: o.APIName, Hosts: o.config.Hosts,
 		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(),
 		SelfTests: o.reported().SelfTests,
 	}
@@ -252,7 +252,8 @@ func checkCertificate(ctx context.Context, o *observations) result.Result {
 		m := certificate.MicroShift{Host: o.Host, Names: names, Omitted: unreadable, NodeIPs: o.microShift.Computed.NodeIPs}
 		return m.Check(ctx, o.prober.Certificates)
 	}
-	names, internal := slices.Clone(o.names[:min(len(o.names), maxNames)]), apiname.ReadInternal(o.Kubeconfig)
+	names, internal := o.namesOfAPI(ctx), apiname.ReadInternal(o.Kubeconfig)
+	names = slices.Clone(names[:min(len(names), maxNames)])
 	if internal != "" && !slices.Contains(names, internal) {
 		names = append(names, internal)
 	}
@@ -346,7 +347,7 @@ func (o *observations) readDates(ctx context.Context) (all []clock.Reading) {
 		}
 	}
 	for _, vip := range o.VIPs.API {
-		read(vip, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: o.apiName(), Path: "/readyz", TLS: true})
+		read(vip, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: o.apiName(ctx), Path: "/readyz", TLS: true})
 	}
 	u := o.config.Upstream
 	for _, vip := range o.VIPs.Ingress {
@@ -357,7 +358,7 @@ func (o *observations) readDates(ctx context.Context) (all []clock.Reading) {
 
 // traceChallenge follows the challenge of --token.
 func (o *observations) traceChallenge(ctx context.Context) []result.Step {
-	name := o.apiName()
+	name := o.apiName(ctx)
 	if name == "" {
 		return []result.Step{result.NewStep("dns", "", false, 0, "the API's name is unknown (set --name)")}
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 	ingressegress "github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
@@ -106,7 +105,7 @@ type host struct {
 	rejected   string        // what the file is if nothing accepted replaces it; empty: valid or replaced
 	addressErr error         // why the addresses are unknown
 	microShift microshift.State
-	names      []string // of the API: the configured ones, or that of the kubelet's kubeconfig
+	names      []string // of the API, as far as known without network requests
 	service    *service.Service
 }
 
@@ -138,25 +137,11 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 	if len(h.names) == 0 && h.VIPs.MicroShift {
 		h.names = h.microShift.ChallengeNames()
 	}
-	if name := apiname.ReadKubeconfig(o.Kubeconfig); len(h.names) == 0 && name != "" {
-		h.names = []string{name}
-	}
 	if o.APIName != "" {
 		h.names = []string{o.APIName}
 	}
 	return h, nil
 }
-
-// apiName is the first name of the API; empty if it is unknown.
-func (h *host) apiName() string {
-	if len(h.names) == 0 {
-		return ""
-	}
-	return h.names[0]
-}
-
-// maxNames bounds the names that are checked.
-const maxNames = 4
 
 // useLastGoodVIPs uses the VIPs that the service keeps in use despite a fault. MicroShift's
 // router may use another port of an address that serves as VIP.

@@ -47,6 +47,7 @@ type observations struct {
 	host
 
 	prober         *prober.Client
+	apiNames       *future[[]string]
 	vipHolders     map[netip.Addr]*future[network.Holders] // of each VIP
 	vipRoots       pages                                   // of each API VIP, to a test request
 	ingressPages   pages                                   // of each ingress VIP, to a challenge
@@ -65,6 +66,7 @@ func newObservations(ctx context.Context, h host, client *prober.Client) *observ
 		vipHolders: make(map[netip.Addr]*future[network.Holders]),
 		vipRoots:   make(pages), ingressPages: make(pages), challengePages: make(pages),
 	}
+	o.apiNames = observe(ctx, o.findAPINames)
 	finder := network.Finder{Prober: client, Host: h.Host, ReadAddresses: address.List}
 	for _, vip := range h.VIPs.All() {
 		o.vipHolders[vip] = observe(ctx, func(ctx context.Context) network.Holders { return finder.Find(ctx, vip) })
@@ -148,6 +150,20 @@ func (p pages) await(ctx context.Context) map[netip.Addr]protocol.FetchResult {
 	return known
 }
 
+// namesOfAPI are the names of the API.
+func (o *observations) namesOfAPI(ctx context.Context) []string {
+	names, _ := o.apiNames.await(ctx)
+	return names
+}
+
+// apiName is the first name of the API; empty if it is unknown.
+func (o *observations) apiName(ctx context.Context) string {
+	if names := o.namesOfAPI(ctx); len(names) > 0 {
+		return names[0]
+	}
+	return ""
+}
+
 // faultyVIPs reports which VIPs are on no reachable host, or on two. The check of the
 // VIP holders reports that, and observations at the VIP add nothing.
 func (o *observations) faultyVIPs(ctx context.Context) func(netip.Addr) bool {
@@ -226,16 +242,17 @@ func (o *observations) dnsServers() ([]dns.Server, error) { return dns.Servers(o
 
 // resolveNames queries all servers for all names.
 func (o *observations) resolveNames(ctx context.Context) dns.Answers {
+	names := o.namesOfAPI(ctx)
 	servers, err := o.dnsServers()
 	switch {
 	case err != nil:
 		return dns.Answers{Reason: err.Error()}
-	case len(o.names) == 0:
+	case len(names) == 0:
 		return dns.Answers{Reason: "the API's name is unknown (set --name)"}
 	case len(servers) == 0:
 		return dns.Answers{Reason: "there is no nameserver in " + o.ResolvConf}
 	}
-	return dns.Resolve(ctx, servers, o.names[:min(len(o.names), maxNames)], o.lookup)
+	return dns.Resolve(ctx, servers, names[:min(len(names), maxNames)], o.lookup)
 }
 
 func (o *observations) lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) dns.Record {
@@ -289,7 +306,7 @@ func (o *observations) fetchVIP(ctx context.Context, vip netip.Addr) (protocol.F
 // fetchChallenge requests the challenge of --token at an address.
 func (o *observations) fetchChallenge(ctx context.Context, addr netip.Addr) (protocol.FetchResult, error) {
 	return o.fetch(ctx, protocol.FetchRequest{
-		Addr: netip.AddrPortFrom(addr, httpPort), Host: o.apiName(),
+		Addr: netip.AddrPortFrom(addr, httpPort), Host: o.apiName(ctx),
 		Path: challengePrefix + o.Token,
 	})
 }
@@ -304,7 +321,7 @@ func (o *observations) fetchIngress(ctx context.Context, r egress.Route, vip net
 	settings := ingress.FromConfig(o.config.Upstream, []netip.Addr{vip})
 	settings.ConnectTimeout = connectTimeout
 	page, err := o.fetch(ctx, protocol.FetchRequest{
-		Addr: netip.AddrPortFrom(vip, o.config.Upstream.InitialPort()), Host: o.apiName(), Path: path,
+		Addr: netip.AddrPortFrom(vip, o.config.Upstream.InitialPort()), Host: o.apiName(ctx), Path: path,
 		ViaProxy: &protocol.ProxyExchange{
 			Client: o.clientAddress(vip), VIP: o.apiVIPFor(vip), Upstream: settings, CAs: r.CAs,
 			Egress: &r.Egress,

@@ -157,7 +157,7 @@ func (o *observations) recentSources() (all []netip.Addr) {
 		return nil
 	}
 	for _, s := range o.reported().TestRequests.Sources {
-		if path, err := o.PathTo(s.Address); err == nil && !path.Gateway.IsValid() && time.Since(s.Last) < report.RecentTest {
+		if path, err := o.PathTo(s.Address); (err != nil || !path.Gateway.IsValid()) && time.Since(s.Last) < report.RecentTest {
 			all = append(all, s.Address)
 		}
 	}

@@ -68,7 +68,7 @@ func TestProberGone(t *testing.T) {
 // TestRecentSources: a host that no longer holds a VIP does not wait for the tests of other hosts.
 func TestRecentSources(t *testing.T) {
 	t.Parallel()
-	source := netip.MustParseAddr("192.0.2.12")
+	source := netip.MustParseAddr("127.0.0.12") // through no gateway
 	reported := report.Report{TestRequests: report.TestRequests{Sources: []report.TestSource{
 		{Address: source, Last: time.Now()}, {Address: netip.MustParseAddr("192.0.2.13"), Last: time.Now().Add(-2 * report.RecentTest)},
 	}}}

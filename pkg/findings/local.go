@@ -141,7 +141,7 @@ func rulesetEntries() []Entry {
 		check  = "ruleset"
 		source = "Change the ruleset at its source (a MachineConfig, /etc/sysconfig/nftables.conf, firewalld), because the next load or reboot reverts a change that was made by hand. " +
 			"With oc commatrix, regenerate the rules with --host-open-ports after the installation, or with the custom entry ingress,TCP,{port},,http01-proxyd,,,master,false."
-		until = " Until then this command opens the port."
+		until = " Until then, the command that check and trace print below this finding opens the port."
 	)
 	return []Entry{
 		{
@@ -160,7 +160,7 @@ func rulesetEntries() []Entry {
 			ID: PacketLost, Check: check, Level: Problem, CausedBy: packetLossCauses(),
 			Symptom:     "The state is `Serving`, but connections to the VIP time out, and no rule of nftables drops them.",
 			Message:     "Packets from {sources} to {vip} are lost on this host: {how}",
-			Remediation: "Fix what the counter of the kernel names: the route back to the client (ip route get), rp_filter, or legacy iptables rules (iptables-legacy -S).",
+			Remediation: "The kernel's counter shows the reason. Check the route back to the client (ip route get), rp_filter, and legacy iptables rules (iptables-legacy -S).",
 		},
 		{
 			ID: ReplyDropped, Check: check, Level: Problem,
@@ -173,7 +173,7 @@ func rulesetEntries() []Entry {
 			Symptom: "Self checks of pods in the host's network fail on the host that holds the VIP, while the CA gets the key. " +
 				"The message of the state ends with a note that requests of this host itself do not reach the service.",
 			Message:     "Connections of this host itself to port 80 of {vip} do not reach the service, because of chain {chain}: {rule}",
-			Remediation: "Accept packets that leave by lo at the source of the ruleset." + until,
+			Remediation: "Where the ruleset is defined, add a rule that accepts packets on lo." + until,
 		},
 	}
 }

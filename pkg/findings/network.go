@@ -120,9 +120,10 @@ func vipPortEntries() []Entry {
 	)
 	return []Entry{
 		{
-			ID: ProxyUnreachable, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
-			Symptom: "At port 80 of the API VIP, CAs and self checks get no response, or the response of another program.",
-			Message: "http01-proxyd does not respond at {endpoint}: {how}",
+			ID: ProxyUnreachable, Check: check, Level: Problem,
+			CausedBy: slices.Concat(LocalServingFaults(), packetLossCauses(), []ID{AddressFamilyBroken}),
+			Symptom:  "At port 80 of the API VIP, CAs and self checks get no response, or the response of another program.",
+			Message:  "http01-proxyd does not respond at {endpoint}: {how}",
 			Remediation: "Run systemctl status http01-proxyd and http01-proxyd check on the host that holds the VIP. If both are fine, look for a firewall between that host and this one. " +
 				"If no host holds it, check keepalived, or kube-vip where BGP announces the VIPs.",
 		},
@@ -170,7 +171,7 @@ func vipPortEntries() []Entry {
 			Symptom: "A host that does not hold the VIP has requested its port 80 three times in a row without an answer of http01-proxyd. The state of the holder can be `Serving`: it tests the VIP from itself only.",
 			Message: "Port 80 of the API VIP {vip} cannot be reached from this host: {how}",
 			Remediation: "Run oc http01 check, or http01-proxyd check on this host and http01-proxyd trace on the host that holds the VIP. " +
-				"Typical causes are a firewall on that host, port 8888 included, a second host with the VIP, a wrong route, and a holder without the service.",
+				"Typical causes are a firewall on that host that blocks port 80 or 8888, a second host with the VIP, a wrong route, and a holder without the service.",
 		},
 		{
 			ID: VIPTestNotSent, Check: check, Level: Warning, CausedBy: packetLossCauses(),

@@ -304,13 +304,15 @@ func (w *Watcher) decide() {
 	routes := egress.ProxiedAddresses(w.input.Config, accepted.Settings, w.input.Ingress, w.automatic)
 	w.trackNames(routes)
 	missing, _ := w.lookupState()
-	// Without an address of the proxy, each challenge would fail: until then, the last decision stays.
+	stalled := w.reads.Stalled(w.StallTimeout)
+	// Without an address of the proxy or the CAs of this host, each challenge would fail: until then, the
+	// last decision stays.
+	missing = missing || len(routes) > 0 && !w.hasRead && !stalled
 	out := Output{Generation: w.input.Generation, Ready: w.input.Observed && !missing, Egress: w.lastOutput.Egress}
 	if !missing {
 		addrs := func(name string) []netip.Addr { return w.lookup(name).addrs }
 		out.Egress = egress.Decide(routes, addrs, accepted, w.contents.systemRoots)
 	}
-	stalled := w.reads.Stalled(w.StallTimeout)
 	if w.hasRead || stalled {
 		out.Report = w.report(routes, stalled)
 	}

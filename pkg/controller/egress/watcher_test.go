@@ -70,6 +70,8 @@ type watcherTest struct {
 	log        *nstest.Log
 	stop       func() // what start has started
 
+	observe func(Output) // called with each output, if set
+
 	mu   sync.Mutex
 	last Output
 }
@@ -115,6 +117,9 @@ func (w *watcherTest) configure(addrs ...netip.Addr) {
 }
 
 func (w *watcherTest) setLast(out Output) {
+	if w.observe != nil {
+		w.observe(out)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = out
@@ -494,6 +499,32 @@ func TestNameIsResolvedBeforeUse(t *testing.T) {
 	w.write("hosts", "198.51.100.93 second.test\n") // another address, which nothing reports
 	w.dialFailed <- struct{}{}
 	expect("second.test", "198.51.100.93:3128")
+}
+
+// TestFirstDecisionAfterRestart checks that a proxy that was accepted before is not used over TLS before
+// the CAs of this host have been read.
+func TestFirstDecisionAfterRestart(t *testing.T) {
+	dir := t.TempDir()
+	w := newWatcherTest(t, dir)
+	w.write("system.crt", testCA(t, "S1"))
+	w.write("proxy.env", "HTTP_PROXY=https://198.51.100.99:3128\n")
+	w.config.Upstream.FollowRedirects = false
+	w.start()
+	w.await(report.EgressAccepted, nil)
+	w.stop()
+
+	w = newWatcherTest(t, dir)
+	w.config.Upstream.FollowRedirects = false
+	first := make(chan Output, 1)
+	w.observe = func(out Output) {
+		if out.Ready && len(first) == 0 {
+			first <- out
+		}
+	}
+	w.start()
+	if out := <-first; len(out.Egress.Routes) != 1 || len(out.Egress.ProxyCAs.Roots) != 1 {
+		t.Errorf("the first decision: %+v", out.Egress)
+	}
 }
 
 // startDNSServer starts a DNS server on port 53 of this namespace's loopback. It does not

@@ -79,7 +79,10 @@ func read() (c stats, err error) {
 	if c.max, err = readNumber(dir + "nf_conntrack_max"); err != nil {
 		return c, err
 	}
-	c.dropped = trace.ConntrackDropped()
+	var known bool
+	if c.dropped, known = trace.ConntrackDropped(); !known {
+		return c, errors.New("cannot read the drops of connection tracking: /proc/net/stat/nf_conntrack does not have them")
+	}
 	return c, nil
 }
 

@@ -99,7 +99,7 @@ func (o Observation) Check() result.Result {
 	}
 	if len(o.Missing) > 0 {
 		notChecked = append(notChecked, result.JoinAddresses(o.Missing)+
-			" tested the VIP within the last minute, but no packet of it arrived during the trace")
+			" tested the VIP within the last minute, but no request from there arrived during the trace")
 	}
 	if o.Err != nil {
 		notChecked = append(notChecked, o.Err.Error())

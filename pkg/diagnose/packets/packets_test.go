@@ -152,7 +152,7 @@ func TestNotes(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r = Observation{Missing: []netip.Addr{netip.MustParseAddr("192.0.2.11")}, RulesErr: errors.New("no nft")}.Check()
-	if !r.Incomplete || r.NotChecked != "192.0.2.11 tested the VIP within the last minute, but no packet of it arrived during the trace; which rules depend on the client's address: no nft" {
+	if !r.Incomplete || r.NotChecked != "192.0.2.11 tested the VIP within the last minute, but no request from there arrived during the trace; which rules depend on the client's address: no nft" {
 		t.Errorf("%+v", r)
 	}
 }

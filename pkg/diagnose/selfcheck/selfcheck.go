@@ -115,9 +115,6 @@ func (s SelfCheck) judgeClosed(r Response, all *result.Subjects) {
 	switch {
 	case r.Held && s.Serving:
 		all.Find(findings.New(findings.SelfCheckFails, findings.Values{"endpoint": r.String(), "how": how}))
-	case len(s.Open) > 0:
-		// One family works. Whether CAs use the other one is part of the DNS check.
-		all.Pass(r, "%s", how)
 	default:
 		all.Find(r.attribute(findings.New(findings.ProxyUnreachable, findings.Values{"endpoint": r.String(), "how": how})))
 	}

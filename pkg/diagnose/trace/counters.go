@@ -40,7 +40,10 @@ var counterMeanings = map[string]string{ //nolint:gochecknoglobals // a constant
 const conntrackDrop = "conntrack drop"
 
 // ConntrackDropped is the number of packets that connection tracking has dropped since boot.
-func ConntrackDropped() uint64 { return readCounters()[conntrackDrop] }
+func ConntrackDropped() (n uint64, known bool) {
+	n, known = readCounters()[conntrackDrop]
+	return n, known
+}
 
 // counters are values of the kernel's counters, by name.
 type counters map[string]uint64

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -135,7 +136,7 @@ func (ld *loader) glob(from, pattern string) (paths []string, err error) {
 	}
 	dir = dir[:max(1, at-1)]
 	ld.addPath(dir)
-	entries, err := os.ReadDir(dir)
+	entries, err := readDir(dir)
 	switch {
 	case isAbsent(err):
 		return nil, nil
@@ -155,6 +156,21 @@ func (ld *loader) glob(from, pattern string) (paths []string, err error) {
 		}
 	}
 	return paths, nil
+}
+
+// readDir returns the entries of a directory by name, at most one more than maxDirEntries.
+func readDir(path string) ([]os.DirEntry, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	entries, err := dir.ReadDir(maxDirEntries + 1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
 }
 
 func isAbsent(err error) bool {

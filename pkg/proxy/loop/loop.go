@@ -105,7 +105,8 @@ func (l *Loop) Watch(fd int, h Handler) error {
 }
 
 // WatchShared reports to h while a listening socket, which several loops share, has
-// connections. The kernel wakes one loop for each.
+// connections. Under load, the kernel wakes one loop for each. Idle loops all wake, and one
+// accepts it.
 func (l *Loop) WatchShared(fd int, h Handler) error {
 	return l.watch(fd, h, unix.EPOLLIN|unix.EPOLLEXCLUSIVE)
 }

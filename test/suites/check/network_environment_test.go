@@ -191,6 +191,16 @@ func TestNoAPIServer(t *testing.T) {
 	}
 }
 
+// TestNameOfTheCertificate holds that check takes the API's name from the certificate when
+// neither configuration nor kubeconfig has it.
+func TestNameOfTheCertificate(t *testing.T) {
+	c := healthy(t, nil)
+	c.replaceHostFile("kubeconfig", "")
+	c.publishName(lab.Pair{})
+	r := c.expectFindings(c.standby(), []string{"dns-no-record"})
+	c.expectText(r, "dns-no-record", "198.51.100.10 has no address of api.lab.test")
+}
+
 // TestNothingAnswers holds that check ends in time and reports useful findings when the
 // VIPs, the ingress, the DNS and the time servers do not answer and the service hangs.
 func TestNothingAnswers(t *testing.T) {
@@ -199,7 +209,7 @@ func TestNothingAnswers(t *testing.T) {
 	// Queries are lost without an error. VRRP and ARP continue to work.
 	c.loadFaultRules(c.standby(), "chain output { type filter hook output priority raw; "+
 		"oifname br-ex meta l4proto { tcp, udp } drop; icmp type echo-request drop; icmpv6 type echo-request drop; }")
-	c.replaceHostFile("kubeconfig", "")
+	c.replaceHostFile("kubeconfig", "") // check must look for the name
 	for _, flags := range [][]string{nil, {"--token", token}, {"--token", token, "--name", apiName}} {
 		want := []string{"proxy-unreachable", "proxy-unreachable", "ingress-timeout", "service-unresponsive", "vip-test-not-sent"}
 		if slices.Contains(flags, "--name") {
