@@ -126,12 +126,18 @@ func (r *recorder) since(begin time.Time) []transition {
 	return slices.Clone(r.transitions[i:])
 }
 
-// challenge returns the last Challenge that was created.
+// challenge returns the last Challenge that succeeded, or else the last one that was created.
 func (r *recorder) challenge() *cmacme.Challenge {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.challenges) == 0 {
 		return nil
+	}
+	// cert-manager can begin another order right after a renewal, before it has seen the new certificate.
+	for _, c := range slices.Backward(r.challenges) {
+		if r.last["Challenge "+c.Name] == string(cmacme.Valid) {
+			return c
+		}
 	}
 	return r.challenges[len(r.challenges)-1]
 }
