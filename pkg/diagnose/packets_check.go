@@ -50,7 +50,7 @@ func checkPackets(ctx context.Context, o *observations) result.Result {
 	}
 	found := packets.Observation{
 		Held: o.VIPs.Held, Port: port, Redirecting: o.reported().Table.Present,
-		Testers: o.recentSources(), Validation: o.Token != "" && len(o.VIPs.Held) > 0,
+		Testers: o.recentSources(), Validation: o.awaitsCA() && len(o.VIPs.Held) > 0,
 	}
 	if o.Coordination != nil && len(o.VIPs.Held) > 0 {
 		o.Coordination.Tracing()
@@ -83,7 +83,7 @@ func (o *observations) collectPackets(
 	}
 	end := time.Now()
 	switch interval := o.config.VIPs.TestInterval * intervalPercent / 100; {
-	case o.Token != "": // until the packets of a CA
+	case o.awaitsCA():
 		end = end.Add(maxTraceTime)
 	case len(expected) > 0:
 		end = end.Add(interval + testTimeout)
@@ -143,6 +143,15 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+// awaitsCA reports whether the service has seen no request of a CA for the challenge of --token yet.
+func (o *observations) awaitsCA() bool {
+	if o.Token == "" {
+		return false
+	}
+	last := o.recentChallenges().LastWithToken(o.Token)
+	return last == nil || last.ClientKind == report.CertManager
 }
 
 // redirectPort is the port to which the service redirects. The service may not have applied a

@@ -140,7 +140,8 @@ func (p *fixture) stop(t *testing.T, s *lab.Service) {
 // outsideVIPs returns the VIPs of a configuration with an ingress outside the control-plane
 // nodes' networks.
 func (p *fixture) outsideVIPs() string {
-	return fmt.Sprintf("vips:\n  api: [%q, %q]\n  ingress: [%q, %q]\n", p.API.V4, p.API.V6, p.Outside.V4, p.Outside.V6)
+	return fmt.Sprintf("vips:\n  api: [%q, %q]\n  ingress: [%q, %q]\n  testInterval: %v\n",
+		p.API.V4, p.API.V6, p.Outside.V4, p.Outside.V6, lab.TestInterval) // check waits for one interval
 }
 
 // forEachFamily runs a subtest for each family, with only addresses of that family for the

@@ -24,7 +24,8 @@ func startWithMetrics(t *testing.T, l *Lab, more string) []*Service {
 	t.Helper()
 	var services []*Service
 	for _, m := range l.ControlPlane {
-		config := m.DefaultConfig() + "metrics: {listenAddress: \":" + metricsPort + "\"}\n" + more
+		config := m.TestConfig(0) + // test requests change the metrics between two readings
+			"metrics: {listenAddress: \":" + metricsPort + "\"}\n" + more
 		services = append(services, start(t, m.Node, ServiceOptions{Config: config}))
 	}
 	awaitHolder(t, l, services, 0)
