@@ -166,7 +166,9 @@ func (o *observations) recentSources() (all []netip.Addr) {
 		return nil
 	}
 	for _, s := range o.reported().TestRequests.Sources {
-		if path, err := o.PathTo(s.Address); (err != nil || !path.Gateway.IsValid()) && time.Since(s.Last) < report.RecentTest {
+		path, err := o.PathTo(s.Address)
+		isNear := err != nil || !path.Gateway.IsValid()
+		if isNear && time.Since(s.Last) < report.RecentTest {
 			all = append(all, s.Address)
 		}
 	}

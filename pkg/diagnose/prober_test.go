@@ -83,6 +83,31 @@ func TestRecentSources(t *testing.T) {
 	}
 }
 
+// TestAwaitsCA: a trace waits for a CA until the service has seen its request for the challenge.
+func TestAwaitsCA(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		token  string
+		client report.ClientKind
+		want   bool
+	}{
+		{"", report.CertManager, false},
+		{"abcdefghij", report.CertManager, true},
+		{"abcdefghij", report.LetsEncrypt, false},
+		{"another", report.LetsEncrypt, true},
+	} {
+		reported := report.Report{Challenges: report.Challenges{Recent: []report.RecentChallenge{
+			{TokenPrefix: "abcdefgh", ClientKind: tt.client, Time: time.Now()},
+		}}}
+		o := &observations{}
+		o.Token = tt.token
+		o.service = service.New(t.Context(), service.Source{}, func() (report.Report, error) { return reported, nil }, nil, true)
+		if got := o.awaitsCA(); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
 // TestTokenWithoutName: a token that cannot be traced is a problem.
 func TestTokenWithoutName(t *testing.T) {
 	t.Parallel()

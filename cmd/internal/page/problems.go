@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// problems are the findings of a check and those of the status, the most serious first. A
+// problems are the findings of a check and of the status, the most serious first. A
 // finding of the status is left out if the check has found the same fault.
 func (h Host) problems(now time.Time) parts {
 	var all []report.ClusterProblem

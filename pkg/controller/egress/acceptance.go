@@ -64,7 +64,7 @@ func (a *acceptance) request(s egress.Configuration, now time.Time) (changed boo
 	return changed
 }
 
-// reject records that the requested configuration is invalid. The accepted one stays in force.
+// reject records that the requested configuration is invalid. The accepted one is kept.
 func (a *acceptance) reject(reason error, now time.Time) {
 	if a.rejection == nil || a.rejection.Error() != reason.Error() {
 		a.specSince = now

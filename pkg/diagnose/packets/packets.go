@@ -91,7 +91,8 @@ func (o Observation) Check() result.Result {
 			text += ", and the replies leave"
 		}
 	}
-	if o.Validation && !slices.ContainsFunc(served, func(source netip.Addr) bool { return !slices.Contains(o.Testers, source) }) {
+	isOther := func(source netip.Addr) bool { return !slices.Contains(o.Testers, source) }
+	if o.Validation && !slices.ContainsFunc(served, isOther) {
 		text += "; no packet of another client, such as a CA, arrived meanwhile"
 	}
 	if o.Rules != "" {

@@ -44,6 +44,20 @@ func TestNameNotAllowed(t *testing.T) {
 	}
 }
 
+// TestOneFamilyIsDead: a VIP that does not respond is a problem, also while the other family works.
+func TestOneFamilyIsDead(t *testing.T) {
+	t.Parallel()
+	s := SelfCheck{}
+	s.Add(Response{VIP: netip.MustParseAddr("2001:db8::5"), Page: protocol.FetchResult{
+		Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges),
+	}})
+	s.Add(Response{VIP: netip.MustParseAddr("192.0.2.5")})
+	r := s.Check()
+	if len(r.Findings) != 1 || r.Findings[0].ID != findings.ProxyUnreachable {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestSelfTestFailed: a failed self-test is a warning, which the fault itself explains.
 func TestSelfTestFailed(t *testing.T) {
 	t.Parallel()
