@@ -305,9 +305,10 @@ func (w *Watcher) decide() {
 	w.trackNames(routes)
 	missing, _ := w.lookupState()
 	stalled := w.reads.Stalled(w.StallTimeout)
-	// Without an address of the proxy or the CAs of this host, each challenge would fail: until then, the
-	// last decision stays.
-	missing = missing || len(routes) > 0 && !w.hasRead && !stalled
+	read := w.hasRead && w.contents.of.Equal(w.input.Config.EgressProxy)
+	// Before the files have been read, the proxy and the CAs of this host are unknown. Without an address of the
+	// proxy, each challenge would fail. Until then, the last decision stays.
+	missing = missing || !read && !stalled
 	out := Output{Generation: w.input.Generation, Ready: w.input.Observed && !missing, Egress: w.lastOutput.Egress}
 	if !missing {
 		addrs := func(name string) []netip.Addr { return w.lookup(name).addrs }

@@ -501,30 +501,51 @@ func TestNameIsResolvedBeforeUse(t *testing.T) {
 	expect("second.test", "198.51.100.93:3128")
 }
 
-// TestFirstDecisionAfterRestart checks that a proxy that was accepted before is not used over TLS before
-// the CAs of this host have been read.
-func TestFirstDecisionAfterRestart(t *testing.T) {
+// TestFirstDecision checks that no decision is made before the proxy and the CAs of this host have been read:
+// after an installation, after a restart and after a change of the configuration.
+func TestFirstDecision(t *testing.T) {
 	dir := t.TempDir()
+	ready := make(chan Output, 100)
+	run := func() *watcherTest {
+		w := newWatcherTest(t, dir)
+		w.config.Upstream.FollowRedirects = false
+		w.observe = func(out Output) {
+			if out.Ready {
+				ready <- out
+			}
+		}
+		return w.start()
+	}
+	expect := func(what string, generation uint64, routes int) {
+		t.Helper()
+		out := <-ready
+		for out.Generation != generation {
+			out = <-ready
+		}
+		if len(out.Egress.Routes) != routes || len(out.Egress.ProxyCAs.Roots) != routes {
+			t.Errorf("the first decision %s: %+v", what, out.Egress)
+		}
+	}
 	w := newWatcherTest(t, dir)
 	w.write("system.crt", testCA(t, "S1"))
 	w.write("proxy.env", "HTTP_PROXY=https://198.51.100.99:3128\n")
-	w.config.Upstream.FollowRedirects = false
-	w.start()
+	w.write("none.env", "")
+	w = run()
+	expect("after an installation", 1, 1)
 	w.await(report.EgressAccepted, nil)
 	w.stop()
-
-	w = newWatcherTest(t, dir)
-	w.config.Upstream.FollowRedirects = false
-	first := make(chan Output, 1)
-	w.observe = func(out Output) {
-		if out.Ready && len(first) == 0 {
-			first <- out
-		}
+	for len(ready) > 0 {
+		<-ready
 	}
-	w.start()
-	if out := <-first; len(out.Egress.Routes) != 1 || len(out.Egress.ProxyCAs.Roots) != 1 {
-		t.Errorf("the first decision: %+v", out.Egress)
-	}
+	w = run()
+	expect("after a restart", 1, 1)
+	file := w.config.EgressProxy.File
+	w.config.EgressProxy.File = filepath.Join(dir, "none.env")
+	w.configure()
+	expect("with a file without a proxy", 2, 0)
+	w.config.EgressProxy.File = file
+	w.configure()
+	expect("with the first file again", 3, 1)
 }
 
 // startDNSServer starts a DNS server on port 53 of this namespace's loopback. It does not
