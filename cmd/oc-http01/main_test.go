@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	sources "github.com/http01-proxyd/http01-proxyd"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
@@ -173,7 +174,21 @@ func TestEveryChangeIsCovered(t *testing.T) {
 	policy := disruption.InstallerPolicy()
 	var paths, units []string
 	for _, o := range objects {
-		paths, units = append(paths, o.Paths...), append(units, o.Units...)
+		var m struct {
+			Spec struct {
+				Config struct {
+					Storage struct{ Files []struct{ Path string } }
+					Systemd struct{ Units []struct{ Name string } }
+				}
+			}
+		}
+		must(t, sigsyaml.Unmarshal(o.Text, &m))
+		for _, f := range m.Spec.Config.Storage.Files {
+			paths = append(paths, f.Path)
+		}
+		for _, u := range m.Spec.Config.Systemd.Units {
+			units = append(units, u.Name)
+		}
 	}
 	if missing := policy.Uncovered(paths, units); len(missing) > 0 {
 		t.Errorf("a change of %q reboots the hosts", missing)

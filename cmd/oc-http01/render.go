@@ -275,7 +275,7 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	}
 	var outputs []outputFile
 	for _, o := range objects {
-		outputs = append(outputs, outputFile{Object: o, machineConfig: true, uncovered: uncovered(policy, o, f.layered)})
+		outputs = append(outputs, outputFile{Object: o, machineConfig: true})
 	}
 	if f.layout != "" {
 		return f.arrange(policy, outputs[0], outputs[1])
@@ -293,14 +293,4 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 // policyOutput returns a file that is not a MachineConfig.
 func policyOutput(file string, text []byte) outputFile {
 	return outputFile{Object: machineconfig.Object{File: file, Text: text, Size: len(text)}}
-}
-
-// uncovered returns the files and units whose change reboots a host. For a layered
-// host, changes of units always come with a reboot.
-func uncovered(policy disruption.Policy, o machineconfig.Object, layered bool) []string {
-	units := o.Units
-	if layered {
-		units = nil
-	}
-	return policy.Uncovered(o.Paths, units)
 }

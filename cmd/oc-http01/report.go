@@ -19,18 +19,15 @@ import (
 // outputFile is one file to write.
 type outputFile struct {
 	machineconfig.Object
-	machineConfig bool     // counted in the operator's limit
-	uncovered     []string // files and units without an entry in the policy
+	machineConfig bool // counted in the operator's limit
 }
 
 // reportedFile is one file in the JSON report.
 type reportedFile struct {
-	Path    string   `json:"path"`
-	Bytes   int      `json:"bytes"`             // of a MachineConfig as JSON, of another file as it is
-	Percent *float64 `json:"percent,omitempty"` // of the operator's limit
-	Reboots []string `json:"reboots,omitempty"` // files and units whose change reboots a host
-
-	Architecture string `json:"architecture,omitempty"` // GOARCH of the binary in it
+	Path         string   `json:"path"`
+	Bytes        int      `json:"bytes"`                  // of a MachineConfig as JSON, of another file as it is
+	Percent      *float64 `json:"percent,omitempty"`      // of the operator's limit
+	Architecture string   `json:"architecture,omitempty"` // GOARCH of the binary in it
 }
 
 // renderedFiles is the report of render.
@@ -54,8 +51,7 @@ func (f renderFlags) report(w io.Writer, outputs []outputFile, dir string) error
 	}
 	for _, o := range outputs {
 		file := reportedFile{
-			Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size,
-			Reboots: o.uncovered, Architecture: o.Architecture,
+			Path: filepath.Join(dir, filepath.FromSlash(o.File)), Bytes: o.Size, Architecture: o.Architecture,
 		}
 		if o.machineConfig {
 			share := percent(o.Size)
@@ -121,11 +117,6 @@ func (r renderedFiles) text(w io.Writer) error {
 	if r.TotalBytes > 0 {
 		fmt.Fprintf(table, "all MachineConfigs\t%d bytes\t%s of the machine-config-operator's limit of %d for a pool\n",
 			r.TotalBytes, machineconfig.LimitShare(r.TotalBytes), r.LimitBytes)
-	}
-	for _, f := range r.Files {
-		for _, name := range f.Reboots {
-			fmt.Fprintf(table, "warning: a change of %s reboots every host, because the policy has no entry for it\n", name)
-		}
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("cannot print the report: %w", err)

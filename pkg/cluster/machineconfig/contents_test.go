@@ -6,16 +6,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/install"
@@ -95,9 +91,9 @@ func TestHostWrittenPaths(t *testing.T) {
 	}
 	for _, r := range []machineconfig.Request{{Image: image, Pool: "master"}, {Layered: true, Pool: "master"}} {
 		for _, o := range render(t, r) {
-			for _, file := range o.Paths {
-				if files[file] {
-					t.Errorf("%s is delivered", file)
+			for _, file := range read(t, o).Ignition.Storage.Files {
+				if files[file.Path] {
+					t.Errorf("%s is delivered", file.Path)
 				}
 			}
 		}
@@ -119,35 +115,4 @@ func noise(size int) []byte {
 		out[i] = byte(r.Uint32())
 	}
 	return out
-}
-
-// TestTotalSize: two files that do not compress are too large together.
-func TestTotalSize(t *testing.T) {
-	t.Parallel()
-	var files strings.Builder
-	for i := range 2 {
-		fmt.Fprintf(&files, "\n    - path: /etc/noise/%d\n      contents:\n        local: butane/noise", i)
-	}
-	changed := edited(t, "butane/config.bu", "  files:", "  files:"+files.String())
-	changed["butane/noise"] = &fstest.MapFile{Data: noise(256 << 10)}
-	got := rejection(t, changed, machineconfig.Request{Image: image, Pool: "master"})
-	want := regexp.MustCompile(`^MachineConfigs: together (6|7)[0-9]{5} bytes of JSON, (4[0-9])\.[0-9]{2} % of the ` +
-		`machine-config-operator's limit of 1572864 for a pool; at most 524288, 33\.33 %, are allowed: ` +
-		`use a smaller configuration or CA bundle, or remove files from butane/\*\.bu$`)
-	if !want.MatchString(got) {
-		t.Error(got)
-	}
-}
-
-// TestAdditionalFiles: an additional file of the user is rendered, and listed for the
-// policy.
-func TestAdditionalFiles(t *testing.T) {
-	t.Parallel()
-	changed := edited(t, "butane/config.bu", "  files:",
-		"  files:\n    - path: /etc/mine\n      contents:\n        local: butane/mine")
-	changed["butane/mine"] = &fstest.MapFile{Data: []byte("mine")}
-	objects := must1(machineconfig.Render(changed, machineconfig.Request{Image: image, Pool: "master"}))(t)
-	if diff := cmp.Diff([]string{"/etc/mine", "/etc/http01-proxyd/config.yaml"}, objects[1].Paths); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }

@@ -46,23 +46,15 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 	if err != nil {
 		return Object{}, err
 	}
-	m, err := parseMachineConfig(text)
+	m, err := parseMachineConfig(text, r.Pool)
 	if err != nil {
 		return Object{}, err
 	}
-	paths, units, err := m.listContents()
-	if err := errors.Join(err, m.setPool(r.Pool, source)); err != nil {
-		return Object{}, err
-	}
-	size, err := m.json()
+	body, size, err := m.encode()
 	if err != nil {
 		return Object{}, err
 	}
-	body, err := m.yaml()
-	if err != nil {
-		return Object{}, err
-	}
-	o := Object{File: m.name() + ".yaml", Size: len(size), Paths: paths, Units: units}
+	o := Object{File: m.Metadata.Name + ".yaml", Size: size}
 	description := "Image: " + r.Image
 	switch source {
 	case configSource:
@@ -78,7 +70,7 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 		o.Notes = append(o.Notes,
 			o.File+" is too large for the annotation of client-side oc apply: use oc apply --server-side")
 	}
-	o.Text = append(fileHeader(m.name(), source, description, o.Size, r.Image == ExampleImage), body...)
+	o.Text = append(fileHeader(m.Metadata.Name, source, description, o.Size, r.Image == ExampleImage), body...)
 	return o, nil
 }
 

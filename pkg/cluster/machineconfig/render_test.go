@@ -276,6 +276,21 @@ func TestStageIsRemoved(t *testing.T) {
 	}
 }
 
+// TestButaneRemarks: Butane's warnings reject a source too.
+func TestButaneRemarks(t *testing.T) {
+	t.Parallel()
+	for change, want := range map[string]string{
+		"    mode: 755":        "unreasonable mode",
+		"    mood: 0755":       "unused key mood",
+		"    mode: 0755\nx: [": "did not find expected",
+	} {
+		got := rejection(t, edited(t, "butane/service.bu", "    mode: 0755", change), machineconfig.Request{Image: image, Pool: "master"})
+		if !strings.HasPrefix(got, "cannot use butane/service.bu: ") || !strings.Contains(got, want) {
+			t.Errorf("%q: got %s", change, got)
+		}
+	}
+}
+
 // TestAllProblemsAtOnce: one error contains all problems of a request.
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()

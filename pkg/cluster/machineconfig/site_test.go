@@ -155,8 +155,8 @@ func TestSiteOnFCOS(t *testing.T) {
 	bundle := ca(t, "Lab CA", time.Now().Add(time.Hour))
 	binary := machineconfig.Input{Name: "b", Text: program(2, "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd", "linux", "amd64")}
 	o := must1(machineconfig.RenderIgnition(sources.Files, machineconfig.Site{TrustedCA: configMap(bundle), Domain: "a.example"}, binary))(t)
-	if !slices.Contains(o.Paths, "/etc/http01-proxyd/ca-bundle.crt") {
-		t.Errorf("it puts %q on a host", o.Paths)
+	if !strings.Contains(string(o.Text), `"path":"/etc/http01-proxyd/ca-bundle.crt"`) {
+		t.Errorf("no bundle in %.2000s", o.Text)
 	}
 }
 
@@ -224,32 +224,27 @@ func TestSiteRefused(t *testing.T) {
 	}
 }
 
-// TestBundleIsInConfigurationObject: a source without the configuration has no position
-// for a bundle.
-func TestBundleIsInConfigurationObject(t *testing.T) {
-	t.Parallel()
-	changed := edited(t, "butane/config.bu", "local: butane/config.yaml", "local: ./butane/config.yaml")
-	got := rejection(t, changed, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{TrustedCA: configMap(ca(t, "A", time.Now().Add(time.Hour)))}})
-	const want = "butane/config.bu: must contain the configuration file exactly once, with local: butane/config.yaml: correct butane/config.bu and render again"
-	if got != want {
-		t.Errorf("got %v", got)
-	}
-}
-
 // TestLargeBundle: a bundle that hosts accept is rendered if it fits, with a note how
 // to apply it.
 func TestLargeBundle(t *testing.T) {
 	t.Parallel()
-	var many strings.Builder
-	name := make([]byte, 300) // which compression makes no smaller
-	for range 230 {
-		_, _ = rand.Read(name)
-		many.WriteString(ca(t, hex.EncodeToString(name), time.Now().Add(time.Hour)))
+	certificates := func(count int) machineconfig.Request {
+		var many strings.Builder
+		name := make([]byte, 300) // which compression makes no smaller
+		for range count {
+			_, _ = rand.Read(name)
+			many.WriteString(ca(t, hex.EncodeToString(name), time.Now().Add(time.Hour)))
+		}
+		site := machineconfig.Site{TrustedCA: configMap(many.String()), Domain: "a.example"}
+		return machineconfig.Request{Image: image, Pool: "master", Site: site}
 	}
-	site := machineconfig.Site{TrustedCA: configMap(many.String()), Domain: "a.example"}
-	object := render(t, machineconfig.Request{Image: image, Pool: "master", Site: site})[1]
+	object := render(t, certificates(230))[1]
 	const want = "98-master-http01-proxyd-config.yaml is too large for the annotation of client-side oc apply: use oc apply --server-side"
 	if len(object.Notes) != 1 || object.Notes[0] != want {
 		t.Errorf("%d bytes, notes %q", object.Size, object.Notes)
+	}
+	got := rejection(t, sources.Files, certificates(300))
+	if !strings.HasPrefix(got, "MachineConfigs: together ") || !strings.Contains(got, "at most 524288, 33.33 %, are allowed") {
+		t.Error(got)
 	}
 }

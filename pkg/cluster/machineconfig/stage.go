@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // Paths below the files directory of the Butane sources. A checkout is such a
@@ -43,8 +42,8 @@ func (s resolvedSite) files() map[string][]byte {
 func insertBundle(source string, text []byte) ([]byte, error) {
 	const behind = "        local: " + configFile + "\n"
 	before, after, found := bytes.Cut(text, []byte(behind))
-	if !found || bytes.Contains(after, []byte(behind)) {
-		return nil, problem(source, "must contain the configuration file exactly once, with "+strings.TrimSpace(behind), sourceRemediation(source))
+	if !found {
+		return nil, fmt.Errorf("%s does not contain the configuration file", source)
 	}
 	file := "    - path: " + bundlePath + "\n      mode: 0644\n"
 	if bytes.Contains(before, []byte("      overwrite: true\n")) {
