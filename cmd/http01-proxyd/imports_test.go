@@ -146,7 +146,6 @@ func TestLibraryImporters(t *testing.T) {
 		"k8s.io/apimachinery/":               "pkg/apis/config/v1 pkg/apis/operator/v1alpha1",
 		"github.com/distribution/":           "pkg/cluster/machineconfig",
 		"github.com/opencontainers/":         "pkg/cluster/machineconfig",
-		"github.com/vincent-petithory/":      "pkg/cluster/machineconfig",
 		"github.com/beevik/ntp":              "pkg/prober/network",
 		"github.com/pires/go-proxyproto":     "pkg/proxy/upstream",
 		"github.com/landlock-lsm/":           "internal/sandbox",

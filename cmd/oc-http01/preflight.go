@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +32,7 @@ func preflightCommand() *cobra.Command {
 		Long: `Examine objects of the cluster and rendered files, before MachineConfigs are applied or
 deleted. The command changes nothing, and does not connect to a cluster. A FILE has one
 object or one List; - is standard input. A DIR is the output of "oc http01 render", in
-any layout. For an overlay of a layout, it is the folder of the overlay.
+any layout.
 
 It reports:
 
@@ -42,8 +41,8 @@ It reports:
   - a paused or degraded pool
   - MachineConfigs of others with files or units of this service
   - the MachineConfig of cert-manager-operator's HTTP01Proxy
-  - api-int in the configuration of the service, or in the named certificates of the
-    APIServer, and more of these than its operator accepts
+  - api-int in the named certificates of the APIServer, and more of these than its
+    operator accepts
 
 The ClusterVersion has the release. Without rendered files, the entries are those that
 this version of the service needs.
@@ -121,7 +120,7 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			if paths = renderedFilesIn(name); len(paths) == 0 {
 				problems = append(problems, fmt.Errorf(
-					"%s has no rendered files: name the folder of \"oc http01 render\" or of an overlay, or files", name))
+					"%s has no rendered files: name the folder of \"oc http01 render\", or files", name))
 			}
 		}
 		for _, path := range paths {
@@ -137,36 +136,14 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 }
 
 // renderedFilesIn returns the objects that render has written to a folder, in any layout. A
-// release has other objects in the same folder. A file of an overlay replaces that of the
-// base.
+// release has other objects in the same folder.
 func renderedFilesIn(dir string) (all []string) {
-	if full, err := filepath.Abs(dir); err == nil && layout.IsOverlay(filepath.ToSlash(full)) {
-		all = machineConfigsIn(dir)
-		for _, file := range renderedFilesIn(filepath.Join(dir, "..", "..")) {
-			if !slices.ContainsFunc(all, func(own string) bool { return filepath.Base(own) == filepath.Base(file) }) {
-				all = append(all, file)
-			}
-		}
-		return all
-	}
-	for _, name := range layout.PolicyFiles() {
-		policy := filepath.Join(dir, filepath.FromSlash(name))
-		if _, err := os.Stat(policy); err == nil {
-			all = append(all, policy)
-		}
-	}
 	for _, folder := range layout.Folders() {
-		all = append(all, machineConfigsIn(filepath.Join(dir, folder))...)
-	}
-	return all
-}
-
-// machineConfigsIn returns the rendered MachineConfigs in a folder.
-func machineConfigsIn(dir string) (all []string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if isMachineConfig(e.Name()) {
-			all = append(all, filepath.Join(dir, e.Name()))
+		entries, _ := os.ReadDir(filepath.Join(dir, folder))
+		for _, e := range entries {
+			if isMachineConfig(e.Name()) || e.Name() == layout.PolicyName {
+				all = append(all, filepath.Join(dir, folder, e.Name()))
+			}
 		}
 	}
 	return all

@@ -55,23 +55,12 @@ func Folder(layout string) string {
 	return "base"
 }
 
-// Folders returns the folders that can have MachineConfigs, below that of a rendering: those
-// of the bases, and the folder itself.
-func Folders() []string { return []string{".", Folder(Kustomize), Folder(RHACM)} }
+// Folders returns the folders that can have rendered objects, below that of a rendering: the
+// folder itself, that of the policy, and those of the bases.
+func Folders() []string { return []string{".", path.Dir(PolicyFile), Folder(Kustomize), Folder(RHACM)} }
 
-// PolicyFiles returns the files that can have the node disruption policy, below the folder
-// of a rendering or of a base.
-func PolicyFiles() []string {
-	return []string{
-		PolicyFile, path.Join(Folder(ArgoCD), basePolicyFile), path.Join(Folder(RHACM), basePolicyFile), basePolicyFile,
-	}
-}
-
-// IsOverlay reports whether a folder is that of an overlay. The base is below the folder
-// two levels above.
-func IsOverlay(folder string) bool {
-	return path.Base(path.Dir(folder)) == path.Dir(OverlayFolder("x"))
-}
+// PolicyName is the name of the file with the node disruption policy, in any layout.
+const PolicyName = "policy.yaml"
 
 // OverlayFolder returns the folder of an overlay.
 func OverlayFolder(cluster string) string { return path.Join("overlays", cluster) }
@@ -79,9 +68,6 @@ func OverlayFolder(cluster string) string { return path.Join("overlays", cluster
 // PolicyFile is the file with the node disruption policy in the layout Kustomize. It has
 // a folder of its own, because kustomize cannot wait between two objects.
 const PolicyFile = disruption.PolicyFile
-
-// basePolicyFile is the same in the folder of the base, for the other layouts.
-const basePolicyFile = "policy.yaml"
 
 // templates are the files of the layouts, below a folder for each set.
 //

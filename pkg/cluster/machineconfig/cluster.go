@@ -12,7 +12,6 @@ import (
 
 	configv1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/config/v1"
 	operatorv1alpha1 "github.com/http01-proxyd/http01-proxyd/pkg/apis/operator/v1alpha1"
-	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
@@ -65,7 +64,6 @@ type clusterSettings struct {
 	vips       clusterVIPs
 	domain     string // of the cluster; empty: not known
 	vipsSource string // the file with the VIPs and the domain
-	warnings   []string
 }
 
 // proxySettings are the settings of the proxy, of the APIServer or an HTTP01Proxy.
@@ -137,10 +135,6 @@ func (c ClusterObjects) resolve() (clusterSettings, error) {
 	var w clusterSettings
 	w.proxy, err = c.readProxy(found)
 	problems = append(problems, err)
-	if o := found[kindAPIServer]; o != nil {
-		w.warnings, err = certificateWarnings(*o)
-		problems = append(problems, err)
-	}
 	if o := found[kindInfrastructure]; o != nil {
 		problems = append(problems, w.readInfrastructure(*o))
 	} else {
@@ -260,22 +254,6 @@ func readSettings(field ReadObject) (proxySettings, error) {
 // isAbsent reports whether a field is absent. Null counts as absent: the API server drops
 // it.
 func isAbsent(text json.RawMessage) bool { return len(text) == 0 || string(text) == "null" }
-
-// certificateWarnings returns hints about the certificates of the API server.
-func certificateWarnings(o ReadObject) (all []string, err error) {
-	var parsed struct {
-		Spec struct {
-			ServingCerts struct {
-				NamedCertificates []servingcerts.NamedCertificate `json:"namedCertificates"`
-			} `json:"servingCerts"`
-		} `json:"spec"`
-	}
-	err = o.Load(&parsed)
-	for _, hint := range servingcerts.NamedCertificateHints(parsed.Spec.ServingCerts.NamedCertificates) {
-		all = append(all, o.File+": "+hint.String())
-	}
-	return all, err
-}
 
 // settings returns the settings as keys of the configuration.
 func (w clusterSettings) settings() []setting {

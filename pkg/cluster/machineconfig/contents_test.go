@@ -3,9 +3,6 @@
 package machineconfig_test
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -16,48 +13,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/install"
 )
-
-func packed(t *testing.T, text []byte) string {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write(text); err != nil {
-		t.Fatal(err)
-	}
-	must(t, w.Close())
-	return "data:;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
-}
-
-// TestFileContents: what the machine-config-daemon can write.
-func TestFileContents(t *testing.T) {
-	t.Parallel()
-	const limit = 1 << 10
-	gz := new("gzip")
-	for name, tt := range map[string]struct {
-		source, compression *string
-		want                string
-		ok                  bool
-	}{
-		"none":         {nil, nil, "", true},
-		"inline":       {new("data:,x"), nil, "x", true},
-		"compressed":   {new(packed(t, []byte("x"))), gz, "x", true},
-		"largest":      {new(packed(t, make([]byte, limit))), gz, string(make([]byte, limit)), true},
-		"larger":       {new(packed(t, make([]byte, limit+1))), gz, "", false},
-		"remote":       {new("https://example.com/"), nil, "", false},
-		"bad data URL": {new("data:;base64,%%%"), nil, "", false},
-		"not gzip":     {new("data:,x"), gz, "", false},
-		"torn gzip":    {new("data:;base64,H4sIAAAAAAAA/w=="), gz, "", false},
-		"xz":           {new(packed(t, []byte("x"))), new("xz"), "", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, ok := machineconfig.FileContents(tt.source, tt.compression, limit)
-			if ok != tt.ok || ok && string(got) != tt.want {
-				t.Errorf("%q, %v", got, ok)
-			}
-		})
-	}
-}
 
 // TestHostWrittenPaths: a MachineConfig delivers no file that the installer writes or removes: the
 // machine-config-daemon marks a node degraded if its files differ from the MachineConfigs. The

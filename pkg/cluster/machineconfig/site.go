@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 )
 
@@ -66,7 +66,6 @@ func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 	if s.Cluster != nil {
 		settings = append(settings, cluster.settings()...)
 		found.notes = append(found.notes, cluster.notes()...)
-		found.warnings = append(found.warnings, cluster.warnings...)
 		found.sources = s.Cluster.fileNames()
 	}
 	found.configuration, err = compose(configuration, s.Config != nil, settings)
@@ -117,7 +116,8 @@ func (s Site) settings(configuration Input, cluster clusterSettings, found *reso
 	if err != nil {
 		return nil, nil //nolint:nilerr // already reported
 	}
-	for _, hint := range servingcerts.HostHints(configuration.Name, accepted) {
+	for _, name := range accepted.InternalHosts() {
+		hint := findings.New(findings.HostsInternalName, findings.Values{"path": configuration.Name, "name": name})
 		found.warnings = append(found.warnings, hint.String())
 	}
 	if s.Proxy != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
-	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -20,8 +20,6 @@ import (
 const (
 	roleLabel     = "machineconfiguration.openshift.io/role"
 	installerUnit = "http01-proxyd-install.service"
-	// configurationPath is the configuration of the service on a host.
-	configurationPath = "/etc/http01-proxyd/config.yaml"
 	// dnatConfig is the MachineConfig of cert-manager-operator's HTTP01Proxy (pull
 	// request 459).
 	dnatConfig = "98-nftables-crtmgr-http01-dnat"
@@ -56,10 +54,9 @@ type checker struct {
 	report  report.Preflight
 }
 
-func (c *checker) find(id findings.ID, values findings.Values) { c.add(findings.New(id, values)) }
-
-// add adds a finding. Equal ones of several objects are one.
-func (c *checker) add(f findings.Finding) {
+// find adds a finding. Equal ones of several objects are one.
+func (c *checker) find(id findings.ID, values findings.Values) {
+	f := findings.New(id, values)
 	one := report.PreflightFinding{
 		ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation,
 	}
@@ -306,29 +303,35 @@ func countNames(all []machineConfig) int {
 	return len(names)
 }
 
-// checkNames examines the names of public certificates of the API: those in the
-// configuration of the service and in the APIServer. A change of the MachineConfigs does
-// not depend on the APIServer, so it is optional.
+// maxNamedCertificates is the largest number of entries that kube-apiserver-operator accepts
+// (pkg/operator/configobservation/apiserver/observe_apiserver.go, maxUserNamedCerts). The API
+// server accepts more.
+const maxNamedCertificates = 10
+
+// checkNames examines the named certificates of the APIServer. A change of the MachineConfigs
+// does not depend on it, so it is optional.
 func (c *checker) checkNames() {
-	for _, m := range c.ours {
-		configuration, found := m.configuration()
-		if !found {
-			continue
-		}
-		for _, hint := range servingcerts.HostHints("the MachineConfig "+m.Metadata.Name, configuration) {
-			c.add(hint)
-		}
-	}
 	if c.objects.apiServer == nil {
 		return
 	}
-	switch entries := c.objects.apiServer.Spec.ServingCerts.NamedCertificates; len(entries) {
-	case 0:
+	entries := c.objects.apiServer.Spec.ServingCerts.NamedCertificates
+	if len(entries) == 0 {
 		c.examined("APIServer cluster without named certificates: before you add one, see %s", docurl.BeforeTheSwitch)
-	default:
-		c.examined("APIServer cluster, named certificates: %d", len(entries))
-		for _, hint := range servingcerts.NamedCertificateHints(entries) {
-			c.add(hint)
+		return
+	}
+	c.examined("APIServer cluster, named certificates: %d", len(entries))
+	if len(entries) > maxNamedCertificates {
+		c.find(findings.NamedCertificatesTooMany, findings.Values{
+			"count": strconv.Itoa(len(entries)), "limit": strconv.Itoa(maxNamedCertificates),
+		})
+	}
+	for i, e := range entries {
+		for j, name := range e.Names {
+			if config.IsInternalAPIName(strings.ToLower(strings.TrimSuffix(name, "."))) {
+				c.find(findings.NamedCertificateInternalName, findings.Values{
+					"field": fmt.Sprintf("spec.servingCerts.namedCertificates[%d].names[%d]", i, j), "name": name,
+				})
+			}
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package preflight_test
 
 import (
-	"encoding/base64"
 	"fmt"
 	"os"
 	"regexp"
@@ -61,12 +60,6 @@ func machineConfig(name, role, config string) string {
 
 func apiServer(certificates string) string {
 	return "apiVersion: config.openshift.io/v1\nkind: APIServer\nmetadata: {name: cluster}\nspec: {servingCerts: {namedCertificates: [" + certificates + "]}}\n"
-}
-
-// hosts returns the MachineConfig with a configuration of the service.
-func hosts(names string) string {
-	text := base64.StdEncoding.EncodeToString([]byte("hosts: [" + names + "]\n"))
-	return machineConfig("98-master-http01-proxyd-config", "master", `storage: {files: [{path: /etc/http01-proxyd/config.yaml, contents: {source: "data:;base64,`+text+`"}}]}`)
 }
 
 const (
@@ -165,18 +158,11 @@ func TestCheck(t *testing.T) {
 		"eleven certificates": {healthy(live, apiServer(strings.Repeat("{servingCertificate: {name: a}},", 11))), []string{"named-certificates-too-many"}, "has 11 entries, but kube-apiserver-operator accepts at most 10"},
 		"ten certificates":    {healthy(live, apiServer(strings.Repeat("{names: [api.ocp.example.com]},", 10))), nil, ""},
 		"a certificate for the nodes' name": {
-			healthy(live, apiServer("{names: [api.ocp.example.com]}, {names: [a.example.com, API-INT.ocp.example.com]}")),
+			healthy(live, apiServer("{names: ['*.ocp.example.com', api-internal.ocp.example.com]}, {names: [a.example.com, API-INT.ocp.example.com.]}")),
 			[]string{"named-certificate-internal-name"},
-			"spec.servingCerts.namedCertificates[1].names[1] is API-INT.ocp.example.com, by which",
+			"spec.servingCerts.namedCertificates[1].names[1] is API-INT.ocp.example.com., by which",
 		},
-		"the nodes' name in hosts": {
-			healthy(live, hosts("api.ocp.example.com,api-int.ocp.example.com"), hosts("api-int.ocp.example.com")), // in the cluster, and rendered
-			[]string{"hosts-internal-name"},
-			"hosts in the MachineConfig 98-master-http01-proxyd-config contains api-int.ocp.example.com",
-		},
-		"other hosts":       {healthy(live, hosts("api.ocp.example.com")), nil, ""},
-		"a rejected config": {healthy(live, hosts("api-int.ocp.example.com]x")), nil, ""},
-		"PR 459":            {healthy(live, machineConfig("98-nftables-crtmgr-http01-dnat", "master", "")), []string{"dnat-machineconfig-present"}, "98-nftables-crtmgr-http01-dnat"},
+		"PR 459": {healthy(live, machineConfig("98-nftables-crtmgr-http01-dnat", "master", "")), []string{"dnat-machineconfig-present"}, "98-nftables-crtmgr-http01-dnat"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +178,7 @@ func TestCheck(t *testing.T) {
 			}
 			want := report.ClusterOK
 			switch {
-			case len(tt.ids) == 1 && slices.Contains([]string{"policy-entries-differ", "named-certificates-too-many", "named-certificate-internal-name", "hosts-internal-name"}, tt.ids[0]):
+			case len(tt.ids) == 1 && slices.Contains([]string{"policy-entries-differ", "named-certificates-too-many", "named-certificate-internal-name"}, tt.ids[0]):
 				want = report.ClusterWarnings
 			case len(tt.ids) > 0:
 				want = report.ClusterProblems
@@ -309,7 +295,7 @@ func TestBadInput(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		configuration("    files: []\n", "    units: [{name: a.service, actions: [{type: None}]}]\n", "7"), pool("paused: true", "{type: Degraded}"),
-		osConfig("master"), version("4.18.1"), apiServer("{names: [api-int.a.b]}"), hosts("api-int.a.b"), machineConfig("98-nftables-crtmgr-http01-dnat", "master", chony), none,
+		osConfig("master"), version("4.18.1"), apiServer("{names: [api-int.a.b]}"), machineConfig("98-nftables-crtmgr-http01-dnat", "master", chony), none,
 		"a: &a [*a]\n", `{"kind": "List", "apiVersion": "v1", "items": [[], null, 1]}`,
 	} {
 		f.Add(text)

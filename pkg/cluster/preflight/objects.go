@@ -5,11 +5,9 @@ package preflight
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
-	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/servingcerts"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
@@ -136,11 +134,16 @@ func (o *Objects) addAPIServer(object machineconfig.ReadObject) error {
 	return object.Load(o.apiServer)
 }
 
+// namedCertificate is an entry of spec.servingCerts.namedCertificates.
+type namedCertificate struct {
+	Names []string `json:"names"`
+}
+
 // apiServer is an APIServer of config.openshift.io/v1.
 type apiServer struct {
 	Spec struct {
 		ServingCerts struct {
-			NamedCertificates []servingcerts.NamedCertificate `json:"namedCertificates"`
+			NamedCertificates []namedCertificate `json:"namedCertificates"`
 		} `json:"servingCerts"`
 	} `json:"spec"`
 }
@@ -196,7 +199,9 @@ type machineConfig struct {
 	Spec     struct {
 		Config struct {
 			Storage struct {
-				Files []configFile `json:"files"`
+				Files []struct {
+					Path string `json:"path"`
+				} `json:"files"`
 			} `json:"storage"`
 			Systemd struct {
 				Units []struct {
@@ -205,31 +210,6 @@ type machineConfig struct {
 			} `json:"systemd"`
 		} `json:"config"`
 	} `json:"spec"`
-}
-
-// configFile is a file in a MachineConfig.
-type configFile struct {
-	Path     string `json:"path"`
-	Contents struct {
-		Source      *string `json:"source"`
-		Compression *string `json:"compression"`
-	} `json:"contents"`
-}
-
-// configuration returns the configuration of the service in a MachineConfig. found is
-// false without a configuration, or if hosts reject it.
-func (m machineConfig) configuration() (c config.Config, found bool) {
-	i := slices.IndexFunc(m.Spec.Config.Storage.Files, func(f configFile) bool { return f.Path == configurationPath })
-	if i < 0 {
-		return config.Config{}, false
-	}
-	contents := m.Spec.Config.Storage.Files[i].Contents
-	text, ok := machineconfig.FileContents(contents.Source, contents.Compression, machineconfig.MaxObject)
-	if !ok {
-		return config.Config{}, false
-	}
-	c, err := config.Parse(configurationPath, text)
-	return c, err == nil
 }
 
 func (m machineConfig) paths() (all []string) {
