@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A network namespace belongs to a thread, and the Go runtime moves goroutines between
@@ -18,9 +21,6 @@ import (
 // goroutine, and every child process such as nft or ip, is in it. The kernel removes it
 // with all tables and addresses when the process ends.
 //
-// Three processes run this program: the outer one, which `go test` started; the first one
-// of the PID namespace, which acts as init; and its child, which runs the tests.
-
 // marker names the variable that is set inside the fresh namespaces. Its value is the
 // process ID of the outer process.
 const marker = "HTTP01_PROXYD_NSTEST"
@@ -31,16 +31,31 @@ const marker = "HTTP01_PROXYD_NSTEST"
 // Without root it runs the tests in the namespaces of the caller; tests that need fresh
 // ones call Require.
 func Main(m *testing.M) {
-	switch {
-	case os.Geteuid() != 0:
-		os.Exit(m.Run())
-	case os.Getenv(marker) == "":
-		os.Exit(runOutside())
-	case os.Getpid() == 1:
-		os.Exit(runInit())
-	default:
-		os.Exit(m.Run())
+	if os.Geteuid() == 0 && os.Getenv(marker) == "" {
+		fmt.Fprintln(os.Stderr, "nstest: run the tests in fresh namespaces:", enter())
+		os.Exit(1)
 	}
+	os.Exit(m.Run())
+}
+
+// enter replaces this process by one that runs this program again in the namespaces. The shell is
+// process 1, for which the kernel treats signals and orphans differently. The end of unshare, which
+// keeps the ID of this process, ends all of them.
+func enter() error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"--", "sh", "-c", `ip link set lo up && "$@"; exit $?`, "sh", program,
+	}
+	environment := append(os.Environ(), marker+"="+strconv.Itoa(os.Getpid()))
+	return unix.Exec(unshare, append(args, os.Args[1:]...), environment)
 }
 
 // ID distinguishes the tests of one process from those of others on this machine. Their
