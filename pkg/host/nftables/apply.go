@@ -99,7 +99,7 @@ func (c *Conn) rebuild(t ruleset.Table) error {
 			if present {
 				nft.DelTable(tableRef(0)) // delete table inet http01-proxyd
 			}
-			if err := addTable(nft, t, c.flags); err != nil {
+			if err := addTable(nft, tableRef(c.flags), t); err != nil {
 				return err
 			}
 			return nft.Flush()
@@ -148,8 +148,8 @@ func (c *Conn) getTable() (t *nftables.Table, err error) {
 	return t, err
 }
 
-func addTable(nft *nftables.Conn, t ruleset.Table, flags nftables.TableFlags) error {
-	table := nft.AddTable(tableRef(flags)) // add table inet http01-proxyd { flags owner; }
+func addTable(nft *nftables.Conn, table *nftables.Table, t ruleset.Table) error {
+	nft.AddTable(table) // add table inet http01-proxyd { flags owner; }
 	for _, s := range t.Sets() {
 		// add set inet http01-proxyd api4 { type ipv4_addr; elements = { … }; }
 		if err := nft.AddSet(encodeSet(table, s), encodeElements(s.Elements)); err != nil {

@@ -66,7 +66,7 @@ func OpenPersistent() (c *Conn, persistent bool, err error) {
 func (c *Conn) supportsPersist() (bool, error) {
 	err := c.exchange(func(nft *nftables.Conn) error {
 		t := &nftables.Table{
-			Name: featureTable, Family: nftables.TableFamilyINet,
+			Name: trialTable, Family: nftables.TableFamilyINet,
 			Flags: nftables.TableFlagOwner | nftables.TableFlagPersist,
 		}
 		nft.AddTable(t)

@@ -74,11 +74,8 @@ func (c *Conn) explain(act string, err error) error {
 			err = newOwnerError(t.Owner)
 		}
 	case isUnsupported(err):
-		if part := c.missingFeature(); part != "" {
-			return &unavailableError{
-				action: act, kind: ErrUnsupported, cause: err,
-				remediation: "the kernel lacks " + part,
-			}
+		if rejected := c.tryTable(); isUnsupported(rejected) {
+			return &unavailableError{action: act, kind: ErrUnsupported, remediation: requirements, cause: rejected}
 		}
 	}
 	return explain(act, err)
