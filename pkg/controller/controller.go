@@ -26,6 +26,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/loopback"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -208,26 +209,25 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 	var heartbeat func()
 	heartbeat, c.loopDone = c.watchdog.Source("reconcile")
 	c.loop = reconcile.New(reconcile.Dependencies{
-		Log:                  o.Log,
-		RecordChange:         c.changes.Record,
-		Tracker:              c.tracker,
-		Addresses:            c.addresses,
-		Files:                c.files,
-		Table:                c.table,
-		Proxy:                c.proxy,
-		Loopback:             loopback.NewManager(o.Log),
-		Notifier:             c.notifier,
-		Heartbeat:            heartbeat,
-		OnConfig:             c.proxy.setConfig,
-		Observed:             c.observe,
-		Save:                 c.writer.save,
-		SuccessorExpected:    func() bool { return handsOver && restartPossible(o.Log) },
-		Inherited:            c.inheritedState(listeners.ports()),
-		DrainTimeout:         o.timing.DrainTimeout,
-		HostPaths:            o.HostPaths,
-		ProcNetDir:           "/proc/net",
-		UnitsDir:             microshift.UnitsDir,
-		DefaultMicroShiftDir: config.Default().MicroShift.Directory,
+		Log:               o.Log,
+		RecordChange:      c.changes.Record,
+		Tracker:           c.tracker,
+		Addresses:         c.addresses,
+		Files:             c.files,
+		Table:             c.table,
+		Proxy:             c.proxy,
+		Loopback:          loopback.NewManager(o.Log),
+		Notifier:          c.notifier,
+		Heartbeat:         heartbeat,
+		OnConfig:          c.proxy.setConfig,
+		Observed:          c.observe,
+		Save:              c.writer.save,
+		SuccessorExpected: func() bool { return handsOver && restartPossible(o.Log) },
+		Inherited:         c.inheritedState(listeners.ports()),
+		DrainTimeout:      o.timing.DrainTimeout,
+		HostPaths:         o.HostPaths,
+		UnitsDir:          microshift.UnitsDir,
+		DefaultLinks:      route.DefaultLinks,
 	})
 }
 

@@ -34,9 +34,6 @@ type observation struct {
 	// rememberedInternal are the internal addresses that MicroShift had since this process
 	// started.
 	rememberedInternal []netip.Addr
-	// defaultDirInternal are the internal addresses by the files in MicroShift's default
-	// directory, if another directory or none is configured.
-	defaultDirInternal []netip.Addr
 	addresses          []ownership.Address
 }
 

@@ -5,7 +5,6 @@ package reconcile
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
@@ -14,12 +13,7 @@ import (
 
 // excluded returns the addresses that are never redirected.
 func (o observation) excluded() []netip.Addr {
-	return decision.Excluded(o.microShift.state(), o.addresses, o.knownInternal())
-}
-
-// knownInternal returns the known internal addresses besides the default ones.
-func (o observation) knownInternal() []netip.Addr {
-	return slices.Concat(o.rememberedInternal, o.defaultDirInternal)
+	return decision.Excluded(o.microShift.state(), o.addresses, o.rememberedInternal)
 }
 
 // describeInternal describes addresses of vips.api or of keepalived.conf that are never

@@ -35,24 +35,6 @@ func TestInternalAddressRemembered(t *testing.T) {
 	})
 }
 
-// TestInternalAddressFromDefaultDirectory: the internal address of the default directory is
-// excluded even if another directory or none is configured.
-func TestInternalAddressFromDefaultDirectory(t *testing.T) {
-	for directory, vip := range map[string]string{`""`: "10.97.0.0", "/nowhere": "10.97.0.0", "DIR/other": "10.97.0.0"} {
-		synctest.Test(t, func(t *testing.T) {
-			f := startLoop(t, func(f *fixture) {
-				f.held = parsePrefixes(vip + "/32 lo")
-				for dir, network := range map[string]string{"usual": "10.96.0.0/16", "other": "10.40.0.0/16"} {
-					f.write(dir+"/config.yaml", "node: {nodeIP: 192.0.2.9}\nnetwork: {serviceNetwork: ["+network+"]}\n")
-				}
-				f.configure("vips: {api: [" + vip + "], ingress: [192.0.2.6]}\nmicroshift:\n  directory: " + strings.ReplaceAll(directory, "DIR", f.dir) + "\n")
-			})
-			defer f.stop()
-			f.expect("directory "+directory, report.NoVIPs, vip+" is ")
-		})
-	}
-}
-
 // TestMicroShiftDirectoryChange: the result for one directory is not used for another.
 func TestMicroShiftDirectoryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -90,11 +72,11 @@ func TestNodeAddressBesideVIPs(t *testing.T) {
 			f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmicroshift: {directory: " + filepath.Join(f.dir, "usual") + ", manageAdvertiseAddress: true}\n")
 			f.held = parsePrefixes("198.51.100.9/24 eth1")
 			must(t, os.Mkdir(filepath.Join(f.dir, "usual"), 0o700))
-			f.write("route", defaultRoute)
+			f.defaultLinks = []uint32{2}
 		})
 		defer f.stop()
 		idle(time.Second)
-		must(t, os.Remove(filepath.Join(f.dir, "route")))
+		f.withLock(func() { f.defaultLinks = nil })
 		idle(2 * nodeAddressRetry)
 		if c := f.tracker.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "the internal address of MicroShift's API server is not added to lo") {
 			t.Errorf("%s: %s", c.Reason, c.Message)

@@ -128,9 +128,8 @@ type Dependencies struct {
 	DrainTimeout      time.Duration // for challenges in flight when the listeners are closed; 0: defaultDrainTimeout
 
 	config.HostPaths
-	ProcNetDir           string // the kernel's route tables: /proc/net
-	UnitsDir             string // see microshift.UnitsDir
-	DefaultMicroShiftDir string // MicroShift's default configuration directory, even if another one is configured
+	UnitsDir     string                              // see microshift.UnitsDir
+	DefaultLinks func() (v4, v6 []uint32, err error) // see route.DefaultLinks
 }
 
 // Inherited is what the previous process has left for this one.

@@ -34,6 +34,7 @@ type fixture struct {
 	addressEvents     chan struct{} // addresses
 	fileEvents        chan struct{} // files
 	held              []address.Address
+	defaultLinks      []uint32
 	notifications     []string // to systemd, with their times
 	heartbeats        []time.Duration
 	verified          int
@@ -150,7 +151,11 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 			ConfigPath: filepath.Join(f.dir, "config.yaml"), StateDir: f.stateDir,
 			ManifestDir: filepath.Join(f.dir, "manifests"), DisabledManifestDir: filepath.Join(f.dir, "disabled"),
 		},
-		ProcNetDir: f.dir, UnitsDir: f.dir, DefaultMicroShiftDir: filepath.Join(f.dir, "usual"),
+		UnitsDir: f.dir,
+		DefaultLinks: func() (v4, v6 []uint32, err error) {
+			f.withLock(func() { v4 = f.defaultLinks })
+			return v4, nil, nil
+		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -192,9 +197,6 @@ func (f *fixture) keepalived(text string) {
 	f.configure("vips: {keepalivedConfig: " + filepath.Join(f.dir, "keepalived.conf") + "}\n")
 	f.write("keepalived.conf", text)
 }
-
-// defaultRoute is a route table of the kernel with a default route on eth0.
-const defaultRoute = "Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
 
 // parsePrefixes parses addresses such as "192.0.2.9/24 eth0", on the links of Links.
 func parsePrefixes(texts ...string) (all []address.Address) {

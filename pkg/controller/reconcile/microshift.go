@@ -61,10 +61,6 @@ func (p plan) withRouterPorts(c config.Config) config.Config {
 // readMicroShift reads MicroShift's configuration and returns the paths to watch.
 func (o *observer) readMicroShift(now time.Time) (watch []string, retry time.Duration) {
 	dir := o.observation.config.MicroShift.Directory
-	o.observation.defaultDirInternal = nil
-	if dir != o.DefaultMicroShiftDir {
-		o.observation.defaultDirInternal = microshift.ConfiguredInternalAddresses(o.DefaultMicroShiftDir)
-	}
 	if dir == "" {
 		o.microShift, o.microShiftDir, o.observation.microShift = nil, "", microShift{}
 		return nil, 0
@@ -89,11 +85,11 @@ func (o *observer) computeMicroShift(links []address.Link, found []address.Addre
 	if !m.Present || !m.Known {
 		return nil
 	}
-	h, err := microshift.NewHost(links, found, o.ProcNetDir)
+	default4, default6, err := o.DefaultLinks()
 	if err != nil {
 		return err
 	}
-	m.computed, m.err = m.Config.Compute(h)
+	m.computed, m.err = m.Config.Compute(microshift.NewHost(links, found, default4, default6))
 	for _, a := range m.computed.Internal {
 		if !slices.Contains(o.observation.rememberedInternal, a) {
 			o.observation.rememberedInternal = append(slices.Clip(o.observation.rememberedInternal), a)

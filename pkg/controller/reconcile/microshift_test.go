@@ -262,7 +262,7 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 		f := startLoop(t, func(f *fixture) {
 			f.microShift("ms", ", manageAdvertiseAddress: true")
 			f.held = parsePrefixes("192.0.2.9/24 eth0", "192.0.2.10/24 eth0")
-			f.write("route", defaultRoute)
+			f.defaultLinks = []uint32{2}
 		})
 		defer f.stop()
 		expectEnsured := func(when, want string) {
@@ -323,7 +323,7 @@ func TestNodeAddressMissing(t *testing.T) {
 			f.microShift("ms", "")
 			f.held = parsePrefixes("198.51.100.9/24 eth1")
 			must(t, os.Mkdir(filepath.Join(f.dir, "ms"), 0o700))
-			f.write("route", defaultRoute)
+			f.defaultLinks = []uint32{2}
 		})
 		defer f.stop()
 		idle(time.Second)
@@ -336,7 +336,7 @@ func TestNodeAddressMissing(t *testing.T) {
 		f.addressEvents <- struct{}{}
 		idle(time.Second)
 		f.expect("it goes", report.NoVIPs, "set node.nodeIP in")
-		must(t, os.Remove(filepath.Join(f.dir, "route")))
+		f.withLock(func() { f.defaultLinks = nil })
 		idle(nodeAddressRetry)
 		f.expect("no default route", report.NotRequired, "port 80 of 198.51.100.9")
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -47,9 +48,6 @@ func (s State) has(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.Addresses, func(a address.Address) bool { return a.IP == addr })
 }
 
-// routesDir is the directory of the kernel's route files.
-const routesDir = "/proc/net"
-
 // Load determines addresses, router and ports like the service does. It returns the service's
 // configuration with the router's ports, and the VIPs.
 func (s Source) Load(ctx context.Context, v vips.VIPs) (State, config.Config, vips.VIPs) {
@@ -66,8 +64,7 @@ func (s Source) Load(ctx context.Context, v vips.VIPs) (State, config.Config, vi
 	}
 	own := OwnershipAddresses(s.Addresses)
 	if !e.Active {
-		last := microshift.ConfiguredInternalAddresses(config.Default().MicroShift.Directory)
-		return e, s.Service, excludeInternal(v, decision.Excluded(e.State, own, last))
+		return e, s.Service, excludeInternal(v, decision.Excluded(e.State, own, nil))
 	}
 	e.plan = decision.Decide(s.Service, e.State, decision.Excluded(e.State, own, nil), own)
 	d := e.plan.Decision
@@ -109,11 +106,11 @@ func (s Source) compute(c microshift.Config) (microshift.Computed, error) {
 	if err != nil {
 		return microshift.Computed{}, err
 	}
-	on, err := microshift.NewHost(links, s.Addresses, routesDir)
+	default4, default6, err := route.DefaultLinks()
 	if err != nil {
 		return microshift.Computed{}, err
 	}
-	return c.Compute(on)
+	return c.Compute(microshift.NewHost(links, s.Addresses, default4, default6))
 }
 
 func (s State) message() string { return s.plan.Message + s.plan.MessageSuffix }

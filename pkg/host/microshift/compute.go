@@ -167,24 +167,6 @@ func DefaultInternalAddresses() []netip.Addr {
 	return out
 }
 
-// ConfiguredInternalAddresses returns the internal addresses that the files in dir configure,
-// without the default ones (see [DefaultInternalAddresses]). It returns nil without a valid
-// configuration.
-func ConfiguredInternalAddresses(dir string) []netip.Addr {
-	if !Present(dir) {
-		return nil
-	}
-	c, err := Read(dir)
-	if err != nil {
-		return nil
-	}
-	out, err := c.internalAddresses(c.ServiceNetwork)
-	if err != nil {
-		return nil
-	}
-	return out
-}
-
 // ChallengePort is the port to which CAs connect (RFC 8555 section 8.3).
 const ChallengePort = 80
 

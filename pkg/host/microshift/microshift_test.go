@@ -286,11 +286,14 @@ func edgeHost() microshift.Host {
 // TestNewHost: an address that another host uses is not the host's.
 func TestNewHost(t *testing.T) {
 	t.Parallel()
-	links := []address.Link{{Index: 2, Name: "eth0", Up: true}}
+	links := []address.Link{{Index: 2, Name: "eth0", Up: true}, {Index: 3, Name: "eth1"}}
 	used := address.Address{IP: addr("2001:db8::10"), Bits: 64, Link: 2}
-	h, err := microshift.NewHost(links, []address.Address{{IP: addr("2001:db8::9"), Bits: 64, Link: 2, DADFailed: true}, used}, t.TempDir())
-	must(t, err)
-	if diff := cmp.Diff(microshift.Host{Links: links, Addresses: []address.Address{used}}, h, sameAddr); diff != "" {
+	found := []address.Address{{IP: addr("2001:db8::9"), Bits: 64, Link: 2, DADFailed: true}, used}
+	h := microshift.NewHost(links, found, []uint32{3, 2}, []uint32{4})
+	want := microshift.Host{
+		Links: links, Addresses: []address.Address{used}, DefaultLinks4: []string{"eth1", "eth0"}, DefaultLinks6: []string{""},
+	}
+	if diff := cmp.Diff(want, h, sameAddr); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -483,28 +486,6 @@ func TestUpstreamAddresses(t *testing.T) {
 	c.Router.Addresses = c.Router.Addresses[:1]
 	if got := fmt.Sprint(c.UpstreamAddresses()); got != "[10.44.0.0]" {
 		t.Errorf("only the internal address: %s", got)
-	}
-}
-
-func TestDefaultRouteLinks(t *testing.T) {
-	t.Parallel()
-	dir := writeFiles(t, map[string]string{
-		"route": "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n" +
-			"eth1\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\neth0\t00000000\t010200C0\t0003\t0\t0\t200\t00000000\t0\t0\t0\n" +
-			"eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\neth5\t00000000\t00000000\t0001\t0\t0\t0\t00000080\t0\t0\t0\n",
-		"ipv6_route": "20010db8000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0\n" +
-			"00000000000000000000000000000000 00 00000000000000000000000000000000 00 20010db8000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n" +
-			"00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n",
-	})
-	v4, v6, err := microshift.DefaultRouteLinks(dir)
-	if err != nil || fmt.Sprint(v4, v6) != "[eth1 eth0 eth5] [eth0]" {
-		t.Errorf("%v %v %v", v4, v6, err)
-	}
-	if v4, v6, err = microshift.DefaultRouteLinks(t.TempDir()); err != nil || len(v4)+len(v6) > 0 {
-		t.Errorf("a kernel without families: %v %v %v", v4, v6, err)
-	}
-	if _, _, err = microshift.DefaultRouteLinks("/proc/net"); err != nil {
-		t.Errorf("this host: %v", err)
 	}
 }
 

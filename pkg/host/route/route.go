@@ -154,6 +154,35 @@ func InTable(table uint32, addr netip.Addr) (found bool, err error) {
 	}), nil
 }
 
+// DefaultLinks returns the links of the default routes in the main table, in the kernel's order. As in
+// k8s.io/apimachinery the prefix length is ignored, so a route to 0.0.0.0/1, which VPNs add, counts as
+// well, and a route of IPv6 requires a gateway.
+func DefaultLinks() (v4, v6 []uint32, err error) {
+	all4, err4 := tableRoutes(unix.RT_TABLE_MAIN, false)
+	all6, err6 := tableRoutes(unix.RT_TABLE_MAIN, true)
+	if err := errors.Join(err4, err6); err != nil {
+		return nil, nil, fmt.Errorf("list the default routes: %w", err)
+	}
+	for _, m := range slices.Concat(all4, all6) {
+		list, a := &v4, m.Attributes
+		if m.Family == unix.AF_INET6 {
+			list = &v6
+		}
+		to, known := netip.AddrFromSlice(a.Dst)
+		if known && !to.IsUnspecified() || m.Type != unix.RTN_UNICAST {
+			continue
+		}
+		link, via := a.OutIface, a.Gateway
+		if len(a.Multipath) > 0 {
+			link, via = a.Multipath[0].Hop.IfIndex, a.Multipath[0].Gateway
+		}
+		if (m.Family == unix.AF_INET || via != nil) && !slices.Contains(*list, link) {
+			*list = append(*list, link)
+		}
+	}
+	return v4, v6, nil
+}
+
 // tableRoutes returns the routes of one table and family. The kernel selects them: a node
 // can have many routes of pods in other tables. A table that does not exist has no routes.
 func tableRoutes(table uint32, ipv6 bool) (routes []rtnetlink.RouteMessage, err error) {
@@ -175,7 +204,8 @@ func tableRoutes(table uint32, ipv6 bool) (routes []rtnetlink.RouteMessage, err 
 		return nil, nil
 	}
 	for _, reply := range replies {
-		if m, is := reply.(*rtnetlink.RouteMessage); is {
+		// A kernel without IPv6 returns the routes of IPv4.
+		if m, is := reply.(*rtnetlink.RouteMessage); is && m.Family == request.Family {
 			routes = append(routes, *m)
 		}
 	}

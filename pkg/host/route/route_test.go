@@ -5,6 +5,7 @@ package route_test
 import (
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,5 +118,46 @@ func TestInTable(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("routes of the table, IPv6 %t (-want +got):\n%s", ipv6, diff)
 		}
+	}
+}
+
+// TestDefaultLinks: the default routes of the main table in the kernel's order, with half of one, as VPNs
+// have, and with several next hops.
+func TestDefaultLinks(t *testing.T) {
+	nstest.Require(t)
+	n := nstest.NewNetns(t)
+	for _, link := range []string{"lan0", "lan1", "vpn0", "far0"} {
+		n.Run(t, "ip", "link", "add", link, "type", "veth", "peer", "name", link+"peer")
+		n.Run(t, "ip", "link", "set", link+"peer", "up")
+		n.Run(t, "ip", "link", "set", link, "up")
+	}
+	n.Run(t, "ip", "address", "add", "192.0.2.11/24", "dev", "lan0")
+	n.Run(t, "ip", "address", "add", "198.51.100.11/24", "dev", "lan1")
+	n.Run(t, "ip", "address", "add", "2001:db8::11/64", "dev", "lan1", "nodad")
+	for _, route := range []string{
+		"default via 192.0.2.1 metric 200", "default nexthop via 198.51.100.1 nexthop via 192.0.2.1",
+		"0.0.0.0/1 dev vpn0", "203.0.113.0/24 via 192.0.2.1", "default dev far0 table 198", "unreachable default metric 999",
+	} {
+		n.Run(t, append([]string{"ip", "route", "add"}, strings.Fields(route)...)...)
+	}
+	for _, route := range []string{"default via 2001:db8::1", "unreachable default metric 999"} {
+		n.Run(t, append([]string{"ip", "-6", "route", "add"}, strings.Fields(route)...)...)
+	}
+	var names [2][]string
+	n.In(func() {
+		v4, v6, err := route.DefaultLinks()
+		if err != nil {
+			t.Error(err)
+		}
+		for i, list := range [][]uint32{v4, v6} {
+			for _, index := range list {
+				if link, err := net.InterfaceByIndex(int(index)); err == nil {
+					names[i] = append(names[i], link.Name)
+				}
+			}
+		}
+	})
+	if diff := cmp.Diff([2][]string{{"vpn0", "lan1", "lan0"}, {"lan1"}}, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
