@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"time"
+	"strconv"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/http01-proxyd/http01-proxyd/test/support/conntrack"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 // Cost is the effect of the service's table on connections to the API.
@@ -43,16 +43,16 @@ func (r *rig) measureCosts(ctx context.Context) ([]Cost, error) {
 
 // measureCostAt measures with a server on the port where connections to the API end.
 func (r *rig) measureCostAt(ctx context.Context, place string, port uint16) (cost Cost, err error) {
-	server, err := startEcho(r.front, netip.AddrPortFrom(r.vip, port))
+	server, err := r.front.Start(lab.Command{Name: "api", Path: r.programs[upstreamProgram], Args: []string{r.vip.String(), strconv.Itoa(int(port)), answer}})
 	if err != nil {
 		return cost, err
 	}
-	defer func() { err = errors.Join(err, server.stop()) }()
+	defer func() { err = errors.Join(err, server.Kill(context.WithoutCancel(ctx))) }()
 	var with, without []float64
 	for pair := range r.Pairs {
 		// The order alternates, so that a slowdown of the machine affects both sides.
 		for _, on := range []bool{pair%2 == 0, pair%2 == 1} {
-			rate, err := r.measureSide(ctx, on)
+			rate, err := r.measureSide(ctx, on, pair)
 			if err != nil {
 				return cost, fmt.Errorf("pair %d, %s: %w", pair+1, place, err)
 			}
@@ -71,8 +71,8 @@ func (r *rig) measureCostAt(ctx context.Context, place string, port uint16) (cos
 }
 
 // measureSide measures one side of a pair.
-func (r *rig) measureSide(ctx context.Context, on bool) (rate float64, err error) {
-	if err := flushConnections(r.front); err != nil {
+func (r *rig) measureSide(ctx context.Context, on bool, seed int) (rate float64, err error) {
+	if err := conntrack.Flush(r.front); err != nil {
 		return 0, err
 	}
 	if on {
@@ -85,43 +85,11 @@ func (r *rig) measureSide(ctx context.Context, on bool) (rate float64, err error
 	if there, err := r.front.HasServiceTable(ctx); err != nil || there != on {
 		return 0, errors.Join(err, fmt.Errorf("the service's table: want %t, have %t", on, there))
 	}
-	if _, err := r.connectionRate(ctx, r.Side/5); err != nil { // warms caches and waits for the service
+	const callers = 2
+	// The first run warms caches and waits for the server.
+	if _, err := r.runClient(ctx, apiPort, callers, r.Side/5, seed); err != nil {
 		return 0, err
 	}
-	return r.connectionRate(ctx, r.Side)
-}
-
-// callers is the number of concurrent clients.
-const callers = 2
-
-// connectionRate runs clients that connect in a loop, and returns connections a second.
-func (r *rig) connectionRate(ctx context.Context, length time.Duration) (float64, error) {
-	var counts [callers]int
-	begin := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range counts {
-		group.Go(func() error {
-			return r.client.InNamespace(func() error {
-				for time.Since(begin) < length {
-					if err := ctx.Err(); err != nil {
-						return err
-					}
-					if err := echoOnce(netip.AddrPortFrom(r.vip, apiPort)); err != nil {
-						return err
-					}
-					counts[i]++
-				}
-				return nil
-			})
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return 0, err
-	}
-	elapsed := time.Since(begin)
-	sum := 0
-	for _, n := range counts {
-		sum += n
-	}
-	return float64(sum) / elapsed.Seconds(), nil
+	l, err := r.runClient(ctx, apiPort, callers, r.Side, seed)
+	return l.rate(), err
 }

@@ -42,19 +42,13 @@ func measure(ctx context.Context, l *lab.Lab, o Options, all []proxy) (report Re
 	if err != nil {
 		return report, err
 	}
-	var called map[string]map[int]calls
-	if o.CallCell > 0 {
-		if called, err = r.measureCalls(ctx, all); err != nil {
-			return report, err
-		}
-	}
 	weighed := map[string]memory{}
 	if o.HalfHeads > 0 {
 		if weighed, err = r.measureMemory(ctx, all); err != nil {
 			return report, err
 		}
 	}
-	report.Options, report.Rows, report.OtherLoad = o, rows(o, all, seen, called, weighed), summariseOtherLoad(seen)
+	report.Options, report.Rows, report.OtherLoad = o, rows(o, all, seen, weighed), summariseOtherLoad(seen)
 	if o.Pairs > 0 {
 		report.Costs, err = r.measureCosts(ctx)
 	}
@@ -106,8 +100,7 @@ type Row struct {
 	Ratio       float64 // rate relative to HAProxy's: median of the ratios by round; 0 without HAProxy
 	P50, P99    float64 // milliseconds, medians over rounds
 	P999        float64
-	Time        TimePerRequest
-	Calls       calls   // system calls of the proxy for each request; nil for the kernel
+	CPU         float64 // user and system time of the proxy for each request in µs; 0 for the kernel
 	Requests    int     // over all rounds
 	Errors      int     // over all rounds
 	Idle, Half  float64 // proportional memory in MiB; 0 for the kernel
@@ -115,38 +108,15 @@ type Row struct {
 	Unfiltered  bool    // forwards every path
 }
 
-// TimePerRequest is the time of all cores for each request in µs, over all rounds. The
-// upper fields add up to it, the lower ones are the parts of some programs.
-type TimePerRequest struct {
-	User, System, Softirq, Idle, Steal float64
-
-	Proxy    float64 // 0 for the kernel's DNAT
-	Client   float64
-	Upstream float64
-}
-
-// all returns the time of all cores.
-func (t TimePerRequest) all() float64 { return t.User + t.System + t.Softirq + t.Idle + t.Steal }
-
-func timePerRequest(u cpuUsage, requests int) TimePerRequest {
-	us := func(t time.Duration) float64 { return perRequest(t, requests) }
-	return TimePerRequest{
-		User: us(u.machine.user), System: us(u.machine.system), Softirq: us(u.machine.softirq),
-		Idle: us(u.machine.idle), Steal: us(u.machine.steal),
-		Proxy: us(u.proxy), Client: us(u.client()), Upstream: us(u.upstream),
-	}
-}
-
 // reference is the proxy that rates are compared with.
 const reference = "haproxy"
 
-func rows(o Options, all []proxy, seen map[string]cells, called map[string]map[int]calls, weighed map[string]memory) []Row {
+func rows(o Options, all []proxy, seen map[string]cells, weighed map[string]memory) []Row {
 	var out []Row
 	for _, connections := range o.Connections {
 		for _, d := range all {
 			row := summarise(seen[d.key][connections], seen[reference][connections])
 			row.Key, row.Proxy, row.Unfiltered, row.Connections = d.key, d.name, !d.prefix, connections
-			row.Calls = called[d.key][connections]
 			m := weighed[d.key]
 			row.Idle, row.Half, row.Open = mib(m.idle), mib(m.half), m.open
 			out = append(out, row)
@@ -159,17 +129,17 @@ func rows(o Options, all []proxy, seen map[string]cells, called map[string]map[i
 // summarise combines the rounds of one proxy. haproxy may be empty.
 func summarise(own, haproxy []cell) Row {
 	var row Row
-	var usage cpuUsage
+	var proxy time.Duration
 	good := 0
 	for _, c := range own {
-		usage = usage.plus(c.usage)
+		proxy += c.usage.proxy
 		good += c.good()
 		row.Requests += c.requests
 		row.Errors += c.errors
 	}
 	row.Rate, row.Ratio = medianOf(own, cell.rate), median(ratios(own, haproxy, cell.rate))
 	row.P50, row.P99, row.P999 = medianOf(own, cell.p50ms), medianOf(own, cell.p99ms), medianOf(own, cell.p999ms)
-	row.Time = timePerRequest(usage, good)
+	row.CPU = perRequest(proxy, good)
 	return row
 }
 

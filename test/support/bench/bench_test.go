@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"context"
 	"os"
 	"os/signal"
 	"testing"
@@ -63,16 +62,7 @@ func checkRow(t *testing.T, o Options, row Row) {
 	if row.Key == "dnat" {
 		return // no process
 	}
-	if row.Calls[allCalls] < row.Calls["close"] || row.Calls["close"] < 0.5 {
-		t.Errorf("%s: system calls %v", row.Proxy, row.Calls)
-	}
-	if row.Time.Proxy <= 0 || row.Idle <= 0 || row.Half <= 0 || row.Open != o.HalfHeads {
+	if row.CPU <= 0 || row.Idle <= 0 || row.Half <= 0 || row.Open != o.HalfHeads {
 		t.Errorf("%s: CPU or memory is missing, or connections were closed: %+v", row.Proxy, row)
-	}
-}
-
-func TestUnknownProxy(t *testing.T) {
-	if _, err := Run(context.Background(), Options{Proxies: []string{"apache"}}); err == nil {
-		t.Error("an unknown proxy is accepted")
 	}
 }

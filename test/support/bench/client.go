@@ -61,10 +61,10 @@ func parseLoad(text string) (load, error) {
 	}, nil
 }
 
-// runClient runs the client against the VIP with a number of connections at a time. The row
-// of the kernel's DNAT shows the limit of the client.
-func (r *rig) runClient(ctx context.Context, connections int, length time.Duration, seed int) (load, error) {
-	text, err := r.client.Run(ctx, r.programs[clientProgram], r.vip.String(), "80", strconv.Itoa(connections),
+// runClient runs the client against a port of the VIP with a number of connections at a time.
+// The row of the kernel's DNAT shows the limit of the client.
+func (r *rig) runClient(ctx context.Context, port, connections int, length time.Duration, seed int) (load, error) {
+	text, err := r.client.Run(ctx, r.programs[clientProgram], r.vip.String(), strconv.Itoa(port), strconv.Itoa(connections),
 		strconv.FormatInt(length.Milliseconds(), 10), strconv.Itoa(seed))
 	if err != nil {
 		return load{}, fmt.Errorf("load %s: %w", r.vip, err)

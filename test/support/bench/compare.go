@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/conntrack"
 )
 
 // cell is one run of the client against one proxy.
@@ -56,7 +58,7 @@ func (r *rig) compare(ctx context.Context, all []proxy) (map[string]cells, error
 
 // measureRound measures one proxy in one round.
 func (r *rig) measureRound(ctx context.Context, d proxy, seed int, into cells) (err error) {
-	if err := flushConnections(r.front); err != nil {
+	if err := conntrack.Flush(r.front); err != nil {
 		return err
 	}
 	t, err := r.startProxy(ctx, d)
@@ -65,7 +67,7 @@ func (r *rig) measureRound(ctx context.Context, d proxy, seed int, into cells) (
 	}
 	defer func() { err = errors.Join(err, t.stop(context.WithoutCancel(ctx))) }()
 	if r.WarmUp > 0 {
-		if _, err := r.runClient(ctx, goalConnections, r.WarmUp, seed); err != nil {
+		if _, err := r.runClient(ctx, 80, goalConnections, r.WarmUp, seed); err != nil {
 			return err
 		}
 	}
@@ -74,7 +76,7 @@ func (r *rig) measureRound(ctx context.Context, d proxy, seed int, into cells) (
 		if err != nil {
 			return err
 		}
-		l, err := r.runClient(ctx, connections, r.Cell, seed+i+1)
+		l, err := r.runClient(ctx, 80, connections, r.Cell, seed+i+1)
 		if err != nil {
 			return err
 		}
@@ -91,7 +93,7 @@ func (r *rig) measureRound(ctx context.Context, d proxy, seed int, into cells) (
 // otherLoad returns the part of all cores' time that other programs used. It includes a
 // little kernel time for our packets, which the kernel does not account to a process.
 func otherLoad(usage cpuUsage, elapsed time.Duration) float64 {
-	other := usage.machine.busy() - usage.own
+	other := usage.busy - usage.own
 	return max(0, float64(other)/float64(elapsed)/float64(runtime.NumCPU()))
 }
 

@@ -8,9 +8,6 @@ import (
 	"strconv"
 )
 
-// pocGoal is the goal for requests/s relative to the proof of concept.
-const pocGoal = 4
-
 // goalConnections is the number of connections for goals that have only one.
 const goalConnections = 64
 
@@ -64,12 +61,6 @@ func goals(o Options, seen map[string]cells, weighed map[string]memory) []Goal {
 			out = append(out, goal)
 		}
 	}
-	relative := func(name string, key, to string, bound float64) {
-		all := ratios(seen[key][goalConnections], seen[to][goalConnections], cell.rate)
-		if len(all) > 0 {
-			out = append(out, Goal{Figure: fmt.Sprintf("requests/s %s, %s", name, counted(goalConnections)), AtLeast: true, Bound: bound, Value: median(all)})
-		}
-	}
 	for _, connections := range []int{16, 64, 256} {
 		better("requests/s", true, connections, cell.rate)
 	}
@@ -77,8 +68,10 @@ func goals(o Options, seen map[string]cells, weighed map[string]memory) []Goal {
 		better("p99", false, connections, cell.p99ms)
 	}
 	better("CPU per request", false, goalConnections, cell.cpu)
-	relative("relative to the proof of concept", serviceKey, "poc", pocGoal)
-	relative("with TLS to the upstream relative to without", serviceKey+"-tls", serviceKey+"-nginx", 0.8)
+	if all := ratios(seen[serviceKey+"-tls"][goalConnections], seen[serviceKey+"-nginx"][goalConnections], cell.rate); len(all) > 0 {
+		figure := "requests/s with TLS to the upstream relative to without, " + counted(goalConnections)
+		out = append(out, Goal{Figure: figure, AtLeast: true, Bound: 0.8, Value: median(all)})
+	}
 	if m := weighed[serviceKey]; m.idle > 0 {
 		out = append(out, Goal{Figure: "Pss idle", Bound: 15, Value: mib(m.idle), Unit: " MiB"},
 			Goal{
@@ -116,32 +109,6 @@ func (r Report) GoalTable() string {
 			"contains 1.00", fmt.Sprintf("%.4f–%.4f", ratio.Low, ratio.High), yesOrNo(ratio.Contains(1)))
 	}
 	return g.String()
-}
-
-// RateLimit returns what limits the ratio of requests/s to the proof of concept, or "" if
-// the two were not measured.
-func (r Report) RateLimit() string {
-	own, poc := r.row(serviceKey, goalConnections), r.row("poc", goalConnections)
-	if own == nil || poc == nil || own.Time.Proxy == 0 {
-		return ""
-	}
-	return fmt.Sprintf("With the proof of concept, a request takes %.0f µs of all cores. "+
-		"For %d times its requests/s, a request with http01-proxyd must take %.0f µs. It takes %.0f µs: "+
-		"%.0f µs for client and upstream, and %.0f µs for http01-proxyd. "+
-		"The other %.0f µs are packets outside of these programs, other load and idle time. "+
-		"The proof of concept itself uses %.1f times the CPU time of http01-proxyd.",
-		poc.Time.all(), pocGoal, poc.Time.all()/pocGoal, own.Time.all(), own.Time.Client+own.Time.Upstream, own.Time.Proxy,
-		own.Time.all()-own.Time.Client-own.Time.Upstream-own.Time.Proxy, poc.Time.Proxy/own.Time.Proxy)
-}
-
-// row returns the row of a proxy, or nil when it was not measured.
-func (r Report) row(key string, connections int) *Row {
-	for i := range r.Rows {
-		if r.Rows[i].Key == key && r.Rows[i].Connections == connections {
-			return &r.Rows[i]
-		}
-	}
-	return nil
 }
 
 // VersionRatio compares the service with an earlier one at one number of connections.

@@ -6,8 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,7 +38,10 @@ func (r *rig) describeMachine(ctx context.Context, all []proxy) (Machine, error)
 	}
 	m := Machine{
 		When: time.Now().UTC(), Kernel: unix.ByteSliceToString(uts.Release[:]),
-		CPU: cpuModel(string(info)), Cores: runtime.NumCPU(),
+		Cores: runtime.NumCPU(),
+	}
+	if model := cpuModel.FindSubmatch(info); model != nil {
+		m.CPU = string(model[1])
 	}
 	for _, d := range all {
 		if d.detail == nil {
@@ -55,12 +58,5 @@ func (r *rig) describeMachine(ctx context.Context, all []proxy) (Machine, error)
 	return m, err
 }
 
-// cpuModel returns "" on architectures whose cpuinfo has no model name.
-func cpuModel(info string) string {
-	for line := range strings.Lines(info) {
-		if name, model, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(model)
-		}
-	}
-	return ""
-}
+// cpuModel matches nothing on architectures whose cpuinfo has no model name.
+var cpuModel = regexp.MustCompile(`(?m)^model name\s*: (.*)$`)

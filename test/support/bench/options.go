@@ -16,7 +16,6 @@ type Options struct {
 	Rounds      int           // number of rounds
 	Cell        time.Duration // duration of one run of the client
 	WarmUp      time.Duration // duration of the load before the first run
-	CallCell    time.Duration // duration of the count of system calls; 0 skips it
 	HalfHeads   int           // open connections for the second memory figure; 0 skips memory
 	Settle      time.Duration // delay before memory is read
 	Pairs       int           // pairs with and without the table, at least two; 0 skips the API
@@ -31,7 +30,6 @@ func Full() Options {
 		Rounds:      15,
 		Cell:        2 * time.Second,
 		WarmUp:      time.Second,
-		CallCell:    time.Second,
 		HalfHeads:   10000,
 		Settle:      3 * time.Second,
 		Pairs:       40,
@@ -59,7 +57,6 @@ func Smoke() Options {
 		Connections: []int{16},
 		Rounds:      1,
 		Cell:        time.Second,
-		CallCell:    time.Second,
 		HalfHeads:   300,
 		Settle:      100 * time.Millisecond,
 		Pairs:       3,

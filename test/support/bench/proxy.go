@@ -15,7 +15,7 @@ import (
 
 // proxy is one program that serves challenges on the VIP.
 type proxy struct {
-	key    string // for --proxies and the chart
+	key    string // for --proxies
 	name   string // as in the table
 	prefix bool   // it forwards only the challenge prefix
 	start  func(context.Context, *rig) (*runningProxy, error)
@@ -45,8 +45,6 @@ func (o Options) availableProxies() []proxy {
 		{serviceKey + "-tls", "http01-proxyd, TLS to nginx", true, startService(variant{nginx: true, secure: true}), nil},
 		{serviceKey + "-before", "http01-proxyd before", true, startService(variant{before: true}), serviceVersion(variant{before: true})},
 		{serviceKey + "-tls-before", "http01-proxyd before, TLS to nginx", true, startService(variant{before: true, nginx: true, secure: true}), nil},
-		{"caddy", "Caddy", true, startCaddy, caddyVersion},
-		{"poc", "proof of concept", true, startPoC, pocVersion},
 		{"dnat", "kernel DNAT + masquerade", false, startDNAT, versionOf("nft", "--version")},
 	}
 	if o.Before == "" {

@@ -38,8 +38,6 @@ type rig struct {
 	programs map[string]string  // compiled programs by folder
 	accepted map[variant]string // configurations that the service accepted
 	trust    string             // path of the upstream's CA certificate
-
-	upstreamPIDs []int // one of them is used at a time
 }
 
 // extraConnections is the number of connections that proxies accept beyond those of the
@@ -125,7 +123,6 @@ func (r *rig) startUpstreams(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.upstreamPIDs = append(r.upstreamPIDs, p.PID())
 		err = lab.Eventually(ctx, c.Name, func(ctx context.Context) error {
 			return errors.Join(p.Alive(), r.checkChallenge(ctx, at))
 		})

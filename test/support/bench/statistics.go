@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // median returns the median of values without reordering them, or 0 for none.
@@ -52,24 +54,7 @@ func ratio(with, without []float64) (Interval, error) {
 	for _, v := range logs {
 		square += (v - mean) * (v - mean)
 	}
-	half := studentT975(n-1) * math.Sqrt(square/float64(n-1)/float64(n))
+	student := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}
+	half := student.Quantile(0.975) * math.Sqrt(square/float64(n-1)/float64(n))
 	return Interval{math.Exp(mean), math.Exp(mean - half), math.Exp(mean + half)}, nil
-}
-
-// studentT975 returns the 97.5 % quantile of Student's t distribution. It is exact for one
-// and two degrees of freedom. For more it uses the expansion of Cornish and Fisher
-// (Abramowitz and Stegun, 26.7.5): the error is below 1 % from three degrees on and below
-// 0.001 from ten on.
-func studentT975(freedom int) float64 {
-	const z = 1.959963984540054
-	switch freedom {
-	case 1:
-		return 12.7062047364
-	case 2:
-		return 4.3026527297
-	}
-	n := float64(freedom)
-	zz := z * z
-	return z + z*(zz+1)/(4*n) + z*((5*zz+16)*zz+3)/(96*n*n) + z*(((3*zz+19)*zz+17)*zz-15)/(384*n*n*n) +
-		z*((((79*zz+776)*zz+1482)*zz-1920)*zz-945)/(92160*n*n*n*n)
 }

@@ -73,34 +73,7 @@ func (r Report) Table() string {
 			half = fmt.Sprintf("%s (%s left open)", half, thousands(row.Open))
 		}
 		g.add(name, strconv.Itoa(row.Connections), thousands(int(row.Rate)), number(row.Ratio, 2),
-			number(row.P50, 2), number(row.P99, 2), number(row.P999, 2), number(row.Time.Proxy, 1), errs, number(row.Idle, 1), half)
-	}
-	return g.String()
-}
-
-// TimeTable returns where the time of all cores went, for each request.
-func (r Report) TimeTable() string {
-	g := grid{text: 1}
-	g.add("µs per request", "connections", "user", "system", "softirq", "idle", "steal", "all", "proxy", "client", "upstream", "system calls")
-	for _, row := range r.Rows {
-		t := row.Time
-		g.add(row.Proxy, strconv.Itoa(row.Connections), number(t.User, 1), number(t.System, 1), number(t.Softirq, 1), number(t.Idle, 1),
-			number(t.Steal, 1), number(t.all(), 1), number(t.Proxy, 1), number(t.Client, 1), number(t.Upstream, 1), number(row.Calls[allCalls], 1))
-	}
-	return g.String()
-}
-
-// CallTable returns the system calls of each proxy for each request.
-func (r Report) CallTable() string {
-	g := grid{text: 2}
-	g.add("proxy", "system calls per request", "connections", "all")
-	for _, row := range r.Rows {
-		if len(row.Calls) > 0 && (row.Connections == 1 || row.Connections == goalConnections) {
-			g.add(row.Proxy, row.Calls.describe(), strconv.Itoa(row.Connections), number(row.Calls[allCalls], 1))
-		}
-	}
-	if len(g.cells) == 1 {
-		return ""
+			number(row.P50, 2), number(row.P99, 2), number(row.P999, 2), number(row.CPU, 1), errs, number(row.Idle, 1), half)
 	}
 	return g.String()
 }
@@ -134,4 +107,11 @@ func thousands(n int) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
+}
+
+func counted(connections int) string {
+	if connections == 1 {
+		return "1 connection"
+	}
+	return fmt.Sprintf("%d connections", connections)
 }

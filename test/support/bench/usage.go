@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -110,100 +109,45 @@ func isDescendant(all map[int]stat, id, from int) bool {
 
 // cpuUsage is the CPU time that was used so far.
 type cpuUsage struct {
-	proxy    time.Duration // of the proxy; zero for the kernel's DNAT
-	upstream time.Duration
-	own      time.Duration // of this program and its descendants, with proxy, upstream and client
-	machine  machineTime
+	proxy time.Duration // of the proxy; zero for the kernel's DNAT
+	own   time.Duration // of this program and its descendants, with proxy, upstream and client
+	busy  time.Duration // of all cores, also for a hypervisor's other guests
 }
-
-// client returns the time of the client, with the little that this program itself uses.
-func (u cpuUsage) client() time.Duration { return u.own - u.proxy - u.upstream }
 
 func (u cpuUsage) since(earlier cpuUsage) cpuUsage {
-	return u.combine(earlier, func(a, b time.Duration) time.Duration { return a - b })
+	return cpuUsage{proxy: u.proxy - earlier.proxy, own: u.own - earlier.own, busy: u.busy - earlier.busy}
 }
 
-func (u cpuUsage) plus(other cpuUsage) cpuUsage {
-	return u.combine(other, func(a, b time.Duration) time.Duration { return a + b })
-}
-
-// combine applies an operation to each pair of times.
-func (u cpuUsage) combine(other cpuUsage, op func(a, b time.Duration) time.Duration) cpuUsage {
-	return cpuUsage{
-		proxy: op(u.proxy, other.proxy), upstream: op(u.upstream, other.upstream), own: op(u.own, other.own),
-		machine: u.machine.combine(other.machine, op),
-	}
-}
-
-// machineTime is the time of all cores by use. The kernel charges work on packets to
-// softirq, or to the system time of the process that it interrupts.
-type machineTime struct {
-	user    time.Duration // with nice
-	system  time.Duration
-	softirq time.Duration // with hardware interrupts
-	idle    time.Duration // with the wait for a disk
-	steal   time.Duration // that a hypervisor gave to others
-}
-
-func (t machineTime) busy() time.Duration { return t.user + t.system + t.softirq + t.steal }
-
-func (t machineTime) combine(other machineTime, op func(a, b time.Duration) time.Duration) machineTime {
-	return machineTime{
-		user: op(t.user, other.user), system: op(t.system, other.system), softirq: op(t.softirq, other.softirq),
-		idle: op(t.idle, other.idle), steal: op(t.steal, other.steal),
-	}
-}
-
-// spent returns the CPU time that a proxy, the upstream and the machine used so far.
-func (r *rig) spent(t *runningProxy) (cpuUsage, error) {
+// spent returns the CPU time that a proxy and the machine used so far.
+func (r *rig) spent(t *runningProxy) (out cpuUsage, err error) {
 	all, err := processes()
 	if err != nil {
-		return cpuUsage{}, err
+		return out, err
 	}
-	out := usageOf(all, os.Getpid(), t.pid, r.upstreamPIDs...)
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return cpuUsage{}, fmt.Errorf("read the CPU time of the machine: %w", err)
-	}
-	out.machine, err = parseMachineTime(string(text))
-	return out, err
-}
-
-// usageOf adds up the time of processes and their descendants. The proxy 0 means no process.
-func usageOf(all map[int]stat, own, proxy int, upstreams ...int) cpuUsage {
-	var out cpuUsage
 	for id, s := range all {
-		if proxy != 0 && isDescendant(all, id, proxy) {
+		if t.pid != 0 && isDescendant(all, id, t.pid) {
 			out.proxy += s.cpu
 		}
-		if slices.ContainsFunc(upstreams, func(pid int) bool { return isDescendant(all, id, pid) }) {
-			out.upstream += s.cpu
-		}
-		if isDescendant(all, id, own) {
+		if isDescendant(all, id, os.Getpid()) {
 			out.own += s.cpu
 		}
 	}
-	return out
-}
-
-// parseMachineTime parses the first line of /proc/stat (proc_stat(5)).
-func parseMachineTime(text string) (machineTime, error) {
-	line, _, _ := strings.Cut(text, "\n")
-	words := strings.Fields(line)
-	if len(words) < 9 || words[0] != "cpu" {
-		return machineTime{}, fmt.Errorf("/proc/stat begins with %q", line)
+	// proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal
+	text, err := os.ReadFile("/proc/stat")
+	words := strings.Fields(string(text))
+	if err != nil || len(words) < 9 {
+		return out, fmt.Errorf("read the CPU time of the machine: %w", err)
 	}
-	var times [8]time.Duration // user, nice, system, idle, iowait, irq, softirq, steal
 	for i, field := range words[1:9] {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return machineTime{}, fmt.Errorf("read the CPU time of the machine: %w", err)
+			return out, fmt.Errorf("read the CPU time of the machine: %w", err)
 		}
-		times[i] = time.Duration(n) * tick
+		if i != 3 && i != 4 {
+			out.busy += time.Duration(n) * tick
+		}
 	}
-	return machineTime{
-		user: times[0] + times[1], system: times[2], softirq: times[5] + times[6], idle: times[3] + times[4], steal: times[7],
-	}, nil
+	return out, nil
 }
 
 // pss returns the proportional set size of the proxy's processes in bytes.

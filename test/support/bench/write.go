@@ -14,11 +14,8 @@ import (
 //go:embed report.md.tmpl
 var reportTemplate string
 
-// Names of the files that Write creates.
-const (
-	reportFile = "README.md"
-	chartFile  = "proxies.svg"
-)
+// reportFile is the file that Write creates.
+const reportFile = "README.md"
 
 // Markdown renders the whole report.
 func (r Report) Markdown() (string, error) {
@@ -27,10 +24,7 @@ func (r Report) Markdown() (string, error) {
 		return "", fmt.Errorf("parse the report's template: %w", err)
 	}
 	var out strings.Builder
-	if err := tmpl.Execute(&out, struct {
-		Report
-		ChartFile string
-	}{r, chartFile}); err != nil {
+	if err := tmpl.Execute(&out, r); err != nil {
 		return "", fmt.Errorf("render the report: %w", err)
 	}
 	return out.String(), nil
@@ -38,7 +32,7 @@ func (r Report) Markdown() (string, error) {
 
 func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
 
-// Write writes the report and its chart into a folder.
+// Write writes the report into a folder.
 func (r Report) Write(folder string) error {
 	text, err := r.Markdown()
 	if err != nil {
@@ -47,10 +41,8 @@ func (r Report) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // a folder of the repository, for all to read
 		return fmt.Errorf("make the report's folder: %w", err)
 	}
-	for name, content := range map[string]string{reportFile: text, chartFile: r.Chart()} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644); err != nil { //nolint:gosec // as above
-			return fmt.Errorf("write the report: %w", err)
-		}
+	if err := os.WriteFile(filepath.Join(folder, reportFile), []byte(text), 0o644); err != nil { //nolint:gosec // as above
+		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
 }
