@@ -209,12 +209,10 @@ chaos: build
 	cd test/suites/chaos && $(SUDO) env HTTP01_PROXYD=$(BIN)/http01-proxyd $(BIN)/chaos.test -test.run '^$(if $(FLAPPING),TestFlap,TestWalk)$$' -test.v -test.timeout 0 \
 		-duration $(CHAOS_DURATION) -seed $(CHAOS_SEED) $(if $(FLAPPING),-flapping $(FLAPPING)) $(CHAOS)
 
-# With symbols: goroutines are counted from outside.
-soak:
+soak: build
 	$(SUDO) test/install-packages lab
-	$(GO) build -trimpath -o $(BIN)/with-symbols/ ./cmd/http01-proxyd
 	cd test && $(GO) build -o $(BIN)/ ./cmd/soak
-	$(SUDO) $(BIN)/soak --binary $(BIN)/with-symbols/http01-proxyd --duration $(or $(DURATION),2h) --out $(BIN)/soak.svg
+	$(SUDO) $(BIN)/soak --binary $(BIN)/http01-proxyd --duration $(or $(DURATION),2h)
 
 fuzz:
 	@grep -rlE '^func Fuzz' --include=*_test.go cmd internal pkg | while read -r file; do \

@@ -18,7 +18,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 	"github.com/http01-proxyd/http01-proxyd/test/support/rig"
-	"github.com/http01-proxyd/http01-proxyd/test/support/soak"
 )
 
 // The pace of the life.
@@ -72,10 +71,6 @@ type window struct{ from, to time.Time }
 
 // live runs the service for a while.
 func live(ctx context.Context, binary string, length time.Duration) (r result, err error) {
-	sampler, err := newSampler(binary)
-	if err != nil {
-		return r, err
-	}
 	network, err := rig.New(ctx, binary)
 	if err != nil {
 		return r, err
@@ -101,7 +96,7 @@ func live(ctx context.Context, binary string, length time.Duration) (r result, e
 	}
 	l.clients = network.StartClients(ctx, vips(), challengesPerHour, time.Hour, parallel, func(netip.Addr) bool { return true })
 	l.clients.Resume()
-	r, err = l.run(ctx, length, sampler)
+	r, err = l.run(ctx, length, newSampler())
 	l.clients.Close()
 	r.sent, r.lost = l.clients.Sent(), l.unexplained(l.clients.TakeFailures())
 	r.counts = l.counts
@@ -308,7 +303,7 @@ func (l *life) unexplained(failures []rig.Failure) (lost []rig.Failure) {
 
 // result is what a run has shown.
 type result struct {
-	series []soak.Series
+	series []Series
 	warmUp time.Duration // 0 in a run without a verdict about growth
 	counts counts
 	sent   int64

@@ -12,14 +12,12 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
-	"github.com/http01-proxyd/http01-proxyd/test/support/soak"
 )
 
 // sampler measures the resources of the service's processes. One goroutine owns it.
 type sampler struct {
-	series     []*soak.Series
-	byName     map[string]*soak.Series
-	goroutines *soak.Goroutines
+	series []*Series
+	byName map[string]*Series
 }
 
 // processes returns the ones that are sampled. The prober ends at each failover, once a minute,
@@ -27,12 +25,8 @@ type sampler struct {
 func processes() []string { return []string{"controller", "proxy", "exporter"} }
 
 // newSampler returns a sampler whose series are empty: one that stays empty fails the run.
-func newSampler(binary string) (*sampler, error) {
-	goroutines, err := soak.OpenGoroutines(binary)
-	if err != nil {
-		return nil, err
-	}
-	s := &sampler{byName: make(map[string]*soak.Series), goroutines: goroutines}
+func newSampler() *sampler {
+	s := &sampler{byName: make(map[string]*Series)}
 	for _, process := range processes() {
 		// RSS contains pages of the program too, and the anonymous memory does not.
 		s.declare("RSS of the "+process, "MiB", false)
@@ -40,15 +34,14 @@ func newSampler(binary string) (*sampler, error) {
 		s.declare("Pss of the "+process, "MiB", false)
 		s.declare("descriptors of the "+process, "", false)
 		s.declare("threads of the "+process, "", false)
-		s.declare("goroutines of the "+process, "", false)
 	}
 	s.declare("state directory", "KiB", false)
 	s.declare("journal", "KiB", true)
-	return s, nil
+	return s
 }
 
 func (s *sampler) declare(name, unit string, grows bool) {
-	series := &soak.Series{Name: name, Unit: unit, Grows: grows}
+	series := &Series{Name: name, Unit: unit, Grows: grows}
 	s.byName[name] = series
 	s.series = append(s.series, series)
 }
@@ -57,8 +50,8 @@ func (s *sampler) add(at time.Duration, name string, value float64) {
 	s.byName[name].Add(at.Hours(), value)
 }
 
-func (s *sampler) list() []soak.Series {
-	list := make([]soak.Series, len(s.series))
+func (s *sampler) list() []Series {
+	list := make([]Series, len(s.series))
 	for i, one := range s.series {
 		list[i] = *one
 	}
@@ -78,8 +71,7 @@ func (s *sampler) take(at time.Duration, l *life) error {
 		}
 		f, err := lab.FootprintOfProcess(pid)
 		threads, threadsErr := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		goroutines, goroutinesErr := s.goroutines.Count(pid)
-		if errors.Join(err, threadsErr, goroutinesErr) != nil {
+		if errors.Join(err, threadsErr) != nil {
 			continue // it has just started or exited
 		}
 		s.add(at, "RSS of the "+process, float64(f.RSS)/mib)
@@ -87,7 +79,6 @@ func (s *sampler) take(at time.Duration, l *life) error {
 		s.add(at, "Pss of the "+process, float64(f.PSS)/mib)
 		s.add(at, "descriptors of the "+process, float64(f.Descriptors))
 		s.add(at, "threads of the "+process, float64(len(threads)))
-		s.add(at, "goroutines of the "+process, float64(goroutines))
 	}
 	state, err := treeBytes(l.StateDir())
 	if err != nil {

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package soak
+package main
 
 import (
-	"encoding/xml"
-	"errors"
-	"io"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 )
 
@@ -30,32 +26,6 @@ func TestTrend(t *testing.T) {
 	}
 	if _, ok := (Series{Hours: []float64{1, 1, 1, 1}, Value: []float64{1, 2, 3, 4}}).Trend(); ok {
 		t.Error("samples of one moment have a slope")
-	}
-}
-
-// TestGrowing: about one series in forty without a trend is found to grow (the upper half
-// of 5 %), and a leak is found in each.
-func TestGrowing(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2))
-	const rounds = 2000
-	flat, leaks := 0, 0
-	for range rounds {
-		var still, leak Series
-		for i := range 60 {
-			hours, noise := float64(i)/30, r.NormFloat64()
-			still.Add(hours, 10+noise)
-			leak.Add(hours, 10+noise+3*hours)
-		}
-		if trend, _ := still.Trend(); trend.Growing(1) {
-			flat++
-		}
-		if trend, _ := leak.Trend(); trend.Growing(1) {
-			leaks++
-		}
-	}
-	if flat < rounds/80 || flat > rounds/25 || leaks != rounds {
-		t.Errorf("of %d: %d without a trend grow, %d leaks are found", rounds, flat, leaks)
 	}
 }
 
@@ -85,17 +55,6 @@ func TestGrowingOfCorrelatedSamples(t *testing.T) {
 	}
 	if flat < rounds/80 || flat > rounds/20 || leaks < rounds*99/100 {
 		t.Errorf("of %d: %d without a trend grow, %d leaks are found", rounds, flat, leaks)
-	}
-}
-
-func TestConstantDoesNotGrow(t *testing.T) {
-	t.Parallel()
-	var s Series
-	for i := range 239 {
-		s.Add(float64(i)*29.7/3600, 23)
-	}
-	if trend, ok := s.Trend(); !ok || trend.Growing(1) || trend.Slope != 0 {
-		t.Errorf("%+v, %v", trend, ok)
 	}
 }
 
@@ -131,44 +90,5 @@ func TestGrowingAmongMany(t *testing.T) {
 	}
 	if flat == 0 || flat > rounds/20 || leaks != rounds {
 		t.Errorf("of %d rounds: in %d a series without a trend grows, in %d the leak is found", rounds, flat, leaks)
-	}
-}
-
-func TestChart(t *testing.T) {
-	t.Parallel()
-	s := Series{Name: "Pss of <all>", Unit: "MiB"}
-	for i := range 10 {
-		s.Add(float64(i)/5, float64(30+i%3))
-	}
-	chart := Chart("soak", 0.5, []Series{s, {Name: "constant"}})
-	decoder := xml.NewDecoder(strings.NewReader(chart))
-	points := make(map[string]int) // by colour
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		element, is := token.(xml.StartElement)
-		if !is || element.Name.Local != "polyline" {
-			continue
-		}
-		attribute := make(map[string]string)
-		for _, a := range element.Attr {
-			attribute[a.Name.Local] = a.Value
-		}
-		points[attribute["stroke"]] += len(strings.Fields(attribute["points"]))
-	}
-	if points[ignored] != 3 || points[curve] != 7 {
-		t.Errorf("the curves have these points: %v, want 3 in the warm-up and 7 after it", points)
-	}
-	trend, _ := s.After(0.5).Trend()
-	if !strings.Contains(chart, trend.String()) {
-		t.Errorf("the chart does not show the trend after the warm-up: %v", trend)
-	}
-	if !strings.Contains(chart, "Pss of &lt;all&gt;") {
-		t.Error("the chart does not name the series")
 	}
 }
