@@ -39,7 +39,7 @@ func TestClusterObjects(t *testing.T) {
 		"a List as oc prints it": {
 			"",
 			[]string{"--apiserver", "testdata/cluster.yaml"},
-			"note: testdata/cluster.yaml: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: testdata/cluster.yaml: CustomDeployment, port 9888; testdata/cluster.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 		"an HTTP01Proxy": {
 			"",
@@ -54,17 +54,17 @@ func TestClusterObjects(t *testing.T) {
 		"one file, called in two ways": {
 			"",
 			[]string{"--apiserver", "testdata/cluster.yaml", "--infrastructure", "./testdata/../testdata/cluster.yaml"},
-			"note: testdata/cluster.yaml: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: testdata/cluster.yaml: CustomDeployment, port 9888; testdata/cluster.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 		"a List for both": {
 			list,
 			[]string{"--apiserver", "-", "--infrastructure", "-"},
-			"note: standard input: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: standard input: CustomDeployment, port 9888; standard input: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 		"a List for one": {
 			list,
 			[]string{"--infrastructure", "-"},
-			"note: standard input: CustomDeployment, port 9888; API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: standard input: CustomDeployment, port 9888; standard input: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@
 package machineconfig
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -12,21 +11,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// Values of an Infrastructure (config.openshift.io/v1).
-const (
-	managedByOpenShift   = "OpenShiftManagedDefault" // loadBalancer.type
-	managedByUser        = "UserManaged"
-	externalControlPlane = "External" // controlPlaneTopology of a hosted control plane
-	platformPath         = "status.platformStatus"
-	apiServerURLPath     = "status.apiServerURL"
-)
-
-// infrastructure has the fields of an Infrastructure that are read.
+// infrastructure has the fields of an Infrastructure (config.openshift.io/v1) that are read.
 type infrastructure struct {
 	Status struct {
-		APIServerURL         string                     `json:"apiServerURL"`
-		ControlPlaneTopology string                     `json:"controlPlaneTopology"`
-		PlatformStatus       map[string]json.RawMessage `json:"platformStatus"`
+		APIServerURL         string `json:"apiServerURL"`
+		ControlPlaneTopology string `json:"controlPlaneTopology"`
+		Platform             struct {
+			Type string `json:"type"`
+
+			// The platforms whose hosts run keepalived for the VIPs (machine-config-operator,
+			// templates/common/on-prem).
+			BareMetal *platformVIPs `json:"baremetal"`
+			Nutanix   *platformVIPs `json:"nutanix"`
+			OpenStack *platformVIPs `json:"openstack"`
+			VSphere   *platformVIPs `json:"vsphere"`
+			OVirt     *platformVIPs `json:"ovirt"`
+		} `json:"platformStatus"`
 	} `json:"status"`
 }
 
@@ -43,23 +43,16 @@ type platformVIPs struct {
 	} `json:"loadBalancer"`
 }
 
-// keepalivedPlatforms lists the platforms whose hosts run keepalived for the VIPs
-// (machine-config-operator, templates/common/on-prem). The key below
-// status.platformStatus is the name in lower case.
-func keepalivedPlatforms() []string {
-	return []string{"BareMetal", "Nutanix", "OpenStack", "VSphere", "oVirt"}
-}
-
 // clusterVIPs are the virtual IPs of a cluster.
 type clusterVIPs struct {
 	api, ingress []string
-	bgp          bool // kube-vip manages them instead of keepalived
+	management   string // BGP: kube-vip manages them; empty: keepalived
 }
 
 func (v clusterVIPs) settings(from string) []setting {
 	all := []setting{{[]string{"vips", "api"}, v.api, from}, {[]string{"vips", "ingress"}, v.ingress, from}}
-	if v.bgp {
-		all = append(all, setting{[]string{"vips", "management"}, string(config.ManagementBGP), from})
+	if v.management != "" {
+		all = append(all, setting{[]string{"vips", "management"}, v.management, from})
 	}
 	return all
 }
@@ -75,87 +68,45 @@ func (w *clusterSettings) readInfrastructure(o ReadObject) error {
 	if w.proxy.disabled() {
 		return nil
 	}
-	section, err := parsed.section(o)
-	if err != nil {
-		return err
-	}
-	var vips platformVIPs
-	if err := section.Load(&vips); err != nil {
-		return err
-	}
-	if err := vips.checkManagement(section); err != nil {
-		return err
-	}
-	list := func(all []string, single string) []string {
-		if len(all) == 0 && single != "" {
-			return []string{single}
-		}
-		return all
-	}
-	w.vips = clusterVIPs{
-		list(vips.APIServerInternalIPs, vips.APIServerInternalIP), list(vips.IngressIPs, vips.IngressIP),
-		vips.VIPManagement == string(config.ManagementBGP),
-	}
-	if len(w.vips.api) == 0 || len(w.vips.ingress) == 0 {
-		return section.problem("", "there is no API VIP, or no ingress VIP", noVIPsRemediation)
-	}
-	return checkValues(section, w.vips.settings(o.File))
-}
-
-const noVIPsRemediation = "a cluster without VIPs has a load balancer of your own: forward port 80 of the API's " +
-	"address to the routers there"
-
-// section returns the section of a platform whose hosts run keepalived.
-func (i infrastructure) section(o ReadObject) (ReadObject, error) {
-	if i.Status.ControlPlaneTopology == externalControlPlane {
-		return o, o.problem("status.controlPlaneTopology", externalControlPlane+": the API server runs outside this "+
-			"cluster, and no host has the API's address",
-			"forward port 80 of the API's address to the routers, on the machine with that address, or use DNS-01 for the "+
-				"API's name")
-	}
-	var platform string
-	if text := i.Status.PlatformStatus["type"]; !isAbsent(text) {
-		if err := o.field(platformPath+".type", text).Load(&platform); err != nil {
-			return o, err
-		}
-	}
+	platform := parsed.Status.Platform
+	vips, keepalived := map[string]*platformVIPs{
+		"BareMetal": platform.BareMetal, "Nutanix": platform.Nutanix, "OpenStack": platform.OpenStack,
+		"VSphere": platform.VSphere, "oVirt": platform.OVirt,
+	}[platform.Type]
+	reason := ""
 	switch {
-	case platform == "":
-		return o, o.problem(platformPath+".type", "absent",
+	case parsed.Status.ControlPlaneTopology == "External":
+		reason = "the API server runs outside this cluster, and no host has the API's address"
+	case platform.Type == "":
+		return o.problem("status.platformStatus.type", "absent",
 			`give the output of "oc get infrastructure cluster -o yaml": the manifest of the installer has no status yet`)
-	case !slices.Contains(keepalivedPlatforms(), platform):
-		message := fmt.Sprintf("platform %.100q: OpenShift runs keepalived only on %s", platform,
-			strings.Join(keepalivedPlatforms(), ", "))
-		return o, o.problem(platformPath, message, "forward port 80 of the API's address to the routers, on the load "+
-			"balancer or machine with that address, or use DNS-01 for the API's name; the router of a single node already "+
-			"has that address")
+	case !keepalived:
+		reason = fmt.Sprintf("platform %.100q: OpenShift runs no keepalived there", platform.Type)
+	case vips != nil && vips.LoadBalancer.Type == "UserManaged":
+		reason = "UserManaged: the VIPs belong to a load balancer of your own, not to a host"
+	case vips == nil || len(vips.api()) == 0 || len(vips.ingress()) == 0:
+		reason = fmt.Sprintf("platform %s has no API VIP, or no ingress VIP", platform.Type)
 	}
-	key := strings.ToLower(platform)
-	section := o.field(platformPath+"."+key, i.Status.PlatformStatus[key])
-	if isAbsent(section.text) {
-		return o, section.problem("", "absent: there are no VIPs", noVIPsRemediation)
+	if reason != "" {
+		return o.problem("status", reason, "forward port 80 of the API's address to the routers, on the load balancer or "+
+			"machine with that address, or use DNS-01 for the API's name; the router of a single node already has that address")
 	}
-	return section, nil
-}
-
-// checkManagement rejects VIPs that neither keepalived nor kube-vip manages.
-func (v platformVIPs) checkManagement(section ReadObject) error {
-	reject := func(field, value string) error {
-		if value == managedByUser {
-			return section.problem(field, managedByUser+": the VIPs belong to a load balancer of your own, not to a host",
-				"forward port 80 of the API's address to the routers on that load balancer")
-		}
-		return section.problem(field, fmt.Sprintf("%.100q, which this release does not support", value),
-			"use a release that supports it, or render without objects of the cluster, and the hosts read keepalived.conf")
-	}
-	if t := v.LoadBalancer.Type; t != "" && t != managedByOpenShift {
-		return reject("loadBalancer.type", t)
-	}
-	if m := v.VIPManagement; !slices.Contains(
-		[]string{"", string(config.ManagementKeepalived), string(config.ManagementBGP)}, m) {
-		return reject("vipManagement", m)
+	w.vips = clusterVIPs{api: vips.api(), ingress: vips.ingress(), management: vips.VIPManagement}
+	if w.vips.management == string(config.ManagementKeepalived) {
+		w.vips.management = ""
 	}
 	return nil
+}
+
+func (v platformVIPs) api() []string     { return listOr(v.APIServerInternalIPs, v.APIServerInternalIP) }
+func (v platformVIPs) ingress() []string { return listOr(v.IngressIPs, v.IngressIP) }
+
+// listOr returns the list, or the single address if there is no list.
+func listOr(all []string, single string) []string {
+	if len(all) == 0 {
+		return slices.DeleteFunc([]string{single}, func(address string) bool { return address == "" })
+	}
+	return all
 }
 
 // clusterDomain derives the domain of a cluster from the URL of its API for external

@@ -57,8 +57,10 @@ func compose(configuration Input, given bool, settings []setting) (Input, error)
 		text = fmt.Appendf(nil, "# With settings of %s: change these files, and render again.\n%s",
 			strings.Join(sources, " and "), text)
 	}
-	_, err = config.Parse(configuration.Name, text)
-	return Input{Name: configuration.Name, Text: text}, err
+	if _, err = config.Parse(configuration.Name, text); err != nil && given {
+		sources = append(sources, configuration.Name)
+	}
+	return Input{Name: configuration.Name, Text: text}, withoutPositions(err, strings.Join(sources, " and "))
 }
 
 // entry returns the value of a key, which it adds if the mapping does not have it.
@@ -76,26 +78,16 @@ func entry(n *yaml.Node, key string) (value *yaml.Node, present bool) {
 	return value, false
 }
 
-// checkValues validates the values of an object by the rules of the configuration.
-func checkValues(o ReadObject, settings []setting) error {
-	_, err := compose(Input{Name: o.File}, false, settings)
-	return withoutPositions(err, o.path)
-}
-
-// withoutPositions returns problems of a composed configuration, whose lines nobody sees,
-// with the path of the object that the values are from.
-func withoutPositions(err error, path string) error {
+// withoutPositions returns problems of a composed configuration, whose lines nobody sees, with
+// the files that the values are from.
+func withoutPositions(err error, where string) error {
 	var found config.Problems
 	if !errors.As(err, &found) {
 		return err
 	}
 	problems := make([]error, len(found))
 	for i, p := range found {
-		message := p.Message
-		if path != "" {
-			message = path + ": " + message
-		}
-		problems[i] = problem(p.Where, message, p.Remediation)
+		problems[i] = problem(where, p.Message, p.Remediation)
 	}
 	return errors.Join(problems...)
 }

@@ -3,9 +3,7 @@
 package machineconfig
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,13 +16,11 @@ const bundleKey = "ca-bundle.crt"
 
 // configMap has the fields of a ConfigMap that are read.
 type configMap struct {
-	Data       map[string]string `json:"data"`
-	BinaryData map[string]string `json:"binaryData"`
+	Data map[string]string `json:"data"`
 }
 
 // egressProxy has the fields of a Proxy of config.openshift.io/v1 that are read.
 type egressProxy struct {
-	Spec   egressProxySpec `json:"spec"`
 	Status egressProxySpec `json:"status"`
 }
 
@@ -34,8 +30,6 @@ type egressProxySpec struct {
 	HTTPS   string `json:"httpsProxy"`
 	NoProxy string `json:"noProxy"`
 }
-
-func (p egressProxySpec) isEmpty() bool { return p.HTTP == "" && p.HTTPS == "" }
 
 func (p egressProxySpec) hasCredentials() bool {
 	return slices.ContainsFunc([]string{p.HTTP, p.HTTPS}, func(text string) bool {
@@ -75,21 +69,10 @@ func bundleFromConfigMap(in Input) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, is := m.Data[bundleKey]
-	others := slices.DeleteFunc(slices.Sorted(maps.Keys(m.Data)), func(key string) bool { return key == bundleKey })
-	others = append(others, slices.Sorted(maps.Keys(m.BinaryData))...)
-	_, binary := m.BinaryData[bundleKey]
-	switch {
-	case binary:
-		return nil, problem(in.Name, bundleKey+" is binary, probably a certificate in DER",
-			"convert it and create the ConfigMap again: openssl x509 -inform der -in FILE -out ca-bundle.crt")
-	case len(others) > 0:
-		return nil, problem(in.Name, fmt.Sprintf("the ConfigMap has the additional key %.100q", others[0]),
-			"keep only the key "+bundleKey+", with all CAs in PEM")
-	case !is:
-		return nil, problem(in.Name, "the ConfigMap has no data", "put the CAs in PEM under the key "+bundleKey)
-	case strings.TrimSpace(text) == "":
-		return nil, problem(in.Name, bundleKey+" is empty", "put the CAs in PEM under that key")
+	text := m.Data[bundleKey]
+	if strings.TrimSpace(text) == "" {
+		return nil, problem(in.Name, "the ConfigMap has no CAs in the key "+bundleKey,
+			"put the CAs in PEM under that key: openssl x509 -inform der -in FILE converts a certificate in DER")
 	}
 	return []byte(text), nil
 }
@@ -102,22 +85,9 @@ func readEgressProxy(in Input) (egressProxySpec, error) {
 	if err != nil {
 		return egressProxySpec{}, err
 	}
-	p := m.Status
-	switch {
-	case p.isEmpty() && !m.Spec.isEmpty():
-		return egressProxySpec{}, problem(in.Name, "the cluster has not accepted the proxy of its spec: the status has none",
-			`check "oc describe clusteroperator network", and export the Proxy again when its status has the proxy`)
-	case p.isEmpty():
-		return egressProxySpec{}, problem(in.Name, "the cluster has no egress proxy: the status has none",
-			"leave --proxy out")
+	if p := m.Status; p.HTTP != "" || p.HTTPS != "" {
+		return p, nil
 	}
-	var problems []error
-	for key, text := range map[string]string{"httpProxy": p.HTTP, "httpsProxy": p.HTTPS} {
-		if _, err := config.ParseProxyURL(text); text != "" && err != nil {
-			problems = append(problems,
-				problem(in.Name, fmt.Sprintf("status.%s %v", key, err),
-					"correct the cluster's Proxy; percent-encode special characters in user and password"))
-		}
-	}
-	return p, errors.Join(problems...)
+	return egressProxySpec{}, problem(in.Name, "the status has no egress proxy",
+		`leave --proxy out; if the spec has one, the cluster has not accepted it: see "oc describe clusteroperator network"`)
 }

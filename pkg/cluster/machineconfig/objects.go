@@ -10,13 +10,12 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // Limits of files with objects of the cluster. Real objects have a few KiB. "oc get
@@ -25,8 +24,8 @@ import (
 const (
 	MaxObject = 1 << 20
 	MaxList   = 64 << 20
-	// A file of another kind has a problem in every line.
-	maxProblems = 50
+
+	maxMessage = 1 << 10 // a file of another kind has a problem in every line
 )
 
 // ReadObject is an object of the cluster. The API server has validated it: only what is read
@@ -34,7 +33,7 @@ const (
 type ReadObject struct {
 	File, Kind, Name string
 
-	InList  int  // 1 for the first List that was read; 0: not in a List
+	InList  bool
 	Deleted bool // it is being deleted
 	path    string
 	text    []byte
@@ -59,62 +58,55 @@ type ObjectFiles struct {
 
 // ReadObjects reads objects of the cluster as "oc get -o yaml" and "-o json" print them:
 // each file has one object, or one List. kinds maps the kinds that are accepted to their
-// versions. The error contains all problems. remediation names the source of the files.
-func ReadObjects(files []Input, kinds map[string]string, remediation string) (ObjectFiles, error) {
-	var read ObjectFiles
-	var problems []error
-	lists := 0
-	for _, in := range files {
-		text, err := toJSON(in, remediation)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		whole := ReadObject{File: in.Name, text: text}
-		items, err := read.add(whole, kinds, remediation)
-		problems = append(problems, err)
-		if items == nil {
-			continue
-		}
-		lists++
-		if len(items) == 0 {
-			read.EmptyLists++
-		}
-		for i, item := range items {
-			_, err := read.add(ReadObject{File: in.Name, InList: lists, path: fmt.Sprintf("items[%d]", i), text: item}, kinds,
-				remediation)
-			problems = append(problems, err)
-		}
+// versions. The error contains the first problem of each file. remediation names the source of
+// the files.
+func ReadObjects(files []Input, kinds map[string]string, remediation string) (read ObjectFiles, err error) {
+	problems := make([]error, len(files))
+	for i, in := range files {
+		problems[i] = read.addFile(in, kinds, remediation)
 	}
-	return read, joinProblems(problems)
+	return read, errors.Join(problems...)
 }
 
-// add adds an object of one of the kinds, or returns the items of a List.
-func (f *ObjectFiles) add(o ReadObject, kinds map[string]string, remediation string) ([]json.RawMessage, error) {
+func (f *ObjectFiles) addFile(in Input, kinds map[string]string, remediation string) error {
+	text, err := toJSON(in, remediation)
+	if err != nil {
+		return err
+	}
+	whole := ReadObject{File: in.Name, text: text}
+	var header objectHeader
+	if err := whole.Load(&header); err != nil {
+		return err
+	}
+	if !strings.HasSuffix(header.Kind, "List") {
+		return f.add(whole, kinds, remediation)
+	}
+	if len(header.Items) == 0 {
+		f.EmptyLists++
+	}
+	for i, item := range header.Items {
+		o := ReadObject{File: in.Name, InList: true, path: fmt.Sprintf("items[%d]", i), text: item}
+		if err := f.add(o, kinds, remediation); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds an object of one of the kinds.
+func (f *ObjectFiles) add(o ReadObject, kinds map[string]string, remediation string) error {
 	var header objectHeader
 	if err := o.Load(&header); err != nil {
-		return nil, err
-	}
-	if o.InList == 0 && strings.HasSuffix(header.Kind, "List") {
-		return append([]json.RawMessage{}, header.Items...), nil
+		return err
 	}
 	o.Kind, o.Name, o.Deleted = header.Kind, header.Metadata.Name, header.Metadata.DeletionTimestamp != nil
 	if version, accepted := kinds[o.Kind]; !accepted || version != header.APIVersion {
 		want := strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 		message := fmt.Sprintf("kind %.100q of %.100q is not accepted here: want %s", o.Kind, header.APIVersion, want)
-		return nil, o.problem("", message, remediation)
+		return o.problem("", message, remediation)
 	}
 	f.Objects = append(f.Objects, o)
-	return nil, nil
-}
-
-// joinProblems returns the first problems.
-func joinProblems(problems []error) error {
-	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
-	if more := len(problems) - maxProblems; more > 0 {
-		problems = append(problems[:maxProblems], fmt.Errorf("and %d more", more))
-	}
-	return errors.Join(problems...)
+	return nil
 }
 
 // problem returns a problem of the object, or of a field of it.
@@ -185,21 +177,9 @@ func toJSON(in Input, remediation string) (found []byte, err error) {
 	return found, nil
 }
 
-// syntaxProblem returns errors of the YAML library with their lines, if it has put them
-// into the text. The name of an anchor is omitted: the administrator may have given another
-// file by mistake, with secrets in it.
+// syntaxProblem returns an error of the YAML library. The name of an anchor is omitted: the
+// administrator may have given another file by mistake, with secrets in it.
 func syntaxProblem(file string, err error, remediation string) error {
-	lines := regexp.MustCompile(`line (\d+): (.+)`).FindAllStringSubmatch(err.Error(), -1)
-	if lines == nil {
-		message, _, _ := strings.Cut(err.Error(), " '")
-		return problem(file, strings.Replace(message, "yaml: ", "not valid YAML: ", 1), remediation)
-	}
-	var problems []error
-	for _, found := range lines {
-		line, _ := strconv.Atoi(found[1])
-		problems = append(problems, config.Problem{
-			Where: file, Line: line, Message: "not valid YAML: " + found[2], Remediation: remediation,
-		})
-	}
-	return joinProblems(problems)
+	message, _, _ := strings.Cut(strings.ReplaceAll(err.Error(), "yaml: ", ""), " '")
+	return problem(file, "not valid YAML: "+printable.Truncate(message, maxMessage), remediation)
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
@@ -58,18 +57,18 @@ func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 		cluster, err = s.Cluster.resolve()
 		problems = append(problems, err)
 	}
-	settings, err := s.settings(configuration, cluster, &found)
+	settings, err := s.settings(configuration, cluster.domain, &found)
 	problems = append(problems, err)
 	if err := errors.Join(problems...); err != nil {
 		return resolvedSite{}, err
 	}
 	if s.Cluster != nil {
 		settings = append(settings, cluster.settings()...)
-		found.notes = append(found.notes, cluster.notes()...)
+		found.notes = append(found.notes, cluster.note())
 		found.sources = s.Cluster.fileNames()
 	}
 	found.configuration, err = compose(configuration, s.Config != nil, settings)
-	return found, withoutPositions(err, "")
+	return found, err
 }
 
 // readBundle returns the usable part of the bundle in the ConfigMap. It fails if a host
@@ -109,9 +108,9 @@ func encodeBundle(roots []trust.Certificate) []byte {
 	return text.Bytes()
 }
 
-// settings returns the settings of the proxy and the certificate; cluster has the domain in
-// the cluster's objects, if there is one.
-func (s Site) settings(configuration Input, cluster clusterSettings, found *resolvedSite) (all []setting, err error) {
+// settings returns the settings of the egress proxy, and the name in the certificate of the
+// routers; domain is that of the cluster's objects.
+func (s Site) settings(configuration Input, domain string, found *resolvedSite) (all []setting, err error) {
 	accepted, err := config.Parse(configuration.Name, configuration.Text)
 	if err != nil {
 		return nil, nil //nolint:nilerr // already reported
@@ -125,29 +124,17 @@ func (s Site) settings(configuration Input, cluster clusterSettings, found *reso
 			return nil, err
 		}
 	}
-	withTLS := s.TrustedCA != nil || accepted.Upstream.Scheme == config.SchemeHTTPS
-	names, err := s.certificateNames(accepted)
-	switch given := accepted.Upstream.VerifyNames; {
-	case err != nil:
-		return nil, err
-	case len(given) > 0 && s.Domain != "" && !slices.Contains(given, names):
-		found.notes = append(found.notes, "the configuration sets upstream.verifyNames, so --cluster-domain has no effect")
-	case len(given) > 0:
-	case names == "" && withTLS && cluster.domain != "":
-		names = appsWildcard(cluster.domain)
-		found.notes = append(found.notes,
-			fmt.Sprintf("%s: the certificate of the ingress may be for %s, from %s; use --cluster-domain (CLUSTER_DOMAIN "+
-				"of make) for another domain",
-				cluster.vipsSource, names, apiServerURLPath))
-	case names == "" && withTLS:
+	domain, err = s.ingressDomain(accepted, domain)
+	switch {
+	case err != nil || len(accepted.Upstream.VerifyNames) > 0:
+	case domain != "":
+		all = append(all, setting{keys: []string{"upstream", "verifyNames"}, value: []string{"*.apps." + domain}})
+	case s.withTLS(accepted):
 		found.notes = append(found.notes,
 			"the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the "+
 				"cluster's domain: use --cluster-domain (CLUSTER_DOMAIN of make)")
 	}
-	if len(accepted.Upstream.VerifyNames) == 0 && names != "" {
-		all = append(all, setting{keys: []string{"upstream", "verifyNames"}, value: []string{names}})
-	}
-	return all, nil
+	return all, err
 }
 
 // egressProxySettings returns the accepted proxy of the cluster, which replaces the node's
@@ -173,28 +160,32 @@ func (s Site) egressProxySettings(accepted config.Config, found *resolvedSite) (
 	return proxy.settings(s.Proxy.Name), nil
 }
 
-// certificateNames returns the name in the certificate of the routers, or an empty
-// text.
-func (s Site) certificateNames(c config.Config) (string, error) {
-	domain := strings.ToLower(strings.TrimSuffix(s.Domain, "."))
+// withTLS reports whether the routers are reached with TLS.
+func (s Site) withTLS(c config.Config) bool {
+	return s.TrustedCA != nil || c.Upstream.Scheme == config.SchemeHTTPS
+}
+
+// ingressDomain returns the domain of the cluster, whose routers have a certificate for *.apps
+// of it, or an empty text. That of the cluster's objects counts for routers with TLS only.
+func (s Site) ingressDomain(c config.Config, ofObjects string) (string, error) {
+	if domain := strings.ToLower(strings.TrimSuffix(s.Domain, ".")); isClusterDomain(domain) {
+		return domain, nil
+	}
 	if s.Domain != "" {
-		if !isClusterDomain(domain) {
-			return "", problem(fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster",
-				"give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o "+
-					"jsonpath={.spec.baseDomain}\" prints it")
-		}
-		return appsWildcard(domain), nil
+		return "", problem(fmt.Sprintf("cluster domain %q", s.Domain), "not the domain of a cluster",
+			"give the parent domain of api. and apps., such as cluster.example.com: \"oc get dns cluster -o "+
+				"jsonpath={.spec.baseDomain}\" prints it")
 	}
 	for _, host := range c.Hosts {
 		if rest, is := strings.CutPrefix(host, "api."); is {
-			return appsWildcard(rest), nil
+			return rest, nil
 		}
 	}
-	return "", nil
+	if !s.withTLS(c) {
+		return "", nil
+	}
+	return ofObjects, nil
 }
-
-// appsWildcard returns the name in the certificate of a cluster's routers.
-func appsWildcard(domain string) string { return "*.apps." + domain }
 
 // isClusterDomain reports whether a lower-case name can be the domain of a cluster,
 // with api. and apps. below it.

@@ -58,7 +58,7 @@ func Parse(files []machineconfig.Input) (Objects, error) {
 	var problems []error
 	for _, object := range read.Objects {
 		problems = append(problems, o.add(object))
-		o.layeredKnown = o.layeredKnown || object.Kind == kindOSConfig && object.InList > 0
+		o.layeredKnown = o.layeredKnown || object.Kind == kindOSConfig && object.InList
 	}
 	return o, errors.Join(problems...)
 }

@@ -112,7 +112,7 @@ func TestRendererAgrees(t *testing.T) {
 				t.Errorf("configuration (-stored +rendered):\n%s", diff)
 			}
 		}
-		if got.refused && !strings.HasPrefix(got.messages, "oc http01 render: a.yaml:") {
+		if got.refused && !strings.HasPrefix(got.messages, "oc http01 render: a.yaml") {
 			t.Errorf("messages %q", got.messages)
 		}
 	}
