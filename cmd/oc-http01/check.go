@@ -68,21 +68,7 @@ did not report or could not check everything that is necessary.`,
 func clusterCheck(outputs []nodes.Output, now time.Time) report.ClusterCheck {
 	all := make([]check.Node, len(outputs))
 	for i, o := range outputs {
-		all[i] = checkedNode(o)
+		all[i] = check.Read(o)
 	}
 	return check.Combine(all, now)
-}
-
-func checkedNode(o nodes.Output) check.Node {
-	if o.Problem != "" {
-		return check.Node{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation}
-	}
-	n, err := check.Parse(o.Node, o.Document)
-	if err != nil {
-		return check.Node{
-			Name: o.Node, Problem: err.Error(),
-			Remediation: runByHand(o.Node, "check"),
-		}
-	}
-	return n
 }

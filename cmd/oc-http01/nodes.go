@@ -101,10 +101,6 @@ func commandWith(c *cobra.Command, flags ...string) []string {
 	return command
 }
 
-func runByHand(node, command string) string {
-	return fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd %s.", node, command)
-}
-
 // runOnEach runs a command on the selected nodes.
 func (f *nodeFlags) runOnEach(ctx context.Context, errOut io.Writer, command ...string) ([]nodes.Output, error) {
 	selected, err := f.list(ctx, errOut)

@@ -4,8 +4,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -41,10 +39,10 @@ not ready. Without --exit-code it is 0 then: the status was printed.`,
 			if err != nil {
 				return err
 			}
-			now := time.Now()
-			s := condition.ClusterStatus(hostReports(outputs), now)
+			hosts, now := hostReports(outputs), time.Now()
+			s := condition.ClusterStatus(hosts, now)
 			if f.out.Format == cli.HTML {
-				_, err = c.OutOrStdout().Write(page.ForCluster(s, pageHosts(outputs), now))
+				_, err = c.OutOrStdout().Write(page.ForCluster(s, pageHosts(hosts), now))
 			} else {
 				err = f.out.Write(c.OutOrStdout(), s, terminal.ClusterStatus(s))
 			}
@@ -59,43 +57,23 @@ not ready. Without --exit-code it is 0 then: the status was printed.`,
 	return c
 }
 
-// hostReports reads the reports of the nodes.
+// hostReports reads the reports of the nodes, sorted by name as in the status.
 func hostReports(outputs []nodes.Output) []condition.HostReport {
 	hosts := make([]condition.HostReport, len(outputs))
 	for i, o := range outputs {
-		hosts[i] = hostReport(o)
+		hosts[i] = condition.Read(o)
 	}
+	slices.SortFunc(hosts, func(a, b condition.HostReport) int { return cmp.Compare(a.Name, b.Name) })
 	return hosts
 }
 
-// hostReport reads the report of a node. A node without a readable report has not
-// reported.
-func hostReport(o nodes.Output) condition.HostReport {
-	h := condition.HostReport{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation}
-	if o.Problem == "" {
-		var err error
-		if h, err = condition.Parse(o.Node, o.Document); err != nil {
-			h = condition.HostReport{Name: o.Node, Problem: err.Error()}
-		}
+// pageHosts returns the whole reports of the nodes.
+func pageHosts(hosts []condition.HostReport) []page.Host {
+	all := make([]page.Host, len(hosts))
+	for i, h := range hosts {
+		all[i] = page.Host{Name: h.Name, Error: h.Problem, Status: h.Report}
 	}
-	h.Observed = o.Received
-	return h
-}
-
-// pageHosts returns the whole reports of the nodes, sorted by name as in the status.
-func pageHosts(outputs []nodes.Output) []page.Host {
-	hosts := make([]page.Host, len(outputs))
-	for i, o := range outputs {
-		hosts[i] = page.Host{Name: o.Node, Error: hostReport(o).Problem}
-		if hosts[i].Error != "" {
-			continue
-		}
-		if err := json.Unmarshal(o.Document, &hosts[i].Status); err != nil {
-			hosts[i].Error = fmt.Sprintf("cannot read the report: %v", err)
-		}
-	}
-	slices.SortFunc(hosts, func(a, b page.Host) int { return cmp.Compare(a.Name, b.Name) })
-	return hosts
+	return all
 }
 
 func statusExitCode(s report.ClusterStatus, health bool) error {

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,8 +11,8 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
-	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -72,7 +70,7 @@ none arrived, or a node did not report.`,
 // holdersAmong returns the nodes that report that they hold an API VIP.
 func holdersAmong(outputs []nodes.Output) (holders []nodes.Node) {
 	for _, o := range outputs {
-		if slices.ContainsFunc(hostReport(o).VIPs, func(v report.VIP) bool { return v.State == report.VIPHeld }) {
+		if slices.ContainsFunc(condition.Read(o).VIPs, func(v report.VIP) bool { return v.State == report.VIPHeld }) {
 			holders = append(holders, nodes.Node{Name: o.Node})
 		}
 	}
@@ -84,37 +82,17 @@ func clusterTrace(outputs []nodes.Output, now time.Time) report.ClusterTrace {
 		Header: report.NewHeader("ClusterTrace"), Time: now.UTC().Truncate(time.Second), Nodes: []report.NodeTrace{},
 	}
 	for _, o := range outputs {
+		t := nodes.Decode[report.Trace](&o, "Trace")
 		n := report.NodeTrace{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation}
-		if n.Problem == "" {
-			var err error
-			if n.Trace, err = parseTrace(o.Node, o.Document); err != nil {
-				n.Problem = printable.Truncate(err.Error(), 1<<10)
-				n.Remediation = runByHand(o.Node, "trace")
+		if o.Problem == "" {
+			t.Host, n.Trace = o.Node, &t
+			for i := range t.Packets {
+				t.Packets[i].Fix = check.CommandOn(o.Node, t.Packets[i].Fix)
 			}
 		}
 		c.Nodes = append(c.Nodes, n)
 	}
 	return c
-}
-
-// parseTrace reads the output of `http01-proxyd trace -o json`. A node is not trusted: the
-// writers replace characters that are not printable.
-func parseTrace(node string, document []byte) (*report.Trace, error) {
-	var t report.Trace
-	err := json.Unmarshal(document, &t)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("not a trace: %w", err)
-	case t.Kind == "Error":
-		return nil, errors.New(t.Message)
-	case t.Kind != "Trace":
-		return nil, fmt.Errorf("not a trace, but of the kind %.100q", t.Kind)
-	}
-	t.Host = node
-	for i := range t.Packets {
-		t.Packets[i].Fix = check.CommandOn(node, t.Packets[i].Fix)
-	}
-	return &t, nil
 }
 
 func traceExitCode(c report.ClusterTrace) error {

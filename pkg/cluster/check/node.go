@@ -3,14 +3,13 @@
 package check
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -53,36 +52,40 @@ func outcomes() []string {
 	}
 }
 
-// Parse reads the output of `http01-proxyd check -o json`. It ignores unknown fields of
-// other versions. Text is limited and printable.
-func Parse(name string, text []byte) (Node, error) {
-	var parsed struct {
-		Kind    string `json:"kind"`
-		Message string `json:"message"` // of an error
-		Outcome string `json:"outcome"`
-		Summary string `json:"summary"`
-		// Incomplete are the necessary checks that did not run, or not completely.
-		Incomplete []string `json:"incomplete"`
-		Checks     []struct {
-			Name       string                  `json:"name"`
-			Outcome    string                  `json:"outcome"`
-			Text       string                  `json:"text"`
-			NotChecked string                  `json:"notChecked"`
-			Incomplete *bool                   `json:"incomplete"` // nil in earlier versions
-			Findings   []report.ClusterProblem `json:"findings"`
-			Addresses  []netip.Addr            `json:"addresses"` // missing in earlier versions
-		} `json:"checks"`
+// document is the result of `http01-proxyd check -o json`.
+type document struct {
+	Outcome string `json:"outcome"`
+	Summary string `json:"summary"`
+	// Incomplete are the necessary checks that did not run, or not completely.
+	Incomplete []string `json:"incomplete"`
+	Checks     []struct {
+		Name       string                  `json:"name"`
+		Outcome    string                  `json:"outcome"`
+		Text       string                  `json:"text"`
+		NotChecked string                  `json:"notChecked"`
+		Incomplete *bool                   `json:"incomplete"` // nil in earlier versions
+		Findings   []report.ClusterProblem `json:"findings"`
+		Addresses  []netip.Addr            `json:"addresses"` // missing in earlier versions
+	} `json:"checks"`
+}
+
+// Read reads the output of `http01-proxyd check -o json` of a node. Text is limited and
+// printable.
+func Read(o nodes.Output) Node {
+	parsed := nodes.Decode[document](&o, "Check")
+	if o.Problem == "" {
+		n, err := parsed.node(o.Node)
+		if err == nil {
+			return n
+		}
+		o.Reject("Check", fmt.Errorf("not a result of check: %w", err))
 	}
-	if err := json.Unmarshal(text, &parsed); err != nil {
-		return Node{}, fmt.Errorf("not a result of check: %w", err)
-	}
-	switch {
-	case parsed.Kind == "Error":
-		return Node{}, errors.New(clean(parsed.Message))
-	case parsed.Kind != "" && parsed.Kind != "Check":
-		return Node{}, fmt.Errorf("not a result of check, but of the kind %.100q", parsed.Kind)
-	case !slices.Contains(outcomes(), parsed.Outcome):
-		return Node{}, fmt.Errorf("not a result of check: its outcome is %.100q", parsed.Outcome)
+	return Node{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation}
+}
+
+func (parsed document) node(name string) (Node, error) {
+	if !slices.Contains(outcomes(), parsed.Outcome) {
+		return Node{}, fmt.Errorf("its outcome is %.100q", parsed.Outcome)
 	}
 	n := Node{Name: name, Outcome: parsed.Outcome, Summary: clean(parsed.Summary)}
 	if len(parsed.Incomplete) > 0 && n.Outcome != string(report.ClusterProblems) {
@@ -90,7 +93,7 @@ func Parse(name string, text []byte) (Node, error) {
 	}
 	for _, c := range parsed.Checks {
 		if !idForm.MatchString(c.Name) || len(c.Name) > maxName {
-			return Node{}, fmt.Errorf("not a result of check: a check with the name %.100q", c.Name)
+			return Node{}, fmt.Errorf("a check with the name %.100q", c.Name)
 		}
 		switch {
 		case c.NotChecked != "":
@@ -101,7 +104,7 @@ func Parse(name string, text []byte) (Node, error) {
 		n.Addresses = append(n.Addresses, first(c.Addresses)...)
 		for _, f := range c.Findings {
 			if !idForm.MatchString(f.ID) || len(f.ID) > maxName {
-				return Node{}, fmt.Errorf("not a result of check: a finding with the ID %.100q", f.ID)
+				return Node{}, fmt.Errorf("a finding with the ID %.100q", f.ID)
 			}
 			if f.Level != report.LevelWarning {
 				f.Level = report.LevelProblem // that of a newer version included
@@ -113,8 +116,7 @@ func Parse(name string, text []byte) (Node, error) {
 		}
 	}
 	if len(n.Findings) > maxFindings || len(n.NotChecked) > maxNotChecked {
-		return Node{}, fmt.Errorf("not a result of check: %d findings, and %d checks that were skipped", len(n.Findings),
-			len(n.NotChecked))
+		return Node{}, fmt.Errorf("%d findings, and %d checks that were skipped", len(n.Findings), len(n.NotChecked))
 	}
 	return n, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -48,11 +49,11 @@ func host(t *testing.T, name string, reason report.Reason, minute int, vips ...s
 		}
 		listed = append(listed, fmt.Sprintf(`{"address": %q, "family": "", "state": %q, "management": %q%s}`, field[0], field[1], field[3], since))
 	}
-	h, err := condition.Parse(name, fmt.Appendf(nil, `{"version": "1.0", "conditions": [{"type": "Other", "status": "False"},
+	h := condition.Read(nodes.Output{Node: name, Document: fmt.Appendf(nil, `{"version": "1.0", "conditions": [{"type": "Other", "status": "False"},
 		{"type": "HTTP01ChallengeProxyReady", "status": %q, "reason": %q, "message": "reason %s", "lastTransitionTime": %q}], "vips": [%s]}`,
-		said, reason, reason, at(minute).Format(time.RFC3339), strings.Join(listed, ",")))
-	if err != nil {
-		t.Fatal(err)
+		said, reason, reason, at(minute).Format(time.RFC3339), strings.Join(listed, ","))})
+	if h.Problem != "" {
+		t.Fatal(h.Problem)
 	}
 	return h
 }
@@ -206,7 +207,7 @@ func coverage(hosts []condition.HostReport) string {
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	h := host(t, "m0", report.Serving, 50, vip4+" Held")
-	h.Reported = at(50)
+	h.Time = at(50)
 	got := condition.Aggregate([]condition.HostReport{h}, at(10))
 	const want = "192.0.2.5 is held and served by m0; the report of m0 is from 2026-01-02T03:50:00Z: its clock is ahead by 40m0s, or the clock of this machine is behind; 1 host has reported"
 	if got.Status != "True" || got.Message != want || !got.LastTransitionTime.Equal(at(10)) {
@@ -214,22 +215,21 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// TestParse: a text that is not a report differs from a report of another version.
-func TestParse(t *testing.T) {
+// TestRead: a text that is not a report differs from a report of another version.
+func TestRead(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":      "not a report of the service: unexpected end of JSON input",
-		"hello": "not a report of the service: invalid character 'h' looking for beginning of value",
-		"{}":    "not a report of the service: it has no condition HTTP01ChallengeProxyReady",
-		"null":  "not a report of the service: it has no condition HTTP01ChallengeProxyReady",
-		`{"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True"}]}`:                           "not a report of the service: its condition HTTP01ChallengeProxyReady has no reason",
-		`{"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "has space\n!"}]}`: `not a report of the service: a condition with the reason "has space\n!"`,
-		`{"vips": [{}]}`: "not a report of the service: a VIP without its address",
+		"hello": "invalid character 'h' looking for beginning of value",
+		"{}":    "not a report of the service: no condition HTTP01ChallengeProxyReady with a reason",
+		`{"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "has space\n!"}]}`:                           "not a report of the service: no condition HTTP01ChallengeProxyReady with a reason",
+		`{"kind": "Error", "message": "cannot connect\u001b: start the service"}`:                                                       "cannot connect : start the service",
+		`{"kind": "Check", "outcome": "ok"}`:                                                                                            `not a Status, but of the kind "Check"`,
+		`{"conditions": [{"type": "HTTP01ChallengeProxyReady", "reason": "A"}], "vips": [` + strings.Repeat(`{},`, 100) + `{}]}`:        "not a report of the service: 101 VIPs, 0 tests",
 		`{"new": 1, "conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "New", "new": {}}], "vips": null}`: "",
 	} {
-		_, err := condition.Parse("m0", []byte(text))
-		if got := fmt.Sprint(err); got != want && (want != "" || err != nil) {
-			t.Errorf("%s: %s, want %q", text, got, want)
+		h := condition.Read(nodes.Output{Node: "m0", Document: []byte(text)})
+		if h.Problem != want || want != "" && h.Remediation != "Run the command by hand: oc debug node/m0 -- chroot /host http01-proxyd status." {
+			t.Errorf("%s: %q, %s", text, h.Problem, h.Remediation)
 		}
 	}
 }

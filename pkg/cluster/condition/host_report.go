@@ -3,8 +3,6 @@
 package condition
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -12,95 +10,47 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // HostReport is the report of one host.
 type HostReport struct {
 	Name      string
-	Version   string
 	Condition report.Condition // the zero value: the host has not answered
-	VIPs      []report.VIP
-	VIPTests  []report.VIPTest // of VIPs that other hosts hold; their texts are not used
 	Problem   string           // the reason why there is no report
 	// Remediation is a sentence about Problem; empty: the general one.
 	Remediation string
 	Observed    time.Time // time of the query, by this machine's clock; zero if unknown
-	Reported    time.Time // time in the report, by the host's clock; zero if missing
+
+	report.Report // its texts are not trusted: the writers make them printable
 }
 
-// reasonForm is the grammar of a condition's reason in Kubernetes (metav1.Condition),
-// and maxReason its maximal length.
-var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+// reasonForm is the grammar of a condition's reason in Kubernetes (metav1.Condition), and shorter.
+var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?$`)
 
-const maxReason = 1024
+const maxVIPs = 100
 
-// Limits of the other fields, far above real values.
-const (
-	maxVersion = 256
-	maxState   = 32
-	maxVIPs    = 100
-)
-
-// Parse reads the output of `http01-proxyd status -o json`. It ignores unknown fields
-// of other versions. A host is not trusted: its text is limited and printable.
-func Parse(name string, text []byte) (HostReport, error) {
-	var parsed struct {
-		Kind       string             `json:"kind"`
-		Message    string             `json:"message"` // of an error
-		Time       time.Time          `json:"time"`
-		Version    string             `json:"version"`
-		Conditions []report.Condition `json:"conditions"`
-		VIPs       []report.VIP       `json:"vips"`
-		VIPTests   []report.VIPTest   `json:"vipTests"` // missing in earlier versions
+// Read reads the output of `http01-proxyd status -o json` of a host.
+func Read(o nodes.Output) HostReport {
+	h := HostReport{Name: o.Node, Report: nodes.Decode[report.Report](&o, "Status"), Observed: o.Received}
+	h.Condition = h.Report.Condition()
+	if o.Problem == "" {
+		switch {
+		case !reasonForm.MatchString(string(h.Condition.Reason)):
+			o.Reject("Status", fmt.Errorf("not a report of the service: no condition %s with a reason", report.ConditionType))
+		case len(h.VIPs) > maxVIPs || len(h.VIPTests) > maxVIPs:
+			o.Reject("Status", fmt.Errorf("not a report of the service: %d VIPs, %d tests", len(h.VIPs), len(h.VIPTests)))
+		}
 	}
-	if err := json.Unmarshal(text, &parsed); err != nil {
-		return HostReport{}, fmt.Errorf("not a report of the service: %w", err)
-	}
-	switch {
-	case parsed.Kind == "Error":
-		return HostReport{}, errors.New(printable.Truncate(parsed.Message, report.MaxMessage))
-	case parsed.Kind != "" && parsed.Kind != "Status":
-		return HostReport{}, fmt.Errorf("not a report of the service, but of the kind %.100q", parsed.Kind)
-	case len(parsed.VIPs) > maxVIPs || len(parsed.VIPTests) > maxVIPs:
-		return HostReport{}, fmt.Errorf(
-			"not a report of the service: %d VIPs and %d tests of VIPs", len(parsed.VIPs), len(parsed.VIPTests))
-	}
-	h := HostReport{
-		Name: name, Version: printable.Truncate(parsed.Version, maxVersion),
-		Condition: report.Report{Conditions: parsed.Conditions}.Condition(), VIPs: parsed.VIPs,
-		VIPTests: parsed.VIPTests, Reported: parsed.Time,
+	if o.Problem != "" {
+		return HostReport{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation, Observed: o.Received}
 	}
 	h.Condition.Message = printable.Truncate(h.Condition.Message, report.MaxMessage)
-	for i, v := range h.VIPs {
-		if !v.Address.IsValid() {
-			return HostReport{}, errors.New("not a report of the service: a VIP without its address")
-		}
-		management := ""
-		if v.Management == report.ManagementBGP {
-			management = report.ManagementBGP // another value is one of a newer version
-		}
-		h.VIPs[i] = report.VIP{
-			Management: management, Address: v.Address.Unmap().WithZone(""), Family: printable.Family(v.Address),
-			State: report.VIPState(printable.Truncate(string(v.State), maxState)), Since: v.Since,
-		}
-	}
-	if reason := h.Condition.Reason; reason != "" && (len(reason) > maxReason || !reasonForm.MatchString(string(reason))) {
-		return HostReport{}, fmt.Errorf("not a report of the service: a condition with the reason %.100q", reason)
-	}
-	switch h.Condition.Status {
-	case "True", "False":
-		if h.Condition.Reason == "" {
-			return HostReport{}, errors.New(
-				"not a report of the service: its condition " + report.ConditionType + " has no reason")
-		}
-	default:
-		if h.Condition.Reason == "" {
-			return HostReport{}, errors.New("not a report of the service: it has no condition " + report.ConditionType)
-		}
+	if h.Condition.Status != "True" && h.Condition.Status != "False" {
 		h.Condition.Status = "Unknown"
 	}
-	return h, nil
+	return h
 }
 
 // answered reports whether the host has a report.

@@ -102,11 +102,11 @@ const maxClockSkew = time.Minute
 // condition: their own state is correct, whenever it was reported.
 func clockProblems(hosts []HostReport, now time.Time) (all []problem) {
 	for _, h := range hosts {
-		if ahead := h.Reported.Sub(now).Round(time.Second); ahead > maxClockSkew {
+		if ahead := h.Time.Sub(now).Round(time.Second); ahead > maxClockSkew {
 			all = append(all, problem{
 				string(findings.ClockOffset), report.LevelWarning,
 				fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name,
-					h.Reported.UTC().Format(time.RFC3339), ahead),
+					h.Time.UTC().Format(time.RFC3339), ahead),
 				"Check the time servers of both: chronyc tracking.",
 				[]HostReport{h},
 			})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
 )
 
 // TestVIPTests: which hosts reach a VIP, and what their tests show together.
@@ -52,11 +53,7 @@ func TestVIPTests(t *testing.T) {
 			t.Parallel()
 			var hosts []condition.HostReport
 			for i, text := range []string{fmt.Sprintf(base, "Serving", "Held", tt.management, ""), fmt.Sprintf(base, "Standby", "Standby", tt.management, tt.tests[0]), fmt.Sprintf(base, "Standby", "Standby", tt.management, tt.tests[1])} {
-				h, err := condition.Parse(fmt.Sprintf("master%d", i), []byte(text))
-				if err != nil {
-					t.Fatal(err)
-				}
-				hosts = append(hosts, h)
+				hosts = append(hosts, condition.Read(nodes.Output{Node: fmt.Sprintf("master%d", i), Document: []byte(text)}))
 			}
 			s := condition.ClusterStatus(hosts, now)
 			var problems []string

@@ -6,11 +6,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // maxParallel is the number of debug pods at a time.
@@ -69,6 +72,41 @@ func (c call) output(ctx context.Context, n Node, command []string) Output {
 	}
 	return out
 }
+
+// Decode reads the document of a node, of this kind: a report, not a list. It ignores unknown
+// fields of other versions. Without such a document, Problem and Remediation say why.
+func Decode[T any](o *Output, kind string) (document T) {
+	if o.Problem != "" {
+		return document
+	}
+	var header struct {
+		Kind    string `json:"kind"`
+		Message string `json:"message"` // of an error
+	}
+	err := json.Unmarshal(o.Document, &header)
+	switch {
+	case err == nil && header.Kind == "Error":
+		err = errors.New(header.Message)
+	case err == nil && header.Kind != "" && header.Kind != kind:
+		err = fmt.Errorf("not a %s, but of the kind %.100q", kind, header.Kind)
+	case err == nil:
+		err = json.Unmarshal(o.Document, &document)
+	}
+	if err != nil {
+		o.Reject(kind, err)
+	}
+	return document
+}
+
+// Reject records that the document is none of the kind.
+func (o *Output) Reject(kind string, err error) {
+	o.Problem = printable.Truncate(err.Error(), maxProblem)
+	o.Remediation = fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd %s.", o.Node,
+		strings.ToLower(kind))
+}
+
+// maxProblem is the limit of the text of a node about an error.
+const maxProblem = 1 << 10
 
 // findDocument returns the JSON document in an output. The logs of a pod have standard
 // output and standard error in one stream, so there may be other lines around it, and the
