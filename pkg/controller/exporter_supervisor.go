@@ -242,7 +242,7 @@ func (s *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- stru
 			continue
 		}
 		next := time.After(protocol.MaxReportAge)
-		if err := conn.Send(protocol.Command{Report: protocol.NewReport(event.Request.ID, s.report())}, -1); err != nil {
+		if err := conn.Send(protocol.Command{Report: protocol.NewReport(s.report())}, -1); err != nil {
 			return err
 		}
 		<-next

@@ -4,6 +4,3 @@ package exporter
 
 // RunWithTimeout is Run with another timeout for reports.
 var RunWithTimeout = run
-
-// EvictSilent is for servers with other timeouts.
-var EvictSilent = evictSilent

@@ -3,8 +3,6 @@
 package exporter_test
 
 import (
-	"bytes"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -14,13 +12,9 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
-	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -35,13 +29,7 @@ type testController struct {
 
 // startExporter runs an exporter in this process. respond returns the report for a
 // request, or nil for no response.
-func startExporter(t *testing.T, respond func() *report.Report) *testController {
-	t.Helper()
-	return startExporterWith(t, exporter.Run, respond)
-}
-
-// startExporterWith is startExporter with another run function.
-func startExporterWith(t *testing.T, run func(context.Context, *wire.Child) error, respond func() *report.Report) *testController {
+func startExporter(t *testing.T, timeout time.Duration, respond func() *report.Report) *testController {
 	t.Helper()
 	parent, files, err := wire.NewPair()
 	if err != nil {
@@ -65,7 +53,7 @@ func startExporterWith(t *testing.T, run func(context.Context, *wire.Child) erro
 	}
 	_, _ = file.Close(), ln.Close()
 	go c.serve(respond)
-	go func() { c.done <- run(t.Context(), conn) }()
+	go func() { c.done <- exporter.RunWithTimeout(t.Context(), conn, timeout) }()
 	t.Cleanup(func() { _ = parent.Close() })
 	return c
 }
@@ -81,54 +69,31 @@ func (c *testController) serve(respond func() *report.Report) {
 		}
 		c.requests.Add(1)
 		if r := respond(); r != nil {
-			_ = c.conn.Send(protocol.Command{Report: &protocol.Report{ID: e.Request.ID, Report: *r}}, -1)
+			_ = c.conn.Send(protocol.Command{Report: r}, -1)
 		}
 	}
 }
 
-func (c *testController) scrape(t *testing.T, accept string) (code int, header http.Header, body []byte) {
+func (c *testController) scrape(t *testing.T) (code int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Accept", accept)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Error(err)
-		return 0, nil, nil
+		return 0, ""
 	}
 	defer resp.Body.Close()
-	if body, err = io.ReadAll(resp.Body); err != nil {
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
 		t.Error(err)
 	}
-	return resp.StatusCode, resp.Header, body
-}
-
-// TestPageIsRenderedOnce: another scrape in the same format renders nothing.
-func TestPageIsRenderedOnce(t *testing.T) {
-	t.Parallel()
-	page, err := metrics.NewPage(*busyReport())
-	if err != nil {
-		t.Fatal(err)
+	if kind := resp.Header.Get("Content-Type"); resp.StatusCode == http.StatusOK && !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+		t.Errorf("the metrics are of type %s", kind)
 	}
-	plain, protobuf := http.Header{}, http.Header{"Accept": {"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"}}
-	formats := map[string]*byte{}
-	for range 2 {
-		for _, accept := range []http.Header{plain, protobuf} {
-			format, text, err := page.Render(accept)
-			if err != nil || len(text) == 0 {
-				t.Fatal(err)
-			}
-			if before := formats[format]; before != nil && before != &text[0] {
-				t.Errorf("%s was rendered twice", format)
-			}
-			formats[format] = &text[0]
-		}
-	}
-	if len(formats) != 2 {
-		t.Errorf("formats %v", formats)
-	}
+	return resp.StatusCode, string(text)
 }
 
 func busyReport() *report.Report {
@@ -141,13 +106,13 @@ func busyReport() *report.Report {
 // the same report.
 func TestReportIsRequestedOncePerSecond(t *testing.T) {
 	t.Parallel()
-	c := startExporter(t, busyReport)
+	c := startExporter(t, time.Minute, busyReport)
 	begin := time.Now()
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 12 {
-				if code, _, body := c.scrape(t, ""); code != http.StatusOK || !strings.Contains(string(body), "\nhttp01_proxy_up 1\n") {
+				if code, body := c.scrape(t); code != http.StatusOK || !strings.Contains(body, "\nhttp01_proxy_up 1\n") {
 					t.Errorf("%d\n%s", code, body)
 				}
 			}
@@ -159,67 +124,44 @@ func TestReportIsRequestedOncePerSecond(t *testing.T) {
 	}
 }
 
-// TestNativeHistograms: a scraper that accepts protobuf gets native and classic buckets.
-func TestNativeHistograms(t *testing.T) {
-	t.Parallel()
-	c := startExporter(t, busyReport)
-	_, header, body := c.scrape(t, "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
-	decoder := expfmt.NewDecoder(bytes.NewReader(body), expfmt.ResponseFormat(header))
-	for {
-		var family dto.MetricFamily
-		if err := decoder.Decode(&family); err != nil {
-			t.Fatalf("no histogram in %s: %v", header.Get("Content-Type"), err)
-		}
-		if family.GetName() != "http01_proxy_request_duration_seconds" {
-			continue
-		}
-		h := family.GetMetric()[0].GetHistogram()
-		if h.GetSchema() != 3 || len(h.GetPositiveSpan()) != 1 || len(h.GetBucket()) < 10 || h.GetSampleCount() != 3 {
-			t.Errorf("%v", h)
-		}
-		return
-	}
-}
-
 // TestSilentController: a scraper gets an error in time when the controller does not
-// respond. A late response does not answer another request.
+// respond. A response that comes after that is not for a later request.
 func TestSilentController(t *testing.T) {
 	t.Parallel()
-	var late atomic.Bool
-	impatient := func(ctx context.Context, conn *wire.Child) error {
-		return exporter.RunWithTimeout(ctx, conn, 100*time.Millisecond)
-	}
-	var c *testController
-	c = startExporterWith(t, impatient, func() *report.Report {
-		if !late.Load() {
+	var silent atomic.Bool
+	silent.Store(true)
+	c := startExporter(t, 100*time.Millisecond, func() *report.Report {
+		if silent.Load() {
 			return nil
-		}
-		// The response to the request before arrives now.
-		wrong := protocol.Report{ID: uint64(c.requests.Load() - 1), Report: report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Disabled}}}}
-		if err := c.conn.Send(protocol.Command{Report: &wrong}, -1); err != nil {
-			t.Error(err)
 		}
 		return busyReport()
 	})
-	if code, _, body := c.scrape(t, ""); code != http.StatusServiceUnavailable {
+	if code, body := c.scrape(t); code != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", code, body)
 	}
-	late.Store(true)
-	var code int
-	var body []byte
+	late := &report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: report.Disabled}}}
+	if err := c.conn.Send(protocol.Command{Report: late}, -1); err != nil {
+		t.Error(err)
+	}
+	if code, _ := c.scrape(t); code == http.StatusOK { // it came during this scrape
+		<-time.After(protocol.MaxReportAge)
+	}
+	silent.Store(false)
+	var body string
 	nstest.Poll(func() bool { // a response may take longer on a busy machine
-		code, _, body = c.scrape(t, "")
+		var code int
+		code, body = c.scrape(t)
 		return code != http.StatusServiceUnavailable
 	})
-	if !strings.Contains(string(body), `http01_proxy_ready{reason="Serving"} 1`) {
-		t.Errorf("%d %s", code, body)
+	if !strings.Contains(body, `http01_proxy_ready{reason="Serving"} 1`) {
+		t.Error(body)
 	}
 }
 
 func TestExporterEndsWithController(t *testing.T) {
 	t.Parallel()
-	c := startExporter(t, busyReport)
-	c.scrape(t, "")
+	c := startExporter(t, time.Minute, busyReport)
+	c.scrape(t)
 	_ = c.conn.Close()
 	select {
 	case err := <-c.done:

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,66 +23,63 @@ import (
 // kernel for it, and lets [protocol.MaxReportAge] pass between two reports.
 const reportTimeout = 4 * time.Second
 
-// reportSource holds the controller's last report and requests another when it is too
-// old.
+// reportSource holds the metrics of the controller's last report and requests another
+// report when it is too old.
 type reportSource struct {
 	conn       *wire.Child
 	timeout    time.Duration
-	requesting chan struct{} // a lock: holds a value while a goroutine requests a report
-
-	mu       sync.Mutex
-	lastID   uint64             // of the last request
-	response chan report.Report // for the last request; nil while no goroutine waits
+	requesting chan struct{}       // a lock: holds a value while a goroutine requests a report
+	responses  chan *report.Report // the last one that no goroutine has taken
 
 	// The holder of requesting owns these.
-	lastPage   *metrics.Page
+	lastText   string
 	receivedAt time.Time
 }
 
 func newReportSource(conn *wire.Child, timeout time.Duration) *reportSource {
-	return &reportSource{conn: conn, timeout: timeout, requesting: make(chan struct{}, 1)}
+	return &reportSource{
+		conn: conn, timeout: timeout,
+		requesting: make(chan struct{}, 1), responses: make(chan *report.Report, 1),
+	}
 }
 
-// page returns the page of a report that is at most [protocol.MaxReportAge] old.
-// Concurrent callers get the same page.
-func (s *reportSource) page(ctx context.Context) (*metrics.Page, error) {
+// text returns the metrics of a report that is at most [protocol.MaxReportAge] old.
+// Concurrent callers get the same text.
+func (s *reportSource) text(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	select {
 	case s.requesting <- struct{}{}:
 		defer func() { <-s.requesting }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a report: %w", ctx.Err())
+		return "", fmt.Errorf("wait for a report: %w", ctx.Err())
 	}
-	if s.lastPage != nil && time.Since(s.receivedAt) < protocol.MaxReportAge {
-		return s.lastPage, nil
+	if s.lastText != "" && time.Since(s.receivedAt) < protocol.MaxReportAge {
+		return s.lastText, nil
 	}
-	response, err := s.request()
-	if err != nil {
-		return nil, fmt.Errorf("request a report: %w", err)
+	s.dropResponse() // a late one
+	if err := s.conn.Send(protocol.Event{Request: &protocol.Request{}}); err != nil {
+		return "", fmt.Errorf("request a report: %w", err)
 	}
 	select {
-	case r := <-response:
+	case r := <-s.responses:
 		receivedAt := time.Now()
-		page, err := metrics.NewPage(r)
-		if err != nil {
-			return nil, err
+		var text strings.Builder
+		if err := metrics.WriteText(&text, *r); err != nil {
+			return "", err
 		}
-		s.lastPage, s.receivedAt = page, receivedAt
-		return page, nil
+		s.lastText, s.receivedAt = text.String(), receivedAt
+		return s.lastText, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a report: %w", ctx.Err())
+		return "", fmt.Errorf("wait for a report: %w", ctx.Err())
 	}
 }
 
-func (s *reportSource) request() (<-chan report.Report, error) {
-	s.mu.Lock()
-	s.lastID++
-	id := s.lastID
-	response := make(chan report.Report, 1)
-	s.response = response
-	s.mu.Unlock()
-	return response, s.conn.Send(protocol.Event{Request: &protocol.Request{ID: id}})
+func (s *reportSource) dropResponse() {
+	select {
+	case <-s.responses:
+	default:
+	}
 }
 
 // receive receives reports until the connection ends, and returns nil then.
@@ -99,17 +96,8 @@ func (s *reportSource) receive() error {
 		case err != nil:
 			return fmt.Errorf("receive a report: %w", err)
 		case c.Report != nil:
-			s.deliver(c.Report)
+			s.dropResponse()
+			s.responses <- c.Report
 		}
-	}
-}
-
-// deliver passes a report to the goroutine that requested it. It drops a late one.
-func (s *reportSource) deliver(r *protocol.Report) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.response != nil && r.ID == s.lastID {
-		s.response <- r.Report
-		s.response = nil
 	}
 }

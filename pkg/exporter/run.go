@@ -8,29 +8,28 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 )
 
 // The bounds of one scrape. Connections are not kept alive: an idle connection would
 // occupy one of few slots. A scraper sends its request immediately, so that a short
-// timeout for the head frees the slots of silent connections.
+// timeout for the head, which allows for one lost packet, frees the slots of silent
+// connections.
 const (
 	maxConnections    = 16
 	maxHeaderBytes    = 8 << 10
-	readHeaderTimeout = time.Second
-	silentTimeout     = 250 * time.Millisecond // instead of readHeaderTimeout while every slot is in use
+	readHeaderTimeout = 500 * time.Millisecond
 	readTimeout       = 5 * time.Second
 	writeTimeout      = 10 * time.Second
 )
@@ -95,41 +94,7 @@ func newServer(handler http.Handler) *http.Server {
 	}
 	server.Protocols.SetHTTP1(true)
 	server.SetKeepAlivesEnabled(false)
-	server.ConnState = evictSilent(maxConnections)
 	return server
-}
-
-// evictSilent returns a ConnState function. When a connection takes the last slot, those
-// that are still silent after silentTimeout end. More than slots can be open for a moment: a
-// slot is free before the state of its connection is reported.
-func evictSilent(slots int) func(net.Conn, http.ConnState) {
-	var mu sync.Mutex
-	open, silent := 0, make(map[net.Conn]bool)
-	evict := func(before map[net.Conn]bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		for conn := range before {
-			if silent[conn] {
-				_ = conn.SetReadDeadline(time.Unix(1, 0))
-			}
-		}
-	}
-	return func(conn net.Conn, state http.ConnState) {
-		mu.Lock()
-		defer mu.Unlock()
-		if state != http.StateNew {
-			delete(silent, conn)
-			if state == http.StateClosed {
-				open--
-			}
-			return
-		}
-		silent[conn] = true
-		if open++; open >= slots {
-			before := maps.Clone(silent)
-			time.AfterFunc(silentTimeout, func() { evict(before) })
-		}
-	}
 }
 
 // receiveListener receives the listening socket, which comes with the first command.
@@ -152,24 +117,18 @@ func receiveListener(conn *wire.Child) (net.Listener, error) {
 
 type handler struct{ source *reportSource }
 
-// ServeHTTP implements http.Handler. A scraper that accepts protobuf also gets native
-// histograms. Nothing is compressed: a scrape has a few kilobytes, and a compressor takes
-// a megabyte of memory.
+// ServeHTTP implements http.Handler. Nothing is compressed: a scrape has a few kilobytes,
+// and a compressor takes a megabyte of memory.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || r.URL.Path != "/metrics" {
 		http.NotFound(w, r)
 		return
 	}
-	page, err := h.source.page(r.Context())
+	text, err := h.source.text(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	format, text, err := page.Render(r.Header)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", format)
-	_, _ = w.Write(text) //nolint:gosec // the negotiated format is one of a fixed set without HTML
+	w.Header().Set("Content-Type", metrics.ContentType)
+	_, _ = io.WriteString(w, text)
 }

@@ -13,19 +13,14 @@ const MaxReportAge = time.Second
 
 // Command is a message of the controller. Exactly one field is set.
 type Command struct {
-	Serve  *Serve  `json:"serve,omitempty"`
-	Report *Report `json:"report,omitempty"`
+	Serve *Serve `json:"serve,omitempty"`
+	// Report answers a [Request]. It holds only what becomes a metric: the exporter reads
+	// bytes of the network.
+	Report *report.Report `json:"report,omitempty"`
 }
 
 // Serve is the first command. The listening socket comes with it.
 type Serve struct{}
-
-// Report answers the [Request] with the same ID. It holds only what becomes a metric:
-// the exporter reads bytes of the network.
-type Report struct {
-	ID     uint64        `json:"id"`
-	Report report.Report `json:"report"`
-}
 
 // Event is a message of the exporter. Exactly one field is set.
 type Event struct {
@@ -37,9 +32,7 @@ type Event struct {
 type Ready struct{}
 
 // Request requests a report, at most once in [MaxReportAge].
-type Request struct {
-	ID uint64 `json:"id"`
-}
+type Request struct{}
 
 // Validate accepts every event: the fields have no invalid value.
 func (e *Event) Validate() error { return nil }

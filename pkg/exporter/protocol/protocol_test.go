@@ -13,8 +13,8 @@ import (
 // payload.
 func FuzzEvent(f *testing.F) {
 	for _, text := range []string{
-		`{"ready":{}}`, `{"request":{"id":1}}`, `{}`, `{"ready":{},"request":{"id":1}}`, `{"request":null}`, `{"request":{"id":-1}}`,
-		`{"request":{"id":1,"text":"x"}}`, `{"ready":{}}{"ready":{}}`, `[]`, `{"serve":{}}`,
+		`{"ready":{}}`, `{"request":{}}`, `{}`, `{"ready":{},"request":{}}`, `{"request":null}`, `{"request":{"id":1}}`,
+		`{"ready":{}}{"ready":{}}`, `[]`, `{"serve":{}}`,
 	} {
 		f.Add([]byte(text))
 	}

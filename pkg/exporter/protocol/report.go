@@ -8,10 +8,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// NewReport returns the part of a report that becomes metrics. Messages, and the names of clients and
-// certificate authorities, stay out of a process that reads from the network.
-func NewReport(id uint64, r report.Report) *Report {
-	return &Report{ID: id, Report: report.Report{
+// NewReport returns the part of a report that becomes metrics. Messages, and the names of
+// clients and certificate authorities, stay out of a process that reads from the network.
+func NewReport(r report.Report) *report.Report {
+	return &report.Report{
 		Build:        r.Build,
 		Conditions:   []report.Condition{{Type: report.ConditionType, Reason: r.Condition().Reason}},
 		VIPs:         r.VIPs,
@@ -24,7 +24,7 @@ func NewReport(id uint64, r report.Report) *Report {
 		SelfTests:    mapEach(r.SelfTests, func(t *report.SelfTest) { t.Error = "" }),
 		VIPTests:     mapEach(r.VIPTests, func(t *report.VIPTest) { t.Error = "" }),
 		TestRequests: r.TestRequests,
-	}}
+	}
 }
 
 // mapEach returns a copy with each element changed.
@@ -38,7 +38,10 @@ func mapEach[T any](all []T, change func(*T)) []T {
 
 // withoutAddresses removes the names of proxies and endpoints, and the addresses.
 func withoutAddresses(e report.EgressProxy) report.EgressProxy {
-	m := report.EgressProxy{Upstream: e.Upstream, Pending: e.Pending, InvalidInput: e.InvalidInput, Routes: make([]report.EgressRoute, len(e.Routes))}
+	m := report.EgressProxy{
+		Upstream: e.Upstream, Pending: e.Pending, InvalidInput: e.InvalidInput,
+		Routes: make([]report.EgressRoute, len(e.Routes)),
+	}
 	for _, endpoint := range e.Endpoints {
 		m.Endpoints = append(m.Endpoints, report.EgressEndpoint{OK: endpoint.OK})
 	}

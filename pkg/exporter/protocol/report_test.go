@@ -22,10 +22,10 @@ func TestNewReport(t *testing.T) {
 	r := report.Report{SelfTests: []report.SelfTest{failed}, VIPTests: []report.VIPTest{unreachable}}
 	want := failed
 	want.Error = ""
-	if diff := cmp.Diff([]report.SelfTest{want}, protocol.NewReport(1, r).Report.SelfTests, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+	if diff := cmp.Diff([]report.SelfTest{want}, protocol.NewReport(r).SelfTests, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := protocol.NewReport(1, r).Report.VIPTests; len(got) != 1 || got[0].Error != "" {
+	if got := protocol.NewReport(r).VIPTests; len(got) != 1 || got[0].Error != "" {
 		t.Errorf("%+v", got)
 	}
 	if r.SelfTests[0].Error == "" || r.VIPTests[0].Error == "" {

@@ -140,7 +140,7 @@ func (l *life) scrapeBurst(ctx context.Context) error {
 	for range burst {
 		group.Go(func() error {
 			for range burstScrapes {
-				// The exporter ends silent connections while all of its slots are in use.
+				// The exporter ends connections that are silent for half a second.
 				if err := lab.Eventually(ctx, "a scrape beside 15 others", l.scrape); err != nil {
 					return err
 				}
