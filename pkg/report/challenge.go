@@ -76,7 +76,7 @@ type RecentChallenge struct {
 // is fixed: it labels a counter.
 type Rejection string
 
-// The reasons of a rejection. Meaning of [Outcome] explains them.
+// The reasons of a rejection. docs/reference/metrics.md explains them.
 const (
 	NotChallenge Rejection = "not-challenge"
 	ForeignHost  Rejection = "foreign-host"

@@ -37,7 +37,8 @@ func (k ClientKind) Known() bool { return slices.Contains(ClientKinds(), k) }
 // sent to the ingress. The set of values is fixed.
 type Outcome string
 
-// The outcomes of requests that were forwarded to the ingress; see Meaning.
+// The outcomes of requests that were forwarded to the ingress. docs/reference/metrics.md
+// explains them.
 const (
 	Answered      Outcome = "ok"
 	NotFound      Outcome = "not-found"
@@ -55,51 +56,6 @@ func Outcomes() []Outcome {
 
 // Known reports whether the outcome is one of Outcomes.
 func (o Outcome) Known() bool { return slices.Contains(Outcomes(), o) }
-
-// Meaning explains an outcome or a rejection to an operator, with names of configuration
-// keys between backticks. It is empty for a value that is neither.
-func (o Outcome) Meaning() string {
-	switch o {
-	case Answered:
-		return "200 from the ingress"
-	case NotFound:
-		return "404 from the ingress: the solver does not have this token"
-	case NoRoute:
-		return "503 from the router: it has no route for this name"
-	case Redirected:
-		return "a redirect to https, passed on to the client"
-	case OtherStatus:
-		return "another status from the ingress"
-	case UpstreamError:
-		return "no usable response: the client got 502, 504 or an incomplete response"
-	case AnswerUnread:
-		return "the client closed the connection before the response was complete"
-	}
-	switch Rejection(o) {
-	case NotChallenge:
-		return "400: the path is not a challenge"
-	case ForeignHost:
-		return "400: `hosts` does not list the name"
-	case BadMethod:
-		return "405: a challenge, with another method than GET and HEAD"
-	case BadRequest:
-		return "4xx or 5xx: not a valid HTTP/1 request, or one with a body"
-	case TooLarge:
-		return "414 or 431: the request's head exceeds `limits.headBytes`"
-	case HeadTimeout:
-		return "408, or no response: the head was not complete within `limits.headTimeout`"
-	case ClientGone:
-		return "the client closed the connection before its request was complete"
-	case SourceLimit:
-		return "reset: one source has more connections than `limits.perSource`"
-	case Evicted:
-		return "reset: `limits.maxConnections` was reached, and this connection had waited longest"
-	case Loop:
-		return "502: the request came back from the ingress to the API VIP"
-	default:
-		return ""
-	}
-}
 
 // RequestCount is the number of requests of a client kind with an outcome.
 type RequestCount struct {
