@@ -3,9 +3,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
@@ -61,12 +58,6 @@ capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configura
 			if err != nil {
 				return err
 			}
-			if err := requireParent(c.Flags(), "state-dir", o.StateDir); err != nil {
-				return err
-			}
-			if err := requireParent(c.Flags(), "status-socket", filepath.Dir(o.StatusSocket)); err != nil {
-				return err
-			}
 			reload := make(chan os.Signal, 1)
 			signal.Notify(reload, syscall.SIGHUP)
 			defer signal.Stop(reload)
@@ -95,28 +86,6 @@ capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configura
 	flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
 	flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
 	return c
-}
-
-// requireParent refuses a directory of a given flag whose parent does not exist either:
-// that is probably a typing error, and root could create it unnoticed. systemd creates
-// the directories of the unit.
-func requireParent(flags *pflag.FlagSet, name, dir string) error {
-	if !flags.Changed(name) {
-		return nil
-	}
-	for _, d := range []string{filepath.Dir(dir), dir} {
-		info, err := os.Stat(d)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && d == dir: // created later
-		case errors.Is(err, fs.ErrNotExist):
-			return cli.UsageError(fmt.Sprintf("--%s: %s does not exist: create it, or give another directory", name, d))
-		case err != nil:
-			return fmt.Errorf("cannot check the directory of --%s: %w", name, err)
-		case !info.IsDir():
-			return cli.UsageError(fmt.Sprintf("--%s: %s is not a directory: give another one", name, d))
-		}
-	}
-	return nil
 }
 
 // makeAbsolute makes paths absolute: messages contain them, and files are watched by

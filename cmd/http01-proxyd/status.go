@@ -4,8 +4,8 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +24,7 @@ const (
 	defaultInterval = 2 * time.Second
 	minInterval     = 200 * time.Millisecond
 	maxInterval     = time.Hour
+	intervalBounds  = "200ms to 1h"
 )
 
 // prometheus is the output format of the exporter.
@@ -79,7 +80,7 @@ the condition HTTP01ChallengeProxyReady.`,
 	flags.BoolVar(&f.exitCode, "exit-code", false, "return 3 if the condition is False, and 4 if it is Unknown")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "repeat until Ctrl-C")
 	flags.DurationVar(&f.interval, "interval", defaultInterval,
-		"`DURATION` between two updates of --watch, "+intervalBounds())
+		"`DURATION` between two updates of --watch, "+intervalBounds)
 	flags.StringVar(&f.socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
 	c.MarkFlagsMutuallyExclusive("watch", "exit-code")
 	return c
@@ -92,25 +93,11 @@ func (f statusFlags) validate(flags *pflag.FlagSet) error {
 	case f.watch && f.out.Format == cli.HTML:
 		return cli.UsageError("-o html cannot be used with --watch: a page shows one report")
 	case f.interval < minInterval || f.interval > maxInterval:
-		return cli.UsageError("--interval " + shortDuration(f.interval) + ": use " + intervalBounds())
+		return cli.UsageError(fmt.Sprintf("--interval %v: use %s", f.interval, intervalBounds))
 	case flags.Changed("interval") && !f.watch:
 		return cli.UsageError("--interval requires --watch")
 	}
 	return nil
-}
-
-func intervalBounds() string { return shortDuration(minInterval) + " to " + shortDuration(maxInterval) }
-
-// shortDuration formats a duration without zero units: 1h instead of 1h0m0s.
-func shortDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // once prints the status.

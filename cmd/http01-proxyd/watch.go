@@ -19,47 +19,47 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
-// watch prints the status repeatedly until ctx ends. A service that does not answer is
-// also shown, because it may be starting. A missing permission is an error: waiting
-// does not change it.
+// watch prints the status repeatedly until ctx ends.
 func watch(ctx context.Context, f statusFlags, out io.Writer) error {
-	w := &watcher{statusFlags: f, out: out, host: hostName()}
 	switch {
-	case f.out.Format == cli.JSON || f.out.Format == cli.YAML:
-		return w.run(ctx, w.printDocument)
+	case f.out.Format == cli.JSON:
+		return f.repeat(ctx, func(r report.Report) error { return report.WriteJSON(out, r.Document(), false) })
+	case f.out.Format == cli.YAML:
+		return f.repeat(ctx, func(r report.Report) error { return f.writeAfter("---\n", out, r) })
 	case !cli.IsTerminal(out) || os.Getenv("TERM") == "dumb":
-		return w.run(ctx, w.printText)
+		separator := ""
+		return f.repeat(ctx, func(r report.Report) error {
+			defer func() { separator = "\n" }()
+			return f.writeAfter(separator, out, r)
+		})
 	}
-	screen := screen{out}
-	draw := func(now time.Time) error { return w.draw(screen, now) }
-	return errors.Join(screen.scroll(), w.run(ctx, draw), screen.write("\r\n"))
+	screen, host := screen{out}, hostName()
+	draw := func(r report.Report) error { return f.draw(screen, host, r, time.Now()) }
+	return errors.Join(screen.scroll(), f.repeat(ctx, draw), screen.write("\r\n"))
 }
 
-type watcher struct {
-	statusFlags
-
-	out  io.Writer
-	host string
-
-	last         report.Report // the last report, without a condition before the first one
-	lastFetched  time.Time     // time of the last report
-	missingSince time.Time     // zero while the service answers
-	fetchError   error
-	shown        bool
-}
-
-// run fetches and shows reports.
-func (w *watcher) run(ctx context.Context, show func(time.Time) error) error {
-	next := time.NewTicker(w.interval)
+// repeat fetches and shows reports. A service that does not answer is also shown, because
+// it may be starting. A missing permission is an error: waiting does not change it.
+func (f statusFlags) repeat(ctx context.Context, show func(report.Report) error) error {
+	next := time.NewTicker(f.interval)
 	defer next.Stop()
+	var missingSince time.Time // zero while the service answers
 	for {
-		if err := w.fetch(ctx); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
+		current, err := client.Fetch(ctx, f.socket)
+		switch {
+		case ctx.Err() != nil:
 			return nil
+		case err == nil:
+			missingSince = time.Time{}
+		case errors.Is(err, fs.ErrPermission):
+			return err
+		default:
+			if missingSince.IsZero() {
+				missingSince = time.Now()
+			}
+			current = report.ServiceUnreachable(missingSince, err)
 		}
-		if err := show(time.Now()); err != nil {
+		if err := show(current); err != nil {
 			return err
 		}
 		select {
@@ -70,78 +70,22 @@ func (w *watcher) run(ctx context.Context, show func(time.Time) error) error {
 	}
 }
 
-// fetch requests one report. It returns only errors that are permanent.
-func (w *watcher) fetch(ctx context.Context) error {
-	report, err := client.Fetch(ctx, w.socket)
-	now := time.Now()
-	switch {
-	case err == nil:
-		w.last, w.lastFetched, w.missingSince, w.fetchError = report, now, time.Time{}, nil
-	case errors.Is(err, fs.ErrPermission):
-		return err
-	default:
-		if w.missingSince.IsZero() {
-			w.missingSince = now
-		}
-		w.fetchError = err
-	}
-	return nil
-}
-
-// report returns the last report, or one that describes the missing service.
-func (w *watcher) report() report.Report {
-	if w.fetchError != nil {
-		return report.ServiceUnreachable(w.missingSince, w.fetchError)
-	}
-	return w.last
-}
-
-// printDocument prints a line of JSON, or a document of a YAML stream.
-func (w *watcher) printDocument(time.Time) error {
-	if w.statusFlags.out.Format == cli.JSON {
-		return report.WriteJSON(w.out, w.report().Document(), false)
-	}
-	if _, err := io.WriteString(w.out, "---\n"); err != nil {
+// writeAfter writes a report after a separator.
+func (f statusFlags) writeAfter(separator string, out io.Writer, current report.Report) error {
+	if _, err := io.WriteString(out, separator); err != nil {
 		return err
 	}
-	return w.write(w.out, w.report())
+	return f.write(out, current)
 }
 
-// printText prints a block, with an empty line between blocks.
-func (w *watcher) printText(now time.Time) error {
-	var text strings.Builder
-	if w.shown {
-		text.WriteByte('\n')
-	}
-	w.shown = true
-	if err := terminal.Report(w.report(), now).Write(&text, w.statusFlags.out.View(w.out)); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w.out, text.String())
-	return err
-}
-
-// draw repaints the screen with a title and the report. While the service does not
-// answer, its last report stays on the screen.
-func (w *watcher) draw(out screen, now time.Time) error {
-	view := w.statusFlags.out.View(w.out)
+// draw repaints the screen with a title and the report.
+func (f statusFlags) draw(out screen, host string, current report.Report, now time.Time) error {
+	view := f.out.View(out.out)
 	view.Width, _ = out.size()
 	var text strings.Builder
-	title := fmt.Sprintf("%s  http01-proxyd on %s, every %s; Ctrl-C ends",
-		now.Format(time.TimeOnly), w.host, shortDuration(w.interval))
+	title := fmt.Sprintf("%s  http01-proxyd on %s, every %v; Ctrl-C ends", now.Format(time.TimeOnly), host, f.interval)
 	text.WriteString(printable.Line(title) + "\n\n")
-	if w.fetchError != nil {
-		if err := terminal.Report(w.report(), now).Write(&text, view); err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "\nnot reachable since %s", w.missingSince.Format(time.TimeOnly))
-		if w.lastFetched.IsZero() {
-			text.WriteByte('\n')
-			return out.draw(text.String())
-		}
-		fmt.Fprintf(&text, "; last report, of %s:\n\n", w.lastFetched.Format(time.TimeOnly))
-	}
-	if err := terminal.Report(w.last, now).Write(&text, view); err != nil {
+	if err := terminal.Report(current, now).Write(&text, view); err != nil {
 		return err
 	}
 	return out.draw(text.String())

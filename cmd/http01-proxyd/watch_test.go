@@ -96,8 +96,7 @@ func TestWatchOnTerminal(t *testing.T) {
 			at := w.await(0, "request 2 of")
 			at = w.await(at, "request 3 of")
 			stop()
-			at = w.await(at, "not reachable since ")
-			at = w.await(at, "request ") // the last report stays
+			at = w.await(at, "it is not running")
 			defer s.start(reports())()
 			at = w.await(at, "request 2 of")
 			terminal.resize(60, 12)
@@ -119,23 +118,6 @@ func TestWatchOnTerminal(t *testing.T) {
 				t.Error("it flickers: the screen is emptied before it is drawn")
 			}
 		})
-	}
-}
-
-// TestWatchWithoutService: the watch waits for a service that does not run yet.
-func TestWatchWithoutService(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	w := launch(t, newPTY(t), []string{"NO_COLOR=1"}, "--status-socket", s.path, "-w", "--interval", "200ms")
-	at := w.await(0, "not reachable since ")
-	if out := w.out.String(); strings.Contains(out, "last report") || strings.Contains(out, anyColour) {
-		t.Errorf("%q", out)
-	}
-	defer s.start(reports())()
-	w.await(at, "request 1 of")
-	w.signal(unix.SIGINT)
-	if code, _ := w.exit(); code != cli.OK {
-		t.Errorf("exit code %d", code)
 	}
 }
 
