@@ -19,7 +19,7 @@ func ForCluster(s report.ClusterStatus, hosts []Host, now time.Time) []byte {
 	for i, one := range section.Cluster(s, true) {
 		shown := contents(one)
 		if lanes, w := clusterLanes(s, hosts, now); i == 0 && len(lanes) > 0 {
-			shown = append(shown, timeline("cluster", lanes, w), legend(vipKinds()...))
+			shown = append(shown, timeline("cluster", lanes, w), legend())
 		}
 		all = append(all, card("h2", one.Title, shown))
 	}
@@ -44,9 +44,9 @@ func clusterLanes(s report.ClusterStatus, hosts []Host, now time.Time) ([]lane, 
 			continue
 		}
 		of := observed(h.Status, now)
-		w = w.include(of.begin)
-		if of.end.After(w.end) {
-			w.end = of.end
+		w = window{
+			slices.MinFunc([]time.Time{w.begin, of.begin}, time.Time.Compare),
+			slices.MaxFunc([]time.Time{w.end, of.end}, time.Time.Compare),
 		}
 		for _, l := range vipLanes(h.Status, now) {
 			l.host = h.Name

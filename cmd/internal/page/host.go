@@ -63,8 +63,7 @@ func (h Host) cards(heading name, id string, now time.Time) parts {
 		return all
 	}
 	lanes := append(vipLanes(h.Status, now), conditionLane(h.Status, now))
-	add("VIPs on a timeline", timeline(id, lanes, observed(h.Status, now)),
-		legend(append(vipKinds(), conditionKinds()...)...))
+	add("VIPs on a timeline", timeline(id, lanes, observed(h.Status, now)), legend())
 	for _, s := range section.Host(h.Status, asOf(h.Status, now)) {
 		add(s.Title, contents(s))
 	}

@@ -4,8 +4,6 @@ package page
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -85,45 +83,24 @@ func statusFindings(r report.Report, now time.Time) []findings.Finding {
 			all = append(all, findings.New(findings.ID(t.Cause), values))
 		}
 	}
-	for _, cause := range slices.Sorted(maps.Keys(r.Traffic.UpstreamErrors)) {
-		all = append(all, challengeFinding(cause, r))
+	if n := len(r.Challenges.Recent); n > 0 && r.Challenges.Recent[n-1].Cause != "" {
+		all = append(all, challengeFinding(r.Challenges.Recent[n-1]))
 	}
 	return all
 }
 
-// challengeFinding has the text of the last request with the cause, if the report has it.
-// It is a problem only if no later challenge has succeeded.
-func challengeFinding(cause string, r report.Report) findings.Finding {
+// challengeFinding is the failure of the last challenge. An earlier one is a problem no
+// longer; the counts contain it.
+func challengeFinding(c report.RecentChallenge) findings.Finding {
 	f := findings.Finding{Level: findings.Problem}
-	if findings.IsCause(cause) {
-		f = findings.New(findings.ID(cause), nil)
+	if findings.IsCause(c.Cause) {
+		f = findings.New(findings.ID(c.Cause), nil)
 	}
-	requests := "1 request"
-	if n := r.Traffic.UpstreamErrors[cause]; n != 1 {
-		requests = fmt.Sprintf("%d requests", n)
+	message, same := strings.CutSuffix(c.Detail, ". "+f.Remediation)
+	if !same {
+		f.Remediation = "" // the detail contains it
 	}
-	for i, c := range slices.Backward(r.Challenges.Recent) {
-		if c.Cause != cause {
-			continue
-		}
-		requests += ", last " + clock(c.Time) + " UTC"
-		answered := func(later report.RecentChallenge) bool { return later.Outcome == report.Answered }
-		if slices.ContainsFunc(r.Challenges.Recent[i:], answered) {
-			f.Level = findings.Warning
-			requests += "; a later challenge was answered with 200"
-		}
-		message, same := strings.CutSuffix(c.Detail, ". "+f.Remediation)
-		if !same {
-			f.Remediation = "" // the detail contains it
-		}
-		f.Message = message + " (" + requests + ")"
-		return f
-	}
-	f.Level = findings.Warning
-	f.Message, f.Remediation = requests+" failed with the cause "+cause, ""
-	if f.ID != "" {
-		f.Remediation = fmt.Sprintf("Run http01-proxyd explain %s.", f.ID)
-	}
+	f.Message = message + " (" + clock(c.Time) + " UTC)"
 	return f
 }
 

@@ -32,26 +32,11 @@ type span struct {
 // window is the time that all lanes of a timeline show.
 type window struct{ begin, end time.Time }
 
-// observed returns the time that the history of a host covers. A service without a
-// history reports only when its states have changed last.
+// observed returns the time that the history of a host covers.
 func observed(r report.Report, now time.Time) window {
 	w := window{begin: now, end: asOf(r, now)}
-	for _, c := range r.History {
-		w = w.include(c.Time)
-	}
-	if len(r.History) == 0 {
-		w = w.include(r.Condition().LastTransitionTime)
-		for _, v := range r.VIPs {
-			w = w.include(v.Since)
-		}
-	}
-	return w
-}
-
-// include moves the beginning to t, if t is earlier.
-func (w window) include(t time.Time) window {
-	if !t.IsZero() && t.Before(w.begin) {
-		w.begin = t
+	if len(r.History) > 0 && r.History[0].Time.Before(now) {
+		w.begin = r.History[0].Time
 	}
 	return w
 }
@@ -138,7 +123,10 @@ func timeline(id string, lanes []lane, w window) element {
 	if least := w.end.Add(-10 * time.Second); w.begin.After(least) {
 		w.begin = least
 	}
-	ticks := w.ticks()
+	var ticks []time.Time // none at the edges, where a label would be cut off
+	for n := range time.Duration(maxTicks) {
+		ticks = append(ticks, w.begin.Add((2*n+1)*w.end.Sub(w.begin)/(2*maxTicks)))
+	}
 	grid := parts{}
 	for _, t := range ticks {
 		grid = append(grid, w.line(t))
@@ -151,7 +139,7 @@ func timeline(id string, lanes []lane, w window) element {
 			el("title", attr("id", key+"-title"), text(l.title())),
 			el("desc", attr("id", key+"-desc"), text(l.describe())),
 			el("rect", class("track"), attr("width", "100%"), attr("height", "100%")), grid)
-		for _, s := range l.drawingOrder() {
+		for _, s := range l.spans {
 			s.addBar(&drawing, w)
 		}
 		el("div", class("lane-head"), el("span", text(l.title())), l.present()).addTo(&chart)
@@ -165,7 +153,7 @@ func timeline(id string, lanes []lane, w window) element {
 		if i%2 == 1 {
 			names += " wide" // hidden on a narrow screen
 		}
-		el("text", class(names), attr("x", w.percent(t)), attr("y", "18"), text(tickText(t, ticks))).addTo(&axis)
+		el("text", class(names), attr("x", w.percent(t)), attr("y", "18"), text(w.tickText(t))).addTo(&axis)
 	}
 	axis.addTo(&chart)
 	return chart
@@ -199,32 +187,17 @@ func (l lane) describe() string {
 
 func (s span) describe() string { return s.state + " from " + clock(s.begin) + " to " + clock(s.end) }
 
-// drawingOrder draws short spans last, so that long ones do not hide them.
-func (l lane) drawingOrder() []span {
-	return slices.SortedStableFunc(slices.Values(l.spans), func(a, b span) int {
-		return cmp.Compare(b.end.Sub(b.begin), a.end.Sub(a.begin))
-	})
-}
-
-// Widths for which the label of a bar must fit, and its font.
-const (
-	narrowWidth = 300.0
-	wideWidth   = 900.0
-	letterWidth = 7.0
-	labelMargin = 16.0
-)
+// minLabelShare is the share of the timeline that a bar needs for its label. A label that
+// is longer on a narrow screen is cut off at the end of its bar.
+const minLabelShare = 0.1
 
 func (s span) addBar(to *element, w window) {
 	share := w.share(s.end) - w.share(s.begin)
 	bar := el("svg", attr("x", w.percent(s.begin)), attr("width", percent(share)), attr("height", "100%"))
 	el("title", text(s.describe()+" ("+report.Age(s.end.Sub(s.begin))+")")).addTo(&bar)
 	el("rect", class("bar "+s.kind), attr("width", "100%"), attr("height", "100%")).addTo(&bar)
-	label := class("label " + s.kind)
-	switch need := letterWidth*float64(len(s.state)) + labelMargin; {
-	case share*narrowWidth > need:
-		el("text", label, attr("x", "8"), attr("y", "50%"), text(s.state)).addTo(&bar)
-	case share*wideWidth > need:
-		el("text", class(label.value+" wide"), attr("x", "8"), attr("y", "50%"), text(s.state)).addTo(&bar)
+	if share > minLabelShare {
+		el("text", class("label "+s.kind), attr("x", "8"), attr("y", "50%"), text(s.state)).addTo(&bar)
 	}
 	bar.addTo(to)
 }
@@ -243,68 +216,38 @@ func (w window) line(t time.Time) element {
 }
 
 // maxTicks is the number of labels that fit an axis.
-const maxTicks = 9
+const maxTicks = 7
 
-// ticks returns the labelled times: round ones, and none at the edges, where a label would
-// be cut off.
-func (w window) ticks() []time.Time {
-	const day = 24 * time.Hour
-	steps := []time.Duration{
-		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
-		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
-		time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 7 * day, 14 * day, 28 * day,
+// tickText is the time of a tick, as exactly as the window needs.
+func (w window) tickText(t time.Time) string {
+	switch shown := w.end.Sub(w.begin); {
+	case shown > 7*24*time.Hour:
+		return t.UTC().Format("2 Jan")
+	case shown > 24*time.Hour:
+		return t.UTC().Format("2 Jan 15:04")
+	case shown > maxTicks*time.Minute:
+		return t.UTC().Format("15:04")
+	default:
+		return t.UTC().Format("15:04:05")
 	}
-	step := steps[len(steps)-1]
-	if i := slices.IndexFunc(steps, func(d time.Duration) bool { return d > w.end.Sub(w.begin)/maxTicks }); i >= 0 {
-		step = steps[i]
-	}
-	for step < w.end.Sub(w.begin)/maxTicks {
-		step *= 2
-	}
-	var all []time.Time
-	for t := w.begin.UTC().Truncate(step); t.Before(w.end); t = t.Add(step) {
-		if s := w.share(t); t.After(w.begin) && s > 0.04 && s < 0.96 {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
-// tickText is the time of a tick, or its day at midnight.
-func tickText(t time.Time, all []time.Time) string {
-	if t.Equal(t.Truncate(24 * time.Hour)) {
-		return t.Format("2 Jan")
-	}
-	if len(all) > 1 && all[1].Sub(all[0]) < time.Minute {
-		return t.Format("15:04:05")
-	}
-	return t.Format("15:04")
 }
 
 // clock is a time in UTC, in seconds.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// kind is a class of bars with its meaning.
-type kind struct{ class, words string }
-
-func vipKinds() []kind {
-	return []kind{{"held", "VIP held"}, {"standby", "VIP on standby"}, {"other", "VIP not required"}}
-}
-
-func conditionKinds() []kind {
-	return []kind{
+// legend explains the colours of a timeline. Its bars have their state in words too.
+func legend() element {
+	list := el("p", class("legend"))
+	for _, k := range [][2]string{
+		{"held", "VIP held"},
+		{"standby", "VIP on standby"},
+		{"other", "VIP not required"},
 		{string(section.Good), "service ready"},
 		{string(section.Warning), "service starting or switched off"},
 		{string(section.Bad), "service not ready"},
-	}
-}
-
-// legend explains the colours of a timeline. Its bars have their state in words too.
-func legend(kinds ...kind) element {
-	list := el("p", class("legend"))
-	for _, k := range kinds {
+	} {
 		el("span", el("svg", class("key"), attr("aria-hidden", "true"),
-			el("rect", class("bar "+k.class), attr("width", "100%"), attr("height", "100%"))), text(k.words)).addTo(&list)
+			el("rect", class("bar "+k[0]), attr("width", "100%"), attr("height", "100%"))), text(k[1])).addTo(&list)
 	}
 	el("span", text("Times in UTC")).addTo(&list)
 	return list

@@ -68,7 +68,7 @@ func TestPages(t *testing.T) {
 				{Role: "image", Name: "State of the service"},
 			},
 			[]string{
-				">Serving<", "Held from", "Standby from", "not-challenge", "prerouting", "ingress-refused", "Fix: ",
+				">Serving<", "Held from", "Standby from", "not-challenge", "prerouting", "ingress-refused",
 				">ok<", "&amp;lt;b&amp;gt…", // a token that would be an element if it was not escaped
 			},
 		},
