@@ -301,7 +301,6 @@ const (
 	ServiceUnresponsive     ID = "service-unresponsive"
 	ServiceReportUnreadable ID = "service-report-unreadable"
 	ServiceNotReady         ID = "service-not-ready"
-	SandboxDenies           ID = "sandbox-denies"
 	SELinuxLabel            ID = "selinux-label"
 	SELinuxDenies           ID = "selinux-denies"
 	SELinuxUnit             ID = "selinux-unit"
@@ -312,13 +311,13 @@ func serviceEntries() []Entry {
 	const check = "service"
 	return []Entry{
 		{
-			ID: ServiceNotRunning, Check: check, Level: Problem, CausedBy: []ID{SandboxDenies, SELinuxLabel, SELinuxDenies},
+			ID: ServiceNotRunning, Check: check, Level: Problem, CausedBy: []ID{SELinuxLabel, SELinuxDenies},
 			Symptom:     "Connections to port 80 of the API VIP are refused. `systemctl status http01-proxyd` shows no status line.",
 			Message:     "The service is not running: {state}",
-			Remediation: "Run systemctl enable --now http01-proxyd. If it stops again, journalctl -u http01-proxyd shows why.",
+			Remediation: "Run systemctl enable --now http01-proxyd. If it stops again, journalctl -u http01-proxyd shows why. A drop-in can take away a permission that the service needs.",
 		},
 		{
-			ID: ServiceUnresponsive, Check: check, Level: Problem, CausedBy: []ID{SandboxDenies, SELinuxLabel, SELinuxDenies},
+			ID: ServiceUnresponsive, Check: check, Level: Problem, CausedBy: []ID{SELinuxLabel, SELinuxDenies},
 			Symptom:     "`systemctl status http01-proxyd` reports that the service is active, but `http01-proxyd status` times out.",
 			Message:     "The service runs but does not respond: {state}",
 			Remediation: "Run systemctl restart http01-proxyd, which refuses no connection. systemd does the same automatically after 30 s (WatchdogSec=). If it hangs again, journalctl -u http01-proxyd shows its last action.",
@@ -335,12 +334,6 @@ func serviceEntries() []Entry {
 			Symptom:     "The state is `ProxyUnavailable`, stays `Starting`, or is one that no other check explains.",
 			Message:     "The service runs but is not ready: {state}",
 			Remediation: "See journalctl -u http01-proxyd for the reason. systemctl restart http01-proxyd refuses no connection.",
-		},
-		{
-			ID: SandboxDenies, Check: check, Level: Problem,
-			Symptom:     "The service fails, or its state is `NftablesUnavailable`, since its unit was changed.",
-			Message:     "The unit's sandbox denies the service a required permission: {what}",
-			Remediation: "Remove that setting from {source}. Then run systemctl daemon-reload and systemctl restart http01-proxyd.",
 		},
 		{
 			ID: SELinuxLabel, Check: check, Level: Problem,
@@ -370,7 +363,7 @@ func LocalServingFaults() []ID {
 	return []ID{
 		NftablesUnsupported, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, PacketDropped,
 		PacketNotRedirected, PacketLost,
-		ReplyDropped, LocalTrafficBlocked, Disabled, ServiceNotRunning, ServiceUnresponsive, ServiceNotReady, SandboxDenies,
+		ReplyDropped, LocalTrafficBlocked, Disabled, ServiceNotRunning, ServiceUnresponsive, ServiceNotReady,
 		SELinuxLabel, SELinuxDenies,
 	}
 }

@@ -193,7 +193,7 @@ func TestConsequences(t *testing.T) {
 	}); got[0].Outcome != Problem || got[1].Outcome != Problem || got[2].Outcome != Skipped {
 		t.Errorf("a consequence that could be a cause: %+v", got)
 	}
-	down, denies := findings.New(findings.ServiceNotRunning, nil), findings.New(findings.SandboxDenies, nil)
+	down, label := findings.New(findings.ServiceNotRunning, nil), findings.New(findings.SELinuxLabel, nil)
 	full := findings.New(findings.ConntrackFull, nil)
 	if got := withoutConsequences([]Result{
 		{Name: "vip-holder", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.VIPLinkDown, nil)}},
@@ -212,13 +212,13 @@ func TestConsequences(t *testing.T) {
 	got := withoutConsequences([]Result{
 		{Name: "one", Outcome: Problem, Findings: []findings.Finding{down}},
 		{Name: "both", Outcome: Problem, Findings: []findings.Finding{full, down}},
-		{Name: "cause", Outcome: Problem, Findings: []findings.Finding{denies}},
+		{Name: "cause", Outcome: Problem, Findings: []findings.Finding{label}},
 		{Name: "well", Outcome: OK, Text: "well"},
 	})
 	want := []Result{
 		{Name: "one", Outcome: Skipped, Text: `explained by the check "cause"`},
 		{Name: "both", Outcome: Warning, Findings: []findings.Finding{full}},
-		{Name: "cause", Outcome: Problem, Findings: []findings.Finding{denies}},
+		{Name: "cause", Outcome: Problem, Findings: []findings.Finding{label}},
 		{Name: "well", Outcome: OK, Text: "well"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -32,8 +32,6 @@ func (s *Service) CheckNftables() result.Result {
 		return result.Skip("%v", err)
 	case reason != report.NftablesUnavailable:
 		return result.Pass("the kernel supports the service's table")
-	case len(s.deniedBySandbox()) > 0:
-		return result.Pass("the kernel supports the service's table, but the unit does not permit it")
 	default:
 		return result.Found(findings.NftablesRejected, findings.Values{"error": message})
 	}

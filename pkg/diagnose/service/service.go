@@ -3,13 +3,13 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -114,7 +114,7 @@ func (s *Service) Check() result.Result {
 	case errors.Is(err, client.ErrInvalidReport):
 		return result.Found(findings.ServiceReportUnreadable, findings.Values{"error": err.Error()})
 	}
-	if findings := s.sandboxFindings(); len(findings) > 0 {
+	if findings := readSELinux(s.programPath()).findings(s.programPath(), time.Now()); len(findings) > 0 {
 		return result.Of(findings...)
 	}
 	switch {
@@ -230,30 +230,8 @@ func (s *Service) unitState() string {
 	return describeUnit(u)
 }
 
-// sandboxFindings are the permissions that a service that is not ready lacks.
-func (s *Service) sandboxFindings() []findings.Finding {
-	var matches []findings.Finding
-	if denied := s.deniedBySandbox(); len(denied) > 0 {
-		u, _ := s.unit()
-		source := "the unit itself"
-		if len(u.DropIns) > 0 {
-			source = "the drop-in (" + strings.Join(u.DropIns, ", ") + ")"
-		}
-		matches = append(matches,
-			findings.New(findings.SandboxDenies, findings.Values{"what": strings.Join(denied, "; "), "source": source}))
-	}
-	path := programPath
-	if u, err := s.unit(); err == nil && u.ExecPath != "" {
-		path = u.ExecPath
-	}
-	return append(matches, readSELinux(path).findings(path, time.Now())...)
-}
-
-// deniedBySandbox lists what the unit's sandbox denies a service that is not ready.
-func (s *Service) deniedBySandbox() []string {
-	u, err := s.unit()
-	if err != nil || u.LoadState != "loaded" || s.isReady() {
-		return nil
-	}
-	return sandboxFaults(u)
+// programPath is the path of the program in the unit, or of the installer.
+func (s *Service) programPath() string {
+	u, _ := s.unit()
+	return cmp.Or(u.ExecPath, programPath)
 }

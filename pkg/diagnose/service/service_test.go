@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"os"
 	"testing"
 
@@ -44,25 +43,6 @@ func TestServiceUnresponsive(t *testing.T) {
 		}
 		if got := s.isUnresponsive(); got != tt.want {
 			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-// TestNoSandboxFaultsWhenReady: a service that is ready has no sandbox faults, whatever
-// its unit contains.
-func TestNoSandboxFaultsWhenReady(t *testing.T) {
-	t.Parallel()
-	u := systemd.Unit{LoadState: "loaded"} // without capabilities
-	for reason, want := range map[report.Reason]int{report.Serving: 0, report.Standby: 0, report.NftablesUnavailable: 1} {
-		s := &Service{
-			unit:      func() (systemd.Unit, error) { return u, nil },
-			unnoticed: func() []netip.Addr { return nil },
-			Report: func() (report.Report, error) {
-				return report.Report{Conditions: []report.Condition{{Type: report.ConditionType, Reason: reason}}}, nil
-			},
-		}
-		if got := s.deniedBySandbox(); len(got) != want {
-			t.Errorf("%s: %q", reason, got)
 		}
 	}
 }

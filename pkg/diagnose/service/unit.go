@@ -4,6 +4,7 @@ package service
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 )
@@ -36,6 +37,9 @@ func describeUnit(u systemd.Unit) string {
 	if end := lastExit(u); end != "" {
 		state += ", and " + end
 	}
+	if len(u.DropIns) > 0 { // which can take away a permission
+		state += "; changed by " + strings.Join(u.DropIns, " and ")
+	}
 	return state
 }
 
@@ -52,18 +56,4 @@ func lastExit(u systemd.Unit) string {
 		description += fmt.Sprintf(" after %d restarts", u.Restarts)
 	}
 	return description
-}
-
-// The exit codes of systemd's own that indicate a sandbox fault, except exitExec (systemd.exec(5),
-// "Process Exit Codes").
-const (
-	exitFirst = 200
-	exitExec  = 203
-	exitLast  = 245
-)
-
-// isSandboxExit reports whether systemd could not set up the sandbox of the last run.
-func isSandboxExit(u systemd.Unit) bool {
-	return u.ExecMainCode == exited && u.ExecMainStatus >= exitFirst && u.ExecMainStatus <= exitLast &&
-		u.ExecMainStatus != exitExec
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 )
 
-// Unit is the state of a service and its sandbox, as the manager reports them, with all
-// drop-ins.
+// Unit is the state of a service, as the manager reports it.
 type Unit struct {
 	LoadState       string   // loaded, not-found, masked, …
 	ActiveState     string   // active, inactive, activating, failed, …
@@ -26,22 +25,6 @@ type Unit struct {
 	File            string   // of the unit
 	DropIns         []string // files that change the unit
 	NeedReload      bool     // a file has changed since the manager read it
-
-	User        string // empty for root, unless DynamicUser is set
-	DynamicUser bool
-
-	BoundingSet, Ambient uint64 // capabilities as bits
-	AddressFamilies      Filter // of sockets, such as AF_NETLINK
-	SystemCalls          Filter
-	PrivateNetwork       bool
-	PrivateUsers         bool
-	DeniesIPAddresses    bool // IPAddressDeny= is set
-}
-
-// Filter is an allow list or a deny list. The zero value denies nothing.
-type Filter struct {
-	Allow bool // Names lists everything that is allowed
-	Names []string
 }
 
 // QueryUnit queries a service over the system bus.
@@ -64,11 +47,6 @@ func parseUnit(p map[string]any) Unit {
 		MainPID: property[uint32](p, "MainPID"), Restarts: property[uint32](p, "NRestarts"),
 		DropIns: property[[]string](p, "DropInPaths"), File: property[string](p, "FragmentPath"),
 		NeedReload: property[bool](p, "NeedDaemonReload"),
-		User:       property[string](p, "User"), DynamicUser: property[bool](p, "DynamicUser"),
-		BoundingSet: property[uint64](p, "CapabilityBoundingSet"), Ambient: property[uint64](p, "AmbientCapabilities"),
-		AddressFamilies: parseFilter(p, "RestrictAddressFamilies"), SystemCalls: parseFilter(p, "SystemCallFilter"),
-		PrivateNetwork: property[bool](p, "PrivateNetwork"), PrivateUsers: property[bool](p, "PrivateUsers"),
-		DeniesIPAddresses: len(property[[][]any](p, "IPAddressDeny")) > 0,
 	}
 	// A condition that was never checked is also reported as not met.
 	u.ConditionFailed = property[uint64](p, "ConditionTimestamp") != 0 && !property[bool](p, "ConditionResult")
@@ -81,27 +59,6 @@ func parseUnit(p map[string]any) Unit {
 func property[T any](p map[string]any, name string) T {
 	v, _ := p[name].(T)
 	return v
-}
-
-// parseFilter reads a filter, which is a flag and a list on the bus.
-func parseFilter(p map[string]any, name string) Filter {
-	pair := property[[]any](p, name)
-	if len(pair) != 2 {
-		return Filter{}
-	}
-	allow, _ := pair[0].(bool)
-	names, _ := pair[1].([]string)
-	return Filter{allow, names}
-}
-
-// Denies reports whether the filter denies a name.
-func (f Filter) Denies(name string) bool {
-	for _, n := range f.Names {
-		if n == name {
-			return !f.Allow
-		}
-	}
-	return f.Allow
 }
 
 // HasStopJob reports whether the manager stops this process's unit without starting it again.

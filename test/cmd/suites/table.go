@@ -99,7 +99,7 @@ func table() map[string]suite {
 		"test/support/host": {
 			processes: 3, slots: 2, main: []string{"TestRestartWhileAFileIsWritten"},
 			seconds: map[string]int{
-				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesTheSandbox": 15, "TestSandboxMatrix": 15, "TestWatchdog": 14, "TestBoot": 11,
+				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesDropIns": 15, "TestSandboxMatrix": 15, "TestWatchdog": 14, "TestBoot": 11,
 			},
 		},
 		"test/suites/hostile": {processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"}, seconds: map[string]int{"TestRandomAttacks": 55, "TestProxyAnswersNoCommand": 20, "TestProxySilent": 11, "TestMessages": 8, "TestInventedEvents": 8}},
