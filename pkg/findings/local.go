@@ -302,7 +302,6 @@ const (
 	ServiceReportUnreadable ID = "service-report-unreadable"
 	ServiceNotReady         ID = "service-not-ready"
 	SELinuxLabel            ID = "selinux-label"
-	SELinuxDenies           ID = "selinux-denies"
 	SELinuxUnit             ID = "selinux-unit"
 )
 
@@ -311,13 +310,13 @@ func serviceEntries() []Entry {
 	const check = "service"
 	return []Entry{
 		{
-			ID: ServiceNotRunning, Check: check, Level: Problem, CausedBy: []ID{SELinuxLabel, SELinuxDenies},
+			ID: ServiceNotRunning, Check: check, Level: Problem, CausedBy: []ID{SELinuxLabel},
 			Symptom:     "Connections to port 80 of the API VIP are refused. `systemctl status http01-proxyd` shows no status line.",
 			Message:     "The service is not running: {state}",
 			Remediation: "Run systemctl enable --now http01-proxyd. If it stops again, journalctl -u http01-proxyd shows why. A drop-in can take away a permission that the service needs.",
 		},
 		{
-			ID: ServiceUnresponsive, Check: check, Level: Problem, CausedBy: []ID{SELinuxLabel, SELinuxDenies},
+			ID: ServiceUnresponsive, Check: check, Level: Problem, CausedBy: []ID{SELinuxLabel},
 			Symptom:     "`systemctl status http01-proxyd` reports that the service is active, but `http01-proxyd status` times out.",
 			Message:     "The service runs but does not respond: {state}",
 			Remediation: "Run systemctl restart http01-proxyd, which refuses no connection. systemd does the same automatically after 30 s (WatchdogSec=). If it hangs again, journalctl -u http01-proxyd shows its last action.",
@@ -331,21 +330,16 @@ func serviceEntries() []Entry {
 		},
 		{
 			ID: ServiceNotReady, Check: check, Level: Problem,
-			Symptom:     "The state is `ProxyUnavailable`, stays `Starting`, or is one that no other check explains.",
-			Message:     "The service runs but is not ready: {state}",
-			Remediation: "See journalctl -u http01-proxyd for the reason. systemctl restart http01-proxyd refuses no connection.",
+			Symptom: "The state is `ProxyUnavailable`, stays `Starting`, or is one that no other check explains.",
+			Message: "The service runs but is not ready: {state}",
+			Remediation: "See journalctl -u http01-proxyd for the reason, and ausearch -m avc -c http01-proxyd for what SELinux denies. " +
+				"systemctl restart http01-proxyd refuses no connection.",
 		},
 		{
 			ID: SELinuxLabel, Check: check, Level: Problem,
 			Symptom:     "The service does not start (`203/EXEC`) or lacks a permission, and SELinux is enforcing.",
 			Message:     "SELinux is enforcing, and {path} has the type {type}, from which systemd cannot start a service",
 			Remediation: "Run restorecon -v {path}, which sets the type bin_t of its directory.",
-		},
-		{
-			ID: SELinuxDenies, Check: check, Level: Problem,
-			Symptom:     "The service fails or lacks a permission, and SELinux is enforcing.",
-			Message:     "SELinux has denied the service an access: {denial}",
-			Remediation: "Run restorecon -Rv on the file that the denial names. If the types are right, ausearch -m avc -c http01-proxyd | audit2allow shows the missing rule.",
 		},
 		{
 			ID: SELinuxUnit, Check: check, Level: Warning,
@@ -364,6 +358,6 @@ func LocalServingFaults() []ID {
 		NftablesUnsupported, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, PacketDropped,
 		PacketNotRedirected, PacketLost,
 		ReplyDropped, LocalTrafficBlocked, Disabled, ServiceNotRunning, ServiceUnresponsive, ServiceNotReady,
-		SELinuxLabel, SELinuxDenies,
+		SELinuxLabel,
 	}
 }

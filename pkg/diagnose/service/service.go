@@ -108,13 +108,13 @@ func (s *Service) Check() result.Result {
 	err := s.reportError()
 	switch {
 	case s.isReady():
-		return result.PassUnless(readSELinux(programPath).unitFindings(time.Now()), "%s", reported)
+		return result.PassUnless(readSELinux(programPath).unitFindings(), "%s", reported)
 	case reason == "" && errors.Is(err, fs.ErrPermission) && s.mayRun():
 		return result.Skip("only root can query the service")
 	case errors.Is(err, client.ErrInvalidReport):
 		return result.Found(findings.ServiceReportUnreadable, findings.Values{"error": err.Error()})
 	}
-	if findings := readSELinux(s.programPath()).findings(s.programPath(), time.Now()); len(findings) > 0 {
+	if findings := readSELinux(s.programPath()).findings(s.programPath()); len(findings) > 0 {
 		return result.Of(findings...)
 	}
 	switch {
