@@ -122,17 +122,15 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 	h.microShift, h.config, h.VIPs = microshift.Source{
 		Service: h.config, Addresses: h.Addresses, AddressErr: h.addressErr, Privileged: h.privileged,
 	}.Load(ctx, h.VIPs)
-	source := service.NewSource(ctx, o.StatusSocket, heldNow)
-	first := source.QueryOnce()
+	h.service = service.New(ctx, o.StatusSocket, h.privileged)
 	if h.isFaulty() {
-		if reported, err := first(); err == nil {
+		if reported, err := h.service.Report(); err == nil {
 			h.useLastGoodVIPs(reported)
 		}
 	}
 	if !h.VIPs.MicroShift {
 		h.VIPs.Decision = ownership.Decide(h.VIPs.API, h.VIPs.Ingress, microshift.OwnershipAddresses(h.Addresses))
 	}
-	h.service = service.New(ctx, source, first, h.VIPs.Held, h.privileged)
 	h.names = slices.DeleteFunc(withoutAddresses(h.config.Hosts), config.IsInternalAPIName) // the CA finds no such name
 	if len(h.names) == 0 && h.VIPs.MicroShift {
 		h.names = h.microShift.ChallengeNames()

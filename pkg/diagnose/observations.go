@@ -205,7 +205,8 @@ func (o *observations) watchChallengeLog(ctx context.Context) selfcheck.Log {
 			return selfcheck.Log{}
 		}
 	}
-	return selfcheck.WatchLog(ctx, service.NewSource(ctx, o.StatusSocket, heldNow).Report, o.Token)
+	query := func() (report.Report, error) { return service.Query(ctx, o.StatusSocket) }
+	return selfcheck.WatchLog(ctx, query, o.Token)
 }
 
 // downLinks are the networks of the links that are down and have a VIP.

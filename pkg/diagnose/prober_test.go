@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 func observationsOf(t *testing.T, h host) *observations {
 	t.Helper()
 	h.config = config.Default()
-	h.service = service.New(t.Context(), service.Source{}, func() (report.Report, error) { return report.Report{}, errors.New("not running") }, nil, true)
+	h.service = &service.Service{Report: func() (report.Report, error) { return report.Report{}, errors.New("not running") }}
 	client, err := prober.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestRecentSources(t *testing.T) {
 		{Address: source, Last: time.Now()}, {Address: netip.MustParseAddr("192.0.2.13"), Last: time.Now().Add(-2 * report.RecentTest)},
 	}}}
 	o := &observations{}
-	o.service = service.New(t.Context(), service.Source{}, func() (report.Report, error) { return reported, nil }, nil, true)
+	o.service = &service.Service{Report: func() (report.Report, error) { return reported, nil }}
 	if got := o.recentSources(); got != nil {
 		t.Errorf("without a VIP: %v", got)
 	}
@@ -101,7 +101,7 @@ func TestAwaitsCA(t *testing.T) {
 		}}}
 		o := &observations{}
 		o.Token = tt.token
-		o.service = service.New(t.Context(), service.Source{}, func() (report.Report, error) { return reported, nil }, nil, true)
+		o.service = &service.Service{Report: func() (report.Report, error) { return reported, nil }}
 		if got := o.awaitsCA(); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,29 +27,11 @@ const (
 	ReportTimeout = 3 * time.Second
 )
 
-// Source is where the state of the service comes from.
-type Source struct {
-	Report func() (report.Report, error) // queries the service, each time
-	Unit   func() (systemd.Unit, error)
-	// Held are those of some VIPs that this host holds now, or all if that is unknown.
-	Held func([]netip.Addr) []netip.Addr
-}
-
-// NewSource is the service of this host.
-func NewSource(ctx context.Context, socket string, held func([]netip.Addr) []netip.Addr) Source {
-	return Source{
-		Report: func() (report.Report, error) {
-			ctx, cancel := context.WithTimeout(ctx, ReportTimeout)
-			defer cancel()
-			return client.Fetch(ctx, socket)
-		},
-		Unit: func() (systemd.Unit, error) {
-			ctx, cancel := context.WithTimeout(ctx, unitTimeout)
-			defer cancel()
-			return systemd.QueryUnit(ctx, Name)
-		},
-		Held: held,
-	}
+// Query queries the service with this status socket.
+func Query(ctx context.Context, socket string) (report.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, ReportTimeout)
+	defer cancel()
+	return client.Fetch(ctx, socket)
 }
 
 // Service is the service as this host sees it.
@@ -57,28 +39,19 @@ type Service struct {
 	Privileged bool
 	Report     func() (report.Report, error) // the first one, requested after the addresses were read
 	unit       func() (systemd.Unit, error)
-	unnoticed  func() []netip.Addr
 }
 
-// QueryOnce starts a query to the service. The returned function awaits its report.
-func (s Source) QueryOnce() func() (report.Report, error) {
-	first := sync.OnceValues(s.Report)
-	go func() { _, _ = first() }()
-	return first
-}
-
-// New is the service with this first report, on a host that holds these VIPs.
-func New(ctx context.Context, s Source, first func() (report.Report, error), held []netip.Addr,
-	privileged bool,
-) *Service {
-	v := &Service{Privileged: privileged, Report: first, unit: sync.OnceValues(s.Unit)}
-	v.unnoticed = sync.OnceValue(func() []netip.Addr {
-		if reason, _ := v.State(); reason != report.Standby || len(held) == 0 {
-			return nil
-		}
-		return s.findUnnoticed(ctx, held)
+// New starts a query to the service of this host.
+func New(ctx context.Context, socket string, privileged bool) *Service {
+	s := &Service{Privileged: privileged}
+	s.Report = sync.OnceValues(func() (report.Report, error) { return Query(ctx, socket) })
+	s.unit = sync.OnceValues(func() (systemd.Unit, error) {
+		ctx, cancel := context.WithTimeout(ctx, unitTimeout)
+		defer cancel()
+		return systemd.QueryUnit(ctx, Name)
 	})
-	return v
+	go func() { _, _ = s.Report() }()
+	return s
 }
 
 // State is reason and message that the running service reports; empty if it does not
@@ -102,12 +75,9 @@ func (s *Service) IsServing() bool {
 func (s *Service) Check() result.Result {
 	reason, message := s.State()
 	reported := fmt.Sprintf("%s: %s", reason, message)
-	if unnoticed := s.unnoticed(); len(unnoticed) > 0 {
-		reported += ", but this host holds " + result.JoinAddresses(unnoticed)
-	}
 	err := s.reportError()
 	switch {
-	case s.isReady():
+	case reason.Ready():
 		return result.PassUnless(readSELinux(programPath).unitFindings(), "%s", reported)
 	case reason == "" && errors.Is(err, fs.ErrPermission) && s.mayRun():
 		return result.Skip("only root can query the service")
@@ -152,67 +122,28 @@ func (s *Service) isUnresponsive() bool {
 	}
 }
 
-// isReady reports whether the service is ready and has noticed all VIPs on this host.
-func (s *Service) isReady() bool {
-	reason, _ := s.State()
-	return reason.Ready() && len(s.unnoticed()) == 0
-}
-
-// reactionTime is the time in which the service must detect and serve a new VIP.
-const reactionTime = 500 * time.Millisecond
-
-// findUnnoticed distinguishes a service that misses VIPs, which this host holds while it
-// reports standby, from one that was queried while a VIP moved. A VIP counts only if this
-// host holds it before and after the service reports standby, twice.
-func (s Source) findUnnoticed(ctx context.Context, vips []netip.Addr) []netip.Addr {
-	vips = s.Held(vips)
-	if len(vips) == 0 {
-		return nil
-	}
-	wait := time.NewTimer(reactionTime)
-	defer wait.Stop()
-	select {
-	case <-ctx.Done():
-		return vips
-	case <-wait.C:
-	}
-	if again, err := s.Report(); err == nil && again.Condition().Reason != report.Standby {
-		return nil
-	}
-	return s.Held(vips)
-}
-
-// reasonCauses are the findings of other checks that explain a state of the service.
-func reasonCauses(reason report.Reason) []findings.ID {
+// reasonCauses are the problems that explain a state of the service.
+func reasonCauses(reason report.Reason) (causes []findings.ID) {
+	var checks []string
 	switch reason {
-	case report.InvalidConfig:
-		return []findings.ID{findings.ConfigInvalid, findings.ConfigUnreadable}
+	case report.InvalidConfig, report.Disabled:
+		checks = []string{"config"}
 	case report.NoVIPs, report.ExternalLoadBalancer:
-		return []findings.ID{
-			findings.KeepalivedConfigMissing, findings.KeepalivedConfigIncomplete, findings.KeepalivedConfigUnreadable,
-			findings.KeepalivedNoAPIInstance,
-			findings.IngressVIPMissing, findings.KubeVIPUnusable, findings.VIPsUserManaged,
-			findings.MicroShiftConfigInvalid, findings.MicroShiftNodeAddressInternal, findings.MicroShiftNodeAddressMissing,
-		}
+		checks = []string{"vips"}
 	case report.NftablesUnavailable:
-		return []findings.ID{findings.NftablesUnsupported, findings.NftablesRejected}
-	case report.Disabled:
-		return []findings.ID{findings.Disabled}
+		checks = []string{"nftables"}
 	case report.PortInUse:
-		return []findings.ID{findings.PortInUse}
+		checks = []string{"port"}
 	case report.UpstreamUnreachable:
-		return []findings.ID{
-			findings.VIPUnassigned, findings.VIPDuplicate, findings.VIPLinkDown, findings.ConntrackDrops,
-			findings.LocalResources,
-			findings.IngressNoAddress, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable,
-			findings.IngressResetConnection,
-			findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied,
-			findings.EgressNotReady, findings.EgressCAInvalid,
-			findings.MicroShiftRouterRemoved, findings.MicroShiftRouterNoAddress, findings.MicroShiftRouterUnreachable,
-		}
+		checks = []string{"vips", "vip-holder", "ingress", "egress-proxy", "conntrack"}
 	default:
-		return nil
 	}
+	for _, e := range findings.All() {
+		if e.Level == findings.Problem && slices.Contains(checks, e.Check) {
+			causes = append(causes, e.ID)
+		}
+	}
+	return causes
 }
 
 // mayRun reports whether the service may be running, according to systemd.
