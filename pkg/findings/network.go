@@ -15,9 +15,7 @@ func packetLossCauses() []ID { return []ID{ConntrackDrops} }
 const (
 	VIPUnassigned ID = "vip-unassigned"
 	VIPDuplicate  ID = "vip-duplicate"
-	// VIPTwoMACs: two hosts have the VIP, or one host has two NICs in the network.
-	VIPTwoMACs  ID = "vip-two-macs"
-	VIPLinkDown ID = "vip-link-down"
+	VIPLinkDown   ID = "vip-link-down"
 	// VIPDADFailed and VIPNotAnnounced: only where several hosts hold a VIP at once.
 	VIPDADFailed    ID = "vip-dad-failed"
 	VIPNotAnnounced ID = "vip-not-announced"
@@ -39,13 +37,6 @@ func vipHolderEntries() []Entry {
 			Message: "More than one host has the {role} VIP {vip}: {holders}",
 			Remediation: "Find the host without a running keepalived. Start keepalived there, or delete the address: ip -br address shows its LINK, ip address delete {vip} dev LINK deletes it. " +
 				"If keepalived runs on both, VRRP packets are lost between them: check the switch and the hosts' firewalls.",
-		},
-		{
-			ID: VIPTwoMACs, Check: check, Level: Warning, CausedBy: packetLossCauses(),
-			Symptom: "`arping` shows two hardware addresses for the VIP.",
-			Message: "{holders} answer for the {role} VIP {vip}. Two hosts have it, or one host with two NICs in this network",
-			Remediation: "Run http01-proxyd check on the host that should hold the VIP, because only that host can list its own NICs. " +
-				"With net.ipv4.conf.all.arp_ignore=1, a host with two NICs in one network answers from the right one only.",
 		},
 		{
 			ID: VIPLinkDown, Check: check, Level: Problem,
@@ -181,7 +172,7 @@ func vipPortEntries() []Entry {
 				"If that is intended, set vips.testInterval: 0s on this host.",
 		},
 		{
-			ID: VIPTwoHosts, Check: check, Level: Problem, CausedBy: []ID{VIPDuplicate, VIPTwoMACs},
+			ID: VIPTwoHosts, Check: check, Level: Problem, CausedBy: []ID{VIPDuplicate},
 			Symptom: "Some connections to the VIP succeed and others fail. Two hosts are `Serving`, and a third one gets responses of both.",
 			Message: "Two hosts answer at port 80 of the API VIP {vip} at the same time",
 			Remediation: "Run oc http01 status, which shows the hosts that hold the VIP. Find the one without a running keepalived. Start keepalived there, or delete the address: ip -br address shows its LINK, ip address delete {vip} dev LINK deletes it. " +

@@ -40,7 +40,7 @@ func CheckHolders(v vips.VIPs, holders map[netip.Addr]Holders) result.Result {
 		case x.OthersKnown && x.Shared:
 			all.Pass(vip, "announced by BGP from other hosts, in this network from %s", strings.Join(x.OtherMACs, " and "))
 		case x.OthersKnown && len(x.OtherMACs) > 1:
-			all.Pass(vip, "on one host with %s", strings.Join(x.OtherMACs, " and "))
+			all.Pass(vip, "on one host with %s, or on several", strings.Join(x.OtherMACs, " and "))
 		case x.OthersKnown:
 			all.Pass(vip, "on the host with %s", x.OtherMACs[0])
 		case x.Local:

@@ -27,14 +27,14 @@ const neighboursTimeout = 3 * time.Second
 // Holders are the hosts that have a VIP.
 type Holders struct {
 	Local       bool
-	Shared      bool        // several hosts have it at once, because BGP announces it
-	DADFailed   bool        // this host has it and does not use it
-	Unannounced uint32      // the routing table that has no route to it; 0: it has one, or it is not known
-	Gateway     netip.Addr  // the router towards it; invalid if it is on this host or its networks
-	Link        string      // the link with the VIP, or towards it
-	LinkDown    bool        // that link is down
-	OtherMACs   []string    // hardware addresses of other hosts that answer for it
-	relation    macRelation // of the others, if there are several
+	Shared      bool       // several hosts have it at once, because BGP announces it
+	DADFailed   bool       // this host has it and does not use it
+	Unannounced uint32     // the routing table that has no route to it; 0: it has one, or it is not known
+	Gateway     netip.Addr // the router towards it; invalid if it is on this host or its networks
+	Link        string     // the link with the VIP, or towards it
+	LinkDown    bool       // that link is down
+	OtherMACs   []string   // hardware addresses of other hosts that answer for it
+	ambiguous   bool       // several of these may belong to one host
 	OthersKnown bool
 	Reason      string // why the others are unknown
 }
@@ -44,12 +44,7 @@ func (x Holders) Unassigned() bool { return x.OthersKnown && !x.Local && len(x.O
 
 // Duplicate reports whether more than one host has the VIP.
 func (x Holders) Duplicate() bool {
-	return !x.Shared && (x.Local && len(x.OtherMACs) > 0 || len(x.OtherMACs) > 1 && x.relation == differentHosts)
-}
-
-// Ambiguous reports whether more than one host may have the VIP.
-func (x Holders) Ambiguous() bool {
-	return !x.Shared && !x.Local && len(x.OtherMACs) > 1 && x.relation == unknownRelation
+	return !x.Shared && (x.Local && len(x.OtherMACs) > 0 || len(x.OtherMACs) > 1 && !x.ambiguous)
 }
 
 // Faulty reports whether no host serves the VIP, or several do.
@@ -68,7 +63,7 @@ type Finder struct {
 // Find finds the hosts that have a VIP. It checks twice before it reports a fault.
 func (f Finder) Find(ctx context.Context, vip netip.Addr) Holders {
 	x := f.query(ctx, vip)
-	if !x.Unassigned() && !x.Duplicate() && !x.Ambiguous() && x.Unannounced == 0 {
+	if !x.Unassigned() && !x.Duplicate() && x.Unannounced == 0 {
 		return x
 	}
 	wait := time.NewTimer(failoverTime)
@@ -116,9 +111,9 @@ func (f Finder) query(ctx context.Context, vip netip.Addr) Holders {
 	ctx, cancel := context.WithTimeout(ctx, neighboursTimeout)
 	defer cancel()
 	x.OtherMACs, err = n.vipMACs(ctx, vip, w.Source)
-	if err == nil && !x.Local && len(x.OtherMACs) > 1 {
-		x.relation, err = n.relateMACs(ctx, x.OtherMACs, vip, f.Host.VIPs.Contains)
-	}
+	// With the kernel's default (arp_ignore=0), a host with two NICs in one network answers from
+	// both for any of its addresses. For IPv6, only the link with the address answers.
+	x.ambiguous = !x.Local && vip.Is4()
 	switch {
 	case errors.Is(err, unix.EPERM):
 		x.Reason = "only root can query which host answers for it"
@@ -159,8 +154,6 @@ func (x Holders) Finding(vip netip.Addr, role string) (findings.Finding, bool) {
 			all = append([]string{"this host"}, all...)
 		}
 		return findings.New(findings.VIPDuplicate, findings.Values{"vip": vip.String(), "role": role, "holders": strings.Join(all, ", ")}), true
-	case x.Ambiguous():
-		return findings.New(findings.VIPTwoMACs, findings.Values{"vip": vip.String(), "role": role, "holders": strings.Join(x.OtherMACs, " and ")}), true
 	case x.Unannounced != 0:
 		return findings.New(findings.VIPNotAnnounced, findings.Values{"vip": vip.String(), "role": role, "table": strconv.FormatUint(uint64(x.Unannounced), 10)}), true
 	case x.Unassigned():

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 )
 
@@ -109,77 +108,4 @@ func ignoreOtherFamilyMACs(vip netip.Addr, answering []string) []string {
 		return slices.DeleteFunc(answering, starts(vrrpPrefix6))
 	}
 	return answering
-}
-
-// maxNeighbours bounds the addresses that are queried to distinguish hosts.
-const maxNeighbours = 8
-
-// relateMACs determines whether several hardware addresses belong to one host. With the
-// kernel's default (arp_ignore=0), a host with two NICs in one network answers from
-// both for any of its addresses. So it queries known addresses of these neighbours. For
-// IPv6, only the link with the address answers.
-func (n neighbourProbe) relateMACs(ctx context.Context, answering []string, vip netip.Addr, isVIP func(netip.Addr) bool) (macRelation, error) {
-	if vip.Is6() {
-		return differentHosts, nil
-	}
-	known, err := route.Neighbours(uint32(n.link.Index)) //nolint:gosec // a link index of the kernel
-	if err != nil {
-		return unknownRelation, err
-	}
-	var addrs []netip.Addr
-	for _, each := range known {
-		if each.IP.Is4() && !isVIP(each.IP) && slices.Contains(answering, each.HardwareAddr) && len(addrs) < maxNeighbours {
-			addrs = append(addrs, each.IP)
-		}
-	}
-	answers, err := n.queryMACs(ctx, addrs)
-	if err != nil {
-		return unknownRelation, err
-	}
-	return macsOnSameHost(answering, answers), nil
-}
-
-// macRelation is whether hardware addresses belong to one host.
-type macRelation int
-
-const (
-	unknownRelation macRelation = iota
-	sameHost
-	differentHosts // at least two of them belong to different hosts
-)
-
-// macsOnSameHost relates hardware addresses by the answers for addresses of single
-// hosts. Those that answer together belong to one host, and one that does not answer
-// where another does belongs to another host.
-func macsOnSameHost(all []string, answers [][]string) macRelation {
-	group := make(map[string]int)
-	for i, one := range all {
-		group[one] = i
-	}
-	apart := false
-	for _, together := range answers {
-		together = slices.DeleteFunc(slices.Clone(together), func(one string) bool { return !slices.Contains(all, one) })
-		if len(together) == 0 {
-			continue // none of these addresses answered
-		}
-		apart = apart || len(together) < len(all)
-		for _, one := range together[1:] {
-			from, to := group[one], group[together[0]]
-			for name, g := range group {
-				if g == from {
-					group[name] = to
-				}
-			}
-		}
-	}
-	first := group[all[0]]
-	single := !slices.ContainsFunc(all, func(one string) bool { return group[one] != first })
-	switch {
-	case single:
-		return sameHost
-	case apart:
-		return differentHosts
-	default:
-		return unknownRelation
-	}
 }

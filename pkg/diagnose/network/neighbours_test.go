@@ -11,29 +11,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
-// TestMACsOnSameHost: hosts are distinguished by the answers for their own addresses.
-func TestMACsOnSameHost(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		all     []string
-		answers [][]string
-		want    macRelation
-	}{
-		"two NICs":                      {[]string{"a1", "a2"}, [][]string{{"a2", "a1"}}, sameHost},
-		"two hosts":                     {[]string{"a", "b"}, [][]string{{"a"}, {"b"}}, differentHosts},
-		"one own address known":         {[]string{"a", "b"}, [][]string{{"a"}}, differentHosts},
-		"no own address known":          {[]string{"a", "b"}, nil, unknownRelation},
-		"no answer for the own address": {[]string{"a", "b"}, [][]string{{}}, unknownRelation},
-		"another host's address":        {[]string{"a", "b"}, [][]string{{"c"}}, unknownRelation},
-		"two hosts, one has two":        {[]string{"a1", "a2", "b"}, [][]string{{"a1", "a2"}, {"b"}}, differentHosts},
-		"three NICs, related in pairs":  {[]string{"a1", "a2", "a3"}, [][]string{{"a1", "a2"}, {"a3", "a2"}}, sameHost},
-	} {
-		if got := macsOnSameHost(tt.all, tt.answers); got != tt.want {
-			t.Errorf("%s: got %v, want %v", name, got, tt.want)
-		}
-	}
-}
-
 // TestClosestOwnAddress: a node's uplink has VIPs and OVN-Kubernetes's addresses
 // besides its own, which may be a single address.
 func TestClosestOwnAddress(t *testing.T) {

@@ -62,34 +62,6 @@ func queryRoute(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, 
 	return found, err
 }
 
-// Neighbour is an entry of the kernel's neighbour table.
-type Neighbour struct {
-	IP           netip.Addr
-	HardwareAddr string // in the usual notation
-}
-
-// Neighbours returns the neighbours of a link with known hardware addresses.
-func Neighbours(link uint32) ([]Neighbour, error) {
-	var found []rtnetlink.NeighMessage
-	err := rtnl.Do(func(c *rtnetlink.Conn) (err error) {
-		found, err = c.Neigh.List()
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the neighbours: %w", err)
-	}
-	var list []Neighbour
-	for _, m := range found {
-		if m.Index != link || m.Attributes == nil || len(m.Attributes.LLAddress) == 0 {
-			continue
-		}
-		if ip, ok := netip.AddrFromSlice(m.Attributes.Address); ok {
-			list = append(list, Neighbour{ip.Unmap(), m.Attributes.LLAddress.String()})
-		}
-	}
-	return list, nil
-}
-
 // Match returns the destination network and the link of the route to an address. found is
 // false without a route and with an unreachable default route. Any other unreachable route is
 // an EHOSTUNREACH error.

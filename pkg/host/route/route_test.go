@@ -29,8 +29,6 @@ func TestGet(t *testing.T) {
 		{"-6", "route", "add", "2001:db8::/64", "dev", "lan0"},
 		{"route", "add", "198.51.100.0/24", "via", "192.0.2.1"},
 		{"-6", "route", "add", "2001:db8:f::/64", "via", "2001:db8::1"},
-		{"neighbour", "add", "192.0.2.12", "lladdr", "02:00:00:00:00:12", "dev", "lan0"},
-		{"neighbour", "add", "2001:db8::12", "lladdr", "02:00:00:00:00:12", "dev", "lan0"},
 	} {
 		nstest.Run(t, "ip", args...)
 	}
@@ -57,19 +55,6 @@ func TestGet(t *testing.T) {
 	}
 	if got, err := route.Get(netip.MustParseAddr("203.0.113.5")); err == nil {
 		t.Errorf("an address without a route: %+v", got)
-	}
-	neighbours, err := route.Neighbours(index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(map[string]string)
-	for _, n := range neighbours {
-		if !n.IP.IsMulticast() {
-			got[n.IP.String()] = n.HardwareAddr
-		}
-	}
-	if diff := cmp.Diff(map[string]string{"192.0.2.12": "02:00:00:00:00:12", "2001:db8::12": "02:00:00:00:00:12"}, got); diff != "" {
-		t.Errorf("neighbours (-want +got):\n%s", diff)
 	}
 }
 

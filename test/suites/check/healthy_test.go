@@ -107,7 +107,6 @@ func TestHealthyOpenShift(t *testing.T) {
 	for _, n := range nodes {
 		c.loadNodeFirewall(n, machineConfigForm, "after")
 	}
-	c.connectTo(c.standby(), c.holder())
 	for _, n := range nodes {
 		c.expectHealthy(n)
 		text, _, err := n.CheckText(t.Context(), shared.binary)
