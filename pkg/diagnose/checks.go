@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/certificate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/challengetrace"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/clock"
@@ -25,7 +24,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -270,25 +268,19 @@ func (o *observations) apiServers(ctx context.Context) []netip.Addr {
 
 const (
 	ntpPort      = 123
-	clockTimeout = 5 * time.Second
+	clockTimeout = 3 * time.Second
 )
 
-// readClocks reads the clocks of the time servers, or of other hosts.
+// readClocks reads the clocks of the time servers.
 func (o *observations) readClocks(ctx context.Context) clock.Readings {
-	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
-	defer cancel()
-	r := clock.Readings{ConfPath: o.ChronyConf, Servers: clock.Servers(o.ChronyConf)}
-	r.NTP = o.queryTimeServers(ctx, r.Servers)
-	if len(r.NTP) == 0 {
-		r.Dates = o.readDates(ctx)
-	}
-	return r
+	servers := clock.Servers(o.ChronyConf)
+	return clock.Readings{ConfPath: o.ChronyConf, Servers: servers, All: o.queryTimeServers(ctx, servers)}
 }
 
 // queryTimeServers queries time servers concurrently. Those without a response are left
 // out.
 func (o *observations) queryTimeServers(ctx context.Context, names []string) []clock.Reading {
-	ctx, cancel := context.WithTimeout(ctx, clockTimeout/2)
+	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
 	defer cancel()
 	var all []clock.Reading
 	var group sync.WaitGroup
@@ -322,7 +314,7 @@ func (o *observations) resolveTimeServer(ctx context.Context, name string) (neti
 		return netip.Addr{}, false
 	}
 	for _, s := range servers {
-		ctx, cancel := context.WithTimeout(ctx, clockTimeout/5)
+		ctx, cancel := context.WithTimeout(ctx, clockTimeout/3)
 		defer cancel()
 		for _, ipv6 := range []bool{false, true} {
 			if r := o.lookup(ctx, s.Addr, name, ipv6); len(r.Addresses) > 0 {
@@ -331,29 +323,6 @@ func (o *observations) resolveTimeServer(ctx context.Context, name string) (neti
 		}
 	}
 	return netip.Addr{}, false
-}
-
-// readDates reads the clocks of other hosts from responses of the API server and the
-// ingress.
-func (o *observations) readDates(ctx context.Context) (all []clock.Reading) {
-	isFaulty := o.faultyVIPs(ctx)
-	read := func(vip netip.Addr, q protocol.FetchRequest) {
-		if isFaulty(vip) || o.Has(vip) {
-			return
-		}
-		page, err := o.fetch(ctx, q)
-		if when := time.Now(); err == nil && !page.Date.IsZero() {
-			all = append(all, clock.Reading{Server: vip.String(), Offset: page.Date.Sub(when.Add(page.FirstByte - page.Total))})
-		}
-	}
-	for _, vip := range o.VIPs.API {
-		read(vip, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, prober.APIPort), Host: o.apiName(ctx), Path: "/readyz", TLS: true})
-	}
-	u := o.config.Upstream
-	for _, vip := range o.VIPs.Ingress {
-		read(vip, protocol.FetchRequest{Addr: netip.AddrPortFrom(vip, u.InitialPort()), Path: "/", TLS: u.Scheme == config.SchemeHTTPS})
-	}
-	return all
 }
 
 // traceChallenge follows the challenge of --token.

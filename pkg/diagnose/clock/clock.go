@@ -22,29 +22,24 @@ type Reading struct {
 	Offset time.Duration // by which this host's clock is behind
 }
 
-// Readings are the readings of the time servers in a file. Dates are the Date fields of
-// other hosts, which are used if no time server responds.
+// Readings are the readings of the time servers in a file.
 type Readings struct {
-	ConfPath   string
-	Servers    []string
-	NTP, Dates []Reading
+	ConfPath string
+	Servers  []string
+	All      []Reading // of those that responded
 }
 
 // Check compares this host's clock with others.
 func (r Readings) Check() result.Result {
-	all, by := r.NTP, "NTP"
-	if len(all) == 0 {
-		all, by = r.Dates, "the Date field of its responses"
-	}
-	if len(all) == 0 {
-		return result.Skip("no clock to compare with (servers in %s: %s); the kernel reports that it is %s",
+	if len(r.All) == 0 {
+		return result.Skip("no time server responds (servers in %s: %s); the kernel reports that the clock is %s",
 			r.ConfPath, cmp.Or(strings.Join(r.Servers, ", "), "none"), kernelState())
 	}
 	// Most of them are right. A single wrong one is not a fault of this host.
-	all = slices.SortedFunc(slices.Values(all), func(a, b Reading) int { return cmp.Compare(a.Offset.Abs(), b.Offset.Abs()) })
+	all := slices.SortedFunc(slices.Values(r.All), func(a, b Reading) int { return cmp.Compare(a.Offset.Abs(), b.Offset.Abs()) })
 	middle := all[(len(all)-1)/2]
 	if middle.Offset.Abs() <= maxOffset {
-		return result.Pass("%v offset to %s, by %s", middle.Offset.Abs().Round(time.Millisecond), middle.Server, by)
+		return result.Pass("%v offset to %s", middle.Offset.Abs().Round(time.Millisecond), middle.Server)
 	}
 	direction := "ahead of"
 	if middle.Offset > 0 {

@@ -49,9 +49,6 @@ func setCause(f *protocol.FetchResult, e *upstream.Error) {
 
 // exchange writes the request and reads the answer into f.
 func exchange(conn net.Conn, q *protocol.FetchRequest, f *protocol.FetchResult, begin time.Time) error {
-	if q.TLS {
-		conn = unverifiedTLS(conn, q.Host)
-	}
 	if _, err := io.WriteString(conn, requestText(q)); err != nil {
 		return err
 	}
@@ -92,9 +89,6 @@ func recordResponse(f *protocol.FetchResult, answer *http.Response) error {
 	f.Status, f.Server, f.Via = answer.StatusCode, answer.Header.Get("Server"), answer.Header.Get("Via")
 	f.Location, f.ContentType = answer.Header.Get("Location"), answer.Header.Get("Content-Type")
 	f.ProxyStatus = answer.Header.Get("Proxy-Status")
-	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
-		f.Date = date
-	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, protocol.MaxLength+1))
 	f.Length, f.Body = min(len(body), protocol.MaxLength), body[:min(len(body), protocol.MaxBody)]
 	if len(body) > protocol.MaxLength {

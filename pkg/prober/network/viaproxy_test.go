@@ -103,7 +103,7 @@ func TestViaProxy(t *testing.T) {
 			if !strings.Contains(a.Fetch.Details.Text(a.Fetch.Context), tt.detail) || a.Fetch.Total <= 0 {
 				t.Errorf("after %v: %s", a.Fetch.Total, a.Fetch.Details)
 			}
-			ignored := cmpopts.IgnoreFields(protocol.FetchResult{}, "FirstByte", "Total", "Date", "Details", "Context")
+			ignored := cmpopts.IgnoreFields(protocol.FetchResult{}, "FirstByte", "Total", "Details", "Context")
 			same := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
 			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(protocol.FetchResult{}, bodyUnless(tt.want)...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

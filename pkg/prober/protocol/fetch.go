@@ -21,7 +21,6 @@ type FetchRequest struct {
 	Host           string         `json:"host"`
 	Path           string         `json:"path"`
 	UserAgent      string         `json:"userAgent"`
-	TLS            bool           `json:"tls"`            // with Host as SNI; nothing is verified
 	ConnectTimeout time.Duration  `json:"connectTimeout"` // bounds the connection attempt
 
 	ViaProxy *ProxyExchange `json:"viaProxy,omitempty"` // requests the page as the proxy does; nil: as described above
@@ -45,15 +44,14 @@ type FetchResult struct {
 	FirstByte time.Duration `json:"firstByte"` // since the start; 0: never
 	Total     time.Duration `json:"total"`
 
-	Status      int       `json:"status"` // 0: no answer
-	Server      string    `json:"server"` // this field, the next four and Body are text of the network
-	ProxyStatus string    `json:"proxyStatus"`
-	Via         string    `json:"via"`
-	Location    string    `json:"location"`
-	ContentType string    `json:"contentType"`
-	Date        time.Time `json:"date,omitzero"`
-	Body        []byte    `json:"body"`   // its first MaxBody bytes, not sanitized
-	Length      int       `json:"length"` // of the body, up to MaxLength
+	Status      int    `json:"status"` // 0: no answer
+	Server      string `json:"server"` // this field, the next four and Body are text of the network
+	ProxyStatus string `json:"proxyStatus"`
+	Via         string `json:"via"`
+	Location    string `json:"location"`
+	ContentType string `json:"contentType"`
+	Body        []byte `json:"body"`   // its first MaxBody bytes, not sanitized
+	Length      int    `json:"length"` // of the body, up to MaxLength
 
 	Cause   string        `json:"cause"`
 	Details cause.Details `json:"details,omitzero"` // of Cause or ResponseCause

@@ -104,16 +104,6 @@ func TestClusterEnvironment(t *testing.T) {
 			inject: shiftClock(-90 * time.Second),
 			texts:  map[string]string{"clock-offset": "This host's clock is 1m30s ahead of that of 198.51.100.10"},
 		},
-		{
-			name: "a clock that is behind, by the Date of the API server", want: []string{"clock-offset"},
-			inject: func(c *cluster) {
-				c.replaceHostFile("chrony.conf", "")
-				for _, a := range c.env.servers {
-					a.Shift(3 * time.Minute)
-					c.onCleanup(func(context.Context) error { a.Shift(0); return nil })
-				}
-			},
-		},
 		{name: "a clock that is a little off", want: []string{}, inject: shiftClock(30 * time.Second)},
 	})
 }
