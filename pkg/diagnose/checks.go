@@ -212,7 +212,6 @@ func checkDNS(ctx context.Context, o *observations) result.Result {
 			n.AtOther[addr] = *other
 		}
 	}
-	n.AtVIPs = o.vipResponses(ctx)
 	return n.Check()
 }
 

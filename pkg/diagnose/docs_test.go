@@ -152,7 +152,7 @@ func caReports(t *testing.T) []observed {
 		{fetching + "Connection refused", "Nothing listens at the address, or a rule rejects the connection.", []findings.ID{findings.RouteRedirectsHTTPS}, "(?:is|are|or) refused"},
 		{fetching + "Connection reset by peer", "The journal has `EVENT=evicted` or `EVENT=source-limit` for a limit.", nil, ""},
 		{fetching + "Timeout during connect (likely firewall problem)", "Packets are lost, or no host has the address.", nil, "(?i)time out|times out for|then hang"},
-		{fetching + "Timeout after connect (your server may be slow or overloaded)", "Packets are lost after the connection is established.", []findings.ID{findings.PathMTUBlackHole, findings.AddressFamilyBroken}, ""},
+		{fetching + "Timeout after connect (your server may be slow or overloaded)", "Packets are lost after the connection is established.", []findings.ID{findings.PathMTUBlackHole, findings.ProxyUnreachable}, ""},
 		{fetching + "Error getting validation data", "No host has the VIP (`no route to host`), or the connection ended early.", nil, "No route to host"},
 		{
 			"During secondary validation: " + fetching + "Connection refused",

@@ -112,11 +112,13 @@ func vipPortEntries() []Entry {
 	return []Entry{
 		{
 			ID: ProxyUnreachable, Check: check, Level: Problem,
-			CausedBy: slices.Concat(LocalServingFaults(), packetLossCauses(), []ID{AddressFamilyBroken}),
-			Symptom:  "At port 80 of the API VIP, CAs and self checks get no response, or the response of another program.",
-			Message:  "http01-proxyd does not respond at {endpoint}: {how}",
+			CausedBy: append(LocalServingFaults(), packetLossCauses()...),
+			Symptom: "At port 80 of the API VIP, CAs and self checks get no response, or the response of another program. If it is the VIP of one address family only, " +
+				"a CA's validation times out or is refused, but succeeds by hand.",
+			Message: "http01-proxyd does not respond at {endpoint}: {how}",
 			Remediation: "Run systemctl status http01-proxyd and http01-proxyd check on the host that holds the VIP. If both are fine, look for a firewall between that host and this one. " +
-				"If no host holds it, check keepalived, or kube-vip where BGP announces the VIPs.",
+				"If no host holds it, check keepalived, or kube-vip where BGP announces the VIPs. " +
+				"If the VIP of the other address family works, remove this one from the DNS meanwhile: CAs try IPv6 first and do not fall back once they are connected.",
 		},
 		{
 			ID: SelfCheckFails, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
@@ -139,7 +141,7 @@ func vipPortEntries() []Entry {
 		},
 		{
 			ID: SelfCheckMissing, Check: check, Level: Problem, CausedBy: slices.Concat(packetLossCauses(), []ID{
-				NoProxyLacksAPI, AddressFamilyBroken,
+				NoProxyLacksAPI, ProxyUnreachable,
 				DNSNoServer, DNSNoRecord, DNSServerFails, DNSOtherAddress, DNSOtherAddressUnreachable,
 			}),
 			Symptom: "A challenge stays pending and `check` without `--token` finds nothing. The journal has no request of cert-manager for the challenge. " +
@@ -234,7 +236,6 @@ const (
 	DNSOtherAddress ID = "dns-other-address"
 	// DNSOtherAddressUnreachable: this host cannot verify the address of the record.
 	DNSOtherAddressUnreachable ID = "dns-other-address-unreachable"
-	AddressFamilyBroken        ID = "address-family-broken"
 )
 
 // {server} is the DNS server, {type} A or AAAA.
@@ -278,12 +279,6 @@ func dnsEntries() []Entry {
 			Message: "The {type} record of {name} is {address}, which is not an API VIP and not reachable from this host ({how})",
 			Remediation: "If {address} forwards to the VIP for external clients only (NAT without hairpin), run curl -v http://{name}/ from outside. It must return the 400 of http01-proxyd. " +
 				"Otherwise correct the record: {vips}.",
-		},
-		{
-			ID: AddressFamilyBroken, Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Symptom:     "The CA's validation times out or is refused, but succeeds by hand. CAs try IPv6 first and do not fall back once they are connected.",
-			Message:     "{name} has addresses of both families, and {endpoint} does not work ({how}), while {other} does",
-			Remediation: "Fix the network path to {endpoint} (firewalls for that family, routes), or remove its record until it works.",
 		},
 	}
 }

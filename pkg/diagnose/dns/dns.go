@@ -10,7 +10,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
@@ -19,8 +18,7 @@ import (
 type Names struct {
 	Answers
 
-	VIPs    []netip.Addr // which the names must have
-	AtVIPs  selfcheck.Responses
+	VIPs    []netip.Addr         // which the names must have
 	AtOther map[netip.Addr]Other // of addresses that are not VIPs
 }
 
@@ -101,7 +99,7 @@ func (n Names) judge(v View) []findings.Finding {
 		}
 		matches = append(matches, findings.New(id, findings.Values{"name": v.Name, "type": RecordType(addr.Is6()), "address": addr.String(), "how": response.Describe(other.Page), "vips": result.JoinAddresses(vips)}))
 	}
-	return append(matches, n.judgeFamilies(v)...)
+	return matches
 }
 
 // complete reports whether the server answered both queries.
@@ -115,20 +113,4 @@ func FailureText(f protocol.LookupFailure) string {
 		return "returns an error, such as SERVFAIL,"
 	}
 	return "does not respond"
-}
-
-// judgeFamilies finds a VIP of the name that does not work while another does. On the
-// host that holds the VIP, this indicates a fault of that host only.
-func (n Names) judgeFamilies(v View) []findings.Finding {
-	i := slices.IndexFunc(n.AtVIPs.Open, func(r selfcheck.Response) bool { return slices.Contains(v.Addresses(), r.VIP) })
-	if i < 0 {
-		return nil
-	}
-	var matches []findings.Finding
-	for _, r := range n.AtVIPs.Closed {
-		if slices.Contains(v.Addresses(), r.VIP) && !r.Held {
-			matches = append(matches, findings.New(findings.AddressFamilyBroken, findings.Values{"name": v.Name, "endpoint": r.String(), "how": response.Describe(r.Page), "other": n.AtVIPs.Open[i].String()}))
-		}
-	}
-	return matches
 }

@@ -186,12 +186,11 @@ func TestProxyReachability(t *testing.T) {
 			},
 		},
 		{
-			name: "one family is blocked", want: []string{"address-family-broken"},
+			name: "one family is blocked", want: []string{"proxy-unreachable"},
 			inject: func(c *cluster) {
 				c.loadFaultRules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; meta nfproto ipv6 tcp dport 80 drop; }")
 			},
-			texts: map[string]string{"address-family-broken": "api.lab.test has addresses of both families, and [fd4e:5f2a:9c01:1::5]:80 does not work " +
-				"(it does not reply to connection attempts), while 192.0.2.5:80 does"},
+			texts: map[string]string{"proxy-unreachable": "http01-proxyd does not respond at [fd4e:5f2a:9c01:1::5]:80: it does not reply to connection attempts"},
 		},
 	})
 }

@@ -49,7 +49,7 @@ func TestOtherNATBefore(t *testing.T) {
 	s.expectFindings()
 	holder := s.Preferred(s.API.V4)
 	s.load(holder, fmt.Sprintf("ip daddr %s tcp dport 80 dnat to :9445", s.API.V4))
-	s.expectFindings("master0 local-traffic-blocked", "master0 packet-not-redirected", "master1 address-family-broken", "master2 address-family-broken")
+	s.expectFindings("master0 local-traffic-blocked", "master0 packet-not-redirected", "master1 proxy-unreachable", "master2 proxy-unreachable")
 	_, err := holder.Run(t.Context(), "nft", "delete", "table", "inet", "earlier")
 	must(t, err)
 	s.expectCertificates()
