@@ -293,7 +293,6 @@ const (
 	RenewalAttemptFailed        ID = "renewal-attempt-failed"
 	CertificateNotYetValid      ID = "certificate-not-yet-valid"
 	CertificateDiffersByAddress ID = "certificate-differs-by-address"
-	CertificateDiffersByName    ID = "certificate-differs-by-name"
 	// CertificateInternalName: a certificate of an external name is also valid for the
 	// internal one.
 	CertificateInternalName ID = "certificate-internal-name"
@@ -359,12 +358,6 @@ func certificateEntries() []Entry {
 			Symptom:     "Some addresses of the API present a certificate that clients trust, others do not.",
 			Message:     "For {requested}, {server} presents a certificate of {issuer}, and {other} one of {otherIssuer}",
 			Remediation: "An API server has not loaded the new certificate. Check oc get clusteroperator kube-apiserver and the kube-apiserver pods of the control-plane nodes.",
-		},
-		{
-			ID: CertificateDiffersByName, Check: check, Level: Warning,
-			Symptom:     "Some names of the API present a certificate that clients trust, others do not.",
-			Message:     "{server} presents a certificate of {issuer} for {requested}, and one of {otherIssuer} for {other}",
-			Remediation: "If both names should have a certificate of the same CA, list both in spec.servingCerts.namedCertificates of apiserver/cluster.",
 		},
 		{
 			ID: CertificateReplacesInternal, Check: check, Level: Problem,

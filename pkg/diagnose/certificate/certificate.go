@@ -186,30 +186,16 @@ func (p presented) newFinding(id findings.ID, values findings.Values) findings.F
 		With("issuer", strconv.Quote(p.Certificate.Issuer)))
 }
 
-// issuerDifferences compares the issuers: of one name at several addresses, and of
-// several names at one address. Without a name, the API server presents another
-// certificate by design.
+// issuerDifferences compares the issuers of one name at several addresses. One pair is sufficient.
 func issuerDifferences(all []presented) []findings.Finding {
-	var matches []findings.Finding
-	add := func(f findings.Finding) {
-		if !slices.ContainsFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID }) {
-			matches = append(matches, f) // one pair is sufficient
-		}
-	}
 	for i, p := range all {
 		for _, q := range all[i+1:] {
-			values := findings.Values{
-				"server": p.Addr.String(), "requested": p.clientText(),
-				"issuer": strconv.Quote(p.Certificate.Issuer), "otherIssuer": strconv.Quote(q.Certificate.Issuer),
-			}
-			switch {
-			case p.Certificate.Issuer == q.Certificate.Issuer:
-			case p.Name == q.Name:
-				add(findings.New(findings.CertificateDiffersByAddress, values.With("other", q.Addr.String())))
-			case p.Addr == q.Addr && p.Name != "" && q.Name != "":
-				add(findings.New(findings.CertificateDiffersByName, values.With("other", q.clientText())))
+			if p.Name == q.Name && p.Certificate.Issuer != q.Certificate.Issuer {
+				return []findings.Finding{p.newFinding(findings.CertificateDiffersByAddress, findings.Values{
+					"other": q.Addr.String(), "otherIssuer": strconv.Quote(q.Certificate.Issuer),
+				})}
 			}
 		}
 	}
-	return matches
+	return nil
 }

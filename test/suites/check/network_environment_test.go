@@ -158,16 +158,6 @@ func readReport(socket string) (reported map[string]any, err error) {
 	return reported, decoder.Decode(&reported)
 }
 
-// TestTwoNames presents certificates of two CAs for two configured names.
-func TestTwoNames(t *testing.T) {
-	const other = "api.other.test"
-	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [" + apiName + ", " + other + "]\n" })
-	must(t, c.Internet.SetName(t.Context(), other, c.API))
-	one, two := issue(t, "Lab CA", 90*day, 80*day, apiName), issue(t, "Another CA", 90*day, 80*day, other)
-	c.presentBy(func(name string, _ netip.Addr) bool { return name == other }, two, one)
-	c.expectFindings(c.standby(), []string{"certificate-differs-by-name"})
-}
-
 // TestNoAPIServer stops the API server behind a VIP of this host.
 func TestNoAPIServer(t *testing.T) {
 	c := healthy(t, nil)
