@@ -35,14 +35,14 @@ type Discovery struct {
 // rest of the Discovery is valid in that case. An absent included file is ignored, as
 // keepalived does.
 func Read(path string) (Discovery, error) {
-	r, err := readFile(path)
-	return r.Discovery, err
+	d, _, err := readFile(path)
+	return d, err
 }
 
 var (
 	// ErrIncomplete means that a file is probably still being written. It is empty, ends
-	// inside a block, a quoted string or a line that is not valid, or contains NUL bytes as a
-	// power loss leaves them. A later read may succeed.
+	// inside a block, or contains NUL bytes as a power loss leaves them. A later read may
+	// succeed.
 	ErrIncomplete = errors.New("keepalived.conf is incomplete")
 	// ErrNoAPIInstance means that a well-formed file has no vrrp_instance with an address
 	// whose name ends in _API_<n>.
@@ -50,44 +50,19 @@ var (
 	// ErrUnsupported means that a file contains text that only keepalived's preprocessor can
 	// evaluate.
 	ErrUnsupported = errors.New("set vips.api and vips.ingress")
-	// ErrUnsettled means that part of the last good configuration is missing or that a file
-	// ends without a newline, and that SettleTime has not passed since.
-	ErrUnsettled = errors.New("keepalived.conf has just changed and may not be complete yet")
 )
 
-// position is a position in a configuration file. line and column count from 1. column counts
-// bytes.
+// position is a line of a configuration file.
 type position struct {
-	file         string
-	line, column int
+	file string
+	line int
 }
 
-// parseError is an error in the configuration and its position.
-type parseError struct {
-	at   position
-	text string
-	err  error // ErrIncomplete, the cause of a failed include, or nil
-}
-
-func (e *parseError) Error() string {
-	s := fmt.Sprintf("%s:%d:%d: %s", e.at.file, e.at.line, e.at.column, e.text)
-	if e.err != nil {
-		s += ": " + e.err.Error()
-	}
-	return s
-}
-
-func (e *parseError) Unwrap() error { return e.err }
-
-func syntaxErrorf(at position, format string, args ...any) error {
-	return &parseError{at: at, text: fmt.Sprintf(format, args...)}
+func (at position) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %w", at.file, at.line, fmt.Errorf(format, args...))
 }
 
 // unsupported is the error for text that only keepalived's preprocessor can evaluate.
-func unsupported(at position, what string) error {
-	return &parseError{at: at, text: what + " is not supported", err: ErrUnsupported}
-}
-
-func incompletef(at position, format string, args ...any) error {
-	return &parseError{at: at, text: fmt.Sprintf(format, args...), err: ErrIncomplete}
+func (at position) unsupported(what string) error {
+	return at.errorf("%s is not supported: %w", what, ErrUnsupported)
 }

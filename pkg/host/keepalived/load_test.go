@@ -25,45 +25,33 @@ func TestReadErrors(t *testing.T) {
 		is   error
 	}{
 		{name: "absent", make: func(*testing.T, string) {}, want: "no such file", is: fs.ErrNotExist},
-		{name: "directory", make: func(t *testing.T, path string) {
-			t.Helper()
-			must(t, os.Mkdir(path, 0o700))
-		}, want: "is not a regular file"},
 		{name: "FIFO", make: func(t *testing.T, path string) {
 			t.Helper()
 			must(t, syscall.Mkfifo(path, 0o600))
 		}, want: "is not a regular file"},
-		{name: "link to itself", make: func(t *testing.T, path string) {
-			t.Helper()
-			must(t, os.Symlink(path, path))
-		}, want: "too many levels of symbolic links"},
-		{name: "too long", make: func(t *testing.T, path string) {
-			t.Helper()
-			writeFile(t, path, valid+strings.Repeat("#\n", maxFileBytes/2))
-		}, want: "is longer than the 1048576 bytes"},
 		{name: "too long in total", make: func(t *testing.T, path string) {
 			t.Helper()
 			writeFile(t, path, "include *.part\n"+valid)
-			for i := range 5 {
-				writeFile(t, filepath.Join(filepath.Dir(path), strconv.Itoa(i)+".part"), strings.Repeat("#\n", maxFileBytes/2))
+			for i := range 2 {
+				writeFile(t, filepath.Join(filepath.Dir(path), strconv.Itoa(i)+".part"), strings.Repeat("#\n", maxBytes/4))
 			}
-		}, want: "for all"},
+		}, want: "the files have more than 1048576 bytes"},
 		{name: "too many files", make: func(t *testing.T, path string) {
 			t.Helper()
 			writeFile(t, path, "include *.part\n"+valid)
 			for i := range maxFiles + 1 {
 				writeFile(t, filepath.Join(filepath.Dir(path), strconv.Itoa(i)+".part"), "a\n")
 			}
-		}, want: "keepalived.conf:1:1: include *.part: more than 256 files"},
+		}, want: "keepalived.conf:1: include *.part: more than 256 files"},
 		{name: "too many entries", make: func(t *testing.T, path string) {
 			t.Helper()
 			writeFile(t, path, "include many/*\n"+valid)
 			dir := filepath.Join(filepath.Dir(path), "many")
 			must(t, os.Mkdir(dir, 0o700))
-			for i := range maxDirEntries + 1 {
+			for i := range maxDirEntries {
 				must(t, os.Symlink("nowhere", filepath.Join(dir, strconv.Itoa(i))))
 			}
-		}, want: "/many has more than 4096 entries"},
+		}, want: "/many has 4096 entries or more"},
 		{name: "include loop on disk", make: func(t *testing.T, path string) {
 			t.Helper()
 			writeFile(t, path, "include ./keepalived.conf\n"+valid)
@@ -124,7 +112,7 @@ func TestIncludeIgnores(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.pattern, func(t *testing.T) {
-			ld := newLoader()
+			ld := &loader{deadline: time.Now().Add(time.Minute)}
 			found, err := ld.include(filepath.Join(dir, "k.conf"), tt.pattern)
 			must(t, err)
 			var got []string
@@ -143,9 +131,8 @@ func TestIncludeIgnores(t *testing.T) {
 
 // TestReadTime ends a read that takes too long.
 func TestReadTime(t *testing.T) {
-	ld := newLoader()
-	ld.deadline = time.Now().Add(-time.Nanosecond)
-	if _, err := ld.readFile("testdata/blocks.conf"); !errors.Is(err, errReadTime) {
+	ld := &loader{deadline: time.Now().Add(-time.Nanosecond)}
+	if _, err := ld.read("testdata/blocks.conf"); err == nil || !strings.Contains(err.Error(), "takes longer than 2s") {
 		t.Error(err)
 	}
 }

@@ -45,9 +45,9 @@ func TestAgainstKeepalived(t *testing.T) {
 			// Each keepalived takes a second to stop. In parallel they share only the link,
 			// and nothing is asserted about it.
 			t.Parallel()
-			found, err := readFile(path)
+			found, err := Read(path)
 			must(t, err)
-			here := map[role][]string{roleAPI: sorted(found.VIPs.API), roleIngress: sorted(found.VIPs.Ingress)}
+			here := map[string][]string{"API": sorted(found.VIPs.API), "INGRESS": sorted(found.VIPs.Ingress)}
 			if diff := cmp.Diff(loadedByKeepalived(t, path), here); diff != "" {
 				t.Errorf("VIPs (-keepalived +here):\n%s", diff)
 			}
@@ -69,7 +69,7 @@ func sorted(addrs []netip.Addr) []string {
 
 // loadedByKeepalived runs keepalived in the foreground until it has dumped its configuration
 // (-d), and returns the addresses of each role.
-func loadedByKeepalived(t *testing.T, path string) map[role][]string {
+func loadedByKeepalived(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -110,15 +110,17 @@ func readDump(r io.Reader) (lines []string, complete bool) {
 	return lines, false
 }
 
-func parseDump(t *testing.T, dump []string) map[role][]string {
+func parseDump(t *testing.T, dump []string) map[string][]string {
 	t.Helper()
-	found := make(map[role][]netip.Addr)
-	var r role
+	found := make(map[string][]netip.Addr)
+	var role string
 	inAddrs := false
 	for _, line := range dump {
 		if name, ok := strings.CutPrefix(line, " VRRP Instance = "); ok {
-			r, _ = roleOf(name)
-			inAddrs = false
+			role, inAddrs = "", false
+			if match := instanceName.FindStringSubmatch(name); match != nil {
+				role = match[1]
+			}
 			continue
 		}
 		text := strings.TrimLeft(line, " ")
@@ -131,12 +133,12 @@ func parseDump(t *testing.T, dump []string) map[role][]string {
 			if err != nil {
 				t.Fatalf("dump: %q: %v", line, err)
 			}
-			found[r] = append(found[r], a)
+			found[role] = append(found[role], a)
 		case indent == 1:
 			inAddrs = false
 			// Unindented lines are messages of the parent process, which can appear in
 			// between.
 		}
 	}
-	return map[role][]string{roleAPI: sorted(found[roleAPI]), roleIngress: sorted(found[roleIngress])}
+	return map[string][]string{"API": sorted(found["API"]), "INGRESS": sorted(found["INGRESS"])}
 }

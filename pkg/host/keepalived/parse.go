@@ -3,174 +3,150 @@
 package keepalived
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// role is the purpose of a VRRP instance, derived from its name. OpenShift names its instances
-// <cluster>_API_<n> and <cluster>_INGRESS_<n>, where n numbers the address families.
-type role uint8
+// instanceName is the end of the name of an instance with VIPs. OpenShift names its instances
+// <cluster>_API_<n> and <cluster>_INGRESS_<n>, where n numbers the address families. The cluster name
+// may contain any text, even _API_0.
+var instanceName = regexp.MustCompile(`_(API|INGRESS)_(0|[1-9]\d{0,4})$`)
 
-const (
-	roleOther role = iota
-	roleAPI
-	roleIngress
-)
-
-// roleOf derives the role from the end of an instance's name. The cluster name before it may
-// contain any text, even _API_0. The number is decimal as a Go template prints it.
-func roleOf(name string) (r role, index int) {
-	digits := name[strings.LastIndexByte(name, '_')+1:]
-	n, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil || digits != strconv.FormatUint(n, 10) {
-		return roleOther, 0
-	}
-	switch prefix := strings.TrimSuffix(name, digits); {
-	case strings.HasSuffix(prefix, "_API_"):
-		return roleAPI, int(n)
-	case strings.HasSuffix(prefix, "_INGRESS_"):
-		return roleIngress, int(n)
-	}
-	return roleOther, 0
-}
-
-// instance is one vrrp_instance block.
-type instance struct {
-	name  string
-	role  role
-	index int
-	addrs []netip.Addr // virtual_ipaddress and virtual_ipaddress_excluded, in file order; none for roleOther
+// vip is an address of an instance with VIPs.
+type vip struct {
+	addr    netip.Addr
+	ingress bool
+	index   int
 }
 
 type blockKind uint8
 
 const (
-	noBlock    blockKind = iota // outside all blocks
-	blockOther                  // skipped
-	blockInstance
+	blockOther    blockKind = iota // skipped
+	blockInstance                  // a vrrp_instance whose name has the form of instanceName
 	blockVIPs
 )
 
-type block struct {
-	kind   blockKind
-	header line
-}
-
 type parser struct {
-	include   includer
-	blocks    []block
-	header    *line // the last line, while a brace may follow it
-	instances []instance
-	names     map[string]bool
-
-	end            position // of the last line that was read
-	blank          bool     // all files so far contain only white space
-	missingNewline bool     // see reading.missingNewline
+	include  func(from, pattern string) ([]source, error)
+	blocks   []blockKind
+	opened   []position // the lines of the blocks
+	header   []token    // the last statement, which a brace may follow
+	instance vip        // without an address
+	vips     []vip
 }
 
-// parse parses a configuration. All its I/O goes through include, and the result depends only
-// on the arguments.
-func parse(root source, include includer) (reading, error) {
-	p := &parser{include: include, names: make(map[string]bool), blank: true, end: position{root.path, 1, 1}}
-	err := p.parseFile(root, 0)
-	if err == nil {
-		err = p.checkComplete()
+// parse parses a configuration. All its I/O goes through include, which returns the files that an
+// include line of a file names, and the result depends only on the arguments.
+func parse(root source, include func(from, pattern string) ([]source, error)) (found VIPs, err error) {
+	p := &parser{include: include}
+	if strings.TrimSpace(root.text) == "" {
+		return found, fmt.Errorf("%s: the file is empty: %w", root.path, ErrIncomplete)
 	}
-	r := reading{missingNewline: p.missingNewline}
-	if err != nil {
-		return r, err
+	if err := p.parseFile(root, 0); err != nil {
+		return found, err
 	}
-	r.VIPs = VIPs{API: collectVIPs(p.instances, roleAPI), Ingress: collectVIPs(p.instances, roleIngress)}
-	if len(r.VIPs.API) == 0 {
-		return r, fmt.Errorf("%s: %w", root.path, ErrNoAPIInstance)
+	if n := len(p.blocks); n > 0 {
+		return found, p.opened[n-1].errorf("the block that begins here has no }: %w", ErrIncomplete)
 	}
-	return r, nil
+	slices.SortStableFunc(p.vips, func(a, b vip) int { return cmp.Compare(a.index, b.index) })
+	for _, v := range p.vips {
+		list := &found.API
+		if v.ingress {
+			list = &found.Ingress
+		}
+		if !slices.Contains(*list, v.addr) {
+			*list = append(*list, v.addr)
+		}
+	}
+	if len(found.API) == 0 {
+		return found, fmt.Errorf("%s: %w", root.path, ErrNoAPIInstance)
+	}
+	return found, nil
 }
 
-func (p *parser) checkComplete() error {
-	switch n := len(p.blocks); {
-	case p.blank:
-		return incompletef(p.end, "the file is empty")
-	case p.header != nil && p.kindOf(*p.header) != blockOther:
-		return incompletef(p.end, "the file ends before the { of %q", p.header.text)
-	case n > 0:
-		top := p.blocks[n-1].header
-		return incompletef(p.end, "the file ends inside the block %q of line %d: its } is missing", top.text, top.at.line)
+func (p *parser) parseFile(f source, depth int) error {
+	at := position{file: f.path}
+	for text := range strings.Lines(f.text) {
+		at.line++
+		if strings.Contains(text, "\x00") {
+			return at.errorf("NUL byte found: %w", ErrIncomplete)
+		}
+		line, closed := tokenize(text)
+		err := at.errorf("unclosed double quote: close it on this line")
+		if closed {
+			err = p.parseLine(line, at, depth)
+		}
+		switch {
+		case err != nil && !strings.HasSuffix(text, "\n"):
+			return fmt.Errorf("%w: %w", err, ErrIncomplete)
+		case err != nil:
+			return err
+		}
 	}
 	return nil
 }
 
-func (p *parser) parseFile(f source, depth int) error {
-	for number, rest := 1, f.data; len(rest) > 0; number++ {
-		raw, tail, complete := bytes.Cut(rest, []byte("\n"))
-		rest = tail
-		text := strings.TrimRight(string(raw), "\r")
-		p.end = position{f.path, number, len(text) + 1}
-		err := p.parseLine(text, position{f.path, number, 1}, depth)
-		if fault := (*parseError)(nil); !complete && errors.As(err, &fault) && fault.at.file == f.path && fault.err == nil {
-			fault.err = ErrIncomplete
+// parseLine parses the statements of a line, which braces separate.
+func (p *parser) parseLine(line []token, at position, depth int) error {
+	for len(line) > 0 {
+		n := slices.IndexFunc(line, token.isBrace)
+		switch n {
+		case -1:
+			n = len(line)
+		case 0:
+			n = 1
+		}
+		statement := line[:n]
+		first := statement[0].text
+		var err error
+		switch {
+		case statement[0].isBrace():
+			err = p.parseBrace(first, at)
+		case strings.HasPrefix(first, "@"):
+			err = at.unsupported("the condition " + first)
+		case strings.HasPrefix(first, "~"), strings.HasPrefix(first, "$"):
+			err = at.unsupported("the definition " + first)
+		case n < len(line) && strings.HasSuffix(statement[n-1].text, "$"):
+			err = at.unsupported("a definition in ${}")
+		case strings.TrimRight(first, "rmwba") == "include": // the letters change what keepalived logs
+			return p.parseInclude(line[1:], at, depth)
+		case p.inside() == blockVIPs:
+			err = p.parseAddress(first, at)
 		}
 		if err != nil {
 			return err
 		}
-		text, _ = stripComment(text)
-		p.missingNewline = p.missingNewline || !complete && strings.Trim(text, blanks+"}") != ""
+		if !statement[0].isBrace() {
+			p.header = statement
+		}
+		line = line[n:]
 	}
 	return nil
 }
 
-// parseLine parses a line of a file.
-func (p *parser) parseLine(text string, at position, depth int) error {
-	if i := strings.IndexByte(text, 0); i >= 0 {
-		at.column += i
-		return incompletef(at, "NUL byte found")
+// parseInclude parses the files that an include line names.
+func (p *parser) parseInclude(arguments []token, at position, depth int) error {
+	var texts []string
+	for _, a := range arguments {
+		texts = append(texts, a.text)
 	}
-	p.blank = p.blank && strings.Trim(text, blanks) == ""
-	text, unterminated := stripComment(text)
-	for {
-		indent := len(text) - len(strings.TrimLeft(text, blanks))
-		l := line{text: strings.TrimRight(text[indent:], blanks), at: at}
-		l.at.column += indent
-		switch {
-		case unterminated:
-			return syntaxErrorf(l.at, "unclosed double quote: close it on this line")
-		case l.text == "":
-			return nil
-		}
-		if err := l.rejectPreprocessor(); err != nil {
-			return err
-		}
-		if match := includeLine.FindStringSubmatch(l.text); match != nil {
-			return p.parseIncludes(l.at, strings.TrimLeft(match[1], blanks), depth)
-		}
-		head, rest := splitAtBrace(l.text)
-		at.column += indent + len(head)
-		text, l.text = rest, strings.TrimRight(head, blanks)
-		if err := p.parseStatement(l); err != nil {
-			return err
-		}
-	}
-}
-
-// parseIncludes parses the files that an include line names. The rest of the line, including
-// quotes, is the pattern.
-func (p *parser) parseIncludes(at position, pattern string, depth int) error {
-	if depth == maxIncludeDepth {
-		return syntaxErrorf(at, "include %s: nested more than %d deep: does a file include itself?", pattern, maxIncludeDepth)
-	}
+	pattern := strings.Join(texts, " ")
 	dir := pattern[:strings.LastIndexByte(pattern, '/')+1]
-	if strings.ContainsAny(pattern, `{}$\`) || strings.ContainsAny(dir, "*?[") {
-		return unsupported(at, "the pattern of include "+pattern)
+	switch {
+	case len(texts) != 1 || strings.Contains(pattern, "$") || strings.ContainsAny(dir, "*?["):
+		return at.unsupported("the pattern of include " + pattern)
+	case depth == maxIncludeDepth:
+		return at.errorf("include %s: nested more than %d deep: does a file include itself?", pattern, maxIncludeDepth)
 	}
 	sources, err := p.include(at.file, pattern)
 	if err != nil {
-		return &parseError{at: at, text: "include " + pattern, err: err}
+		return at.errorf("include %s: %w", pattern, err)
 	}
 	for _, s := range sources {
 		if err := p.parseFile(s, depth+1); err != nil {
@@ -180,115 +156,97 @@ func (p *parser) parseIncludes(at position, pattern string, depth int) error {
 	return nil
 }
 
-func (p *parser) parseStatement(l line) error {
-	if l.text == "{" {
-		return p.openBlock(l)
-	}
-	if h := p.header; h != nil && p.kindOf(*h) != blockOther {
-		// keepalived would continue, and its next closing brace would end the wrong block.
-		return syntaxErrorf(l.at, "expected the { of %q from line %d: add it", h.text, h.at.line)
-	}
-	if l.text == "}" {
-		if len(p.blocks) == 0 {
-			return syntaxErrorf(l.at, "unexpected }: no block is open; remove it or add the missing {")
-		}
-		p.header, p.blocks = nil, p.blocks[:len(p.blocks)-1]
-		return nil
-	}
-	p.header = &l
-	if p.inside() != blockVIPs {
-		return nil
-	}
-	return p.parseAddress(l)
-}
-
 func (p *parser) inside() blockKind {
 	if n := len(p.blocks); n > 0 {
-		return p.blocks[n-1].kind
-	}
-	return noBlock
-}
-
-// kindOf returns the kind of block that a line opens at the current position.
-func (p *parser) kindOf(header line) blockKind {
-	keyword := ""
-	if w := header.tokenize(); len(w) > 0 {
-		keyword = w[0].text
-	}
-	switch inside := p.inside(); {
-	case inside == noBlock && keyword == "vrrp_instance":
-		return blockInstance
-	case inside == blockInstance && (keyword == "virtual_ipaddress" || keyword == "virtual_ipaddress_excluded"):
-		return blockVIPs
+		return p.blocks[n-1]
 	}
 	return blockOther
 }
 
-func (p *parser) openBlock(l line) error {
-	if p.header == nil {
-		return syntaxErrorf(l.at, "unexpected {: no keyword precedes it")
+func (p *parser) parseBrace(brace string, at position) error {
+	header, keyword := p.header, ""
+	if len(header) > 0 {
+		keyword = header[0].text
 	}
-	b := block{kind: p.kindOf(*p.header), header: *p.header}
-	p.header, p.blocks = nil, append(p.blocks, b)
-	if b.kind == blockInstance {
-		return p.beginInstance(b.header)
-	}
-	return nil
-}
-
-// beginInstance starts an instance. keepalived skips one whose name is missing, has several
-// words, or is already in use (vrrp_handler of vrrp_parser.c).
-func (p *parser) beginInstance(l line) error {
-	w := l.tokenize()
-	switch {
-	case len(w) != 2:
-		return syntaxErrorf(l.at, "a vrrp_instance requires a name of one word")
-	case p.names[w[1].text]:
-		return syntaxErrorf(l.at, "duplicate vrrp_instance %q", w[1].text)
-	case strings.Contains(w[1].text, "$"):
-		return unsupported(w[1].at, "the definition "+w[1].text)
-	}
-	in := instance{name: w[1].text}
-	in.role, in.index = roleOf(in.name)
-	p.names[in.name] = true
-	p.instances = append(p.instances, in)
-	return nil
-}
-
-// parseAddress parses ADDRESS or ADDRESS/MASK, and options, which are not read.
-func (p *parser) parseAddress(l line) error {
-	in := &p.instances[len(p.instances)-1]
-	w := l.tokenize()
-	if len(w) == 0 || in.role == roleOther {
+	p.header = nil
+	if brace == "}" {
+		n := len(p.blocks) - 1
+		if n < 0 {
+			return at.errorf("unexpected }: no block is open; remove it or add the missing {")
+		}
+		p.blocks, p.opened = p.blocks[:n], p.opened[:n]
 		return nil
 	}
-	text, _, _ := strings.Cut(w[0].text, "/")
+	kind := blockOther
+	switch {
+	case keyword == "vrrp_instance" && len(p.blocks) == 0 && len(header) > 1:
+		name := header[1].text
+		if strings.Contains(name, "$") {
+			return at.unsupported("the definition " + name)
+		}
+		if match := instanceName.FindStringSubmatch(name); match != nil {
+			kind, p.instance.ingress = blockInstance, match[1] == "INGRESS"
+			p.instance.index, _ = strconv.Atoi(match[2])
+		}
+	case p.inside() == blockInstance && (keyword == "virtual_ipaddress" || keyword == "virtual_ipaddress_excluded"):
+		kind = blockVIPs
+	}
+	p.blocks, p.opened = append(p.blocks, kind), append(p.opened, at)
+	return nil
+}
+
+// parseAddress parses ADDRESS or ADDRESS/MASK, without the options behind it.
+func (p *parser) parseAddress(word string, at position) error {
+	text, _, _ := strings.Cut(word, "/")
 	if text == "" {
 		return nil // OpenShift renders the missing VIP of a family as "/128 label vip"
 	}
 	if strings.Contains(text, "$") {
-		return unsupported(w[0].at, "the definition "+text)
+		return at.unsupported("the definition " + text)
 	}
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" || addr.Is4In6() || addr.IsUnspecified() || addr.IsMulticast() {
-		return syntaxErrorf(w[0].at, "%s: %q is not the address of a VIP", in.name, w[0].text)
+		return at.errorf("%q is not the address of a VIP", word)
 	}
-	in.addrs = append(in.addrs, addr)
+	v := p.instance
+	v.addr = addr
+	p.vips = append(p.vips, v)
 	return nil
 }
 
-// collectVIPs returns the addresses of one role, each once, by index and then by position in
-// the file.
-func collectVIPs(instances []instance, r role) []netip.Addr {
-	instances = slices.DeleteFunc(slices.Clone(instances), func(in instance) bool { return in.role != r })
-	slices.SortStableFunc(instances, func(a, b instance) int { return cmp.Compare(a.index, b.index) })
-	var out []netip.Addr
-	for _, in := range instances {
-		for _, a := range in.addrs {
-			if !slices.Contains(out, a) {
-				out = append(out, a)
+// token is a word, a quoted string without its quotes, or a brace.
+type token struct {
+	text   string
+	quoted bool
+}
+
+func (t token) isBrace() bool { return !t.quoted && (t.text == "{" || t.text == "}") }
+
+const whitespace = " \t\f\n\r\v"
+
+// tokenize splits a line up to its comment: # and ! begin one outside double quotes. closed is false
+// for a line that ends inside a quoted string.
+func tokenize(line string) (tokens []token, closed bool) {
+	for {
+		line = strings.TrimLeft(line, whitespace)
+		if line == "" || line[0] == '#' || line[0] == '!' {
+			return tokens, true
+		}
+		n := 1
+		switch line[0] {
+		case '{', '}':
+		case '"':
+			text, rest, found := strings.Cut(line[1:], `"`)
+			if !found {
+				return nil, false
+			}
+			tokens, line = append(tokens, token{text, true}), rest
+			continue
+		default:
+			if n = strings.IndexAny(line, whitespace+`"{}#!`); n < 0 {
+				n = len(line)
 			}
 		}
+		tokens, line = append(tokens, token{text: line[:n]}), line[n:]
 	}
-	return out
 }

@@ -3,7 +3,6 @@
 package keepalived
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,77 +37,51 @@ type Snapshot struct {
 // Reader keeps the last good content of one configuration file, so that a partly written file
 // removes nothing. It is not safe for concurrent use.
 type Reader struct {
-	read func() (reading, error)
+	path string
+	file settled.File[string, configuration]
+}
 
-	known       bool
-	lastGood    reading
-	lastGoodErr error
-
-	content settled.Content[fingerprint]
+// configuration is a complete one. err is why it has no VIPs.
+type configuration struct {
+	Discovery
+	err error
 }
 
 // NewReader returns a Reader for the file at path. It does not read the file yet.
-func NewReader(path string) *Reader {
-	return &Reader{read: func() (reading, error) { return readFile(path) }}
-}
+func NewReader(path string) *Reader { return &Reader{path: path} }
 
 // Read reads the file again. now is the current time of one monotonic clock.
 //
-// A complete file takes effect at once, with everything that it adds or changes. A file must
-// keep the same content for SettleTime in these cases: it has fewer VIPs than the last good
-// configuration; it was deleted; it ends without a newline; or it has no API instance. A file
-// that cannot be read or parsed never takes effect.
+// A complete file takes effect at once, with everything that it adds or changes. A file must keep the
+// same content for SettleTime if it has fewer VIPs than the last good configuration or no API instance,
+// or if it was deleted. A file that cannot be read or parsed never takes effect.
 func (r *Reader) Read(now time.Time) Snapshot {
-	got, err := r.read()
-	reason, acceptable := r.assess(got, err)
-	if reason == nil {
-		return r.accept(got, err)
-	}
-	content := got.content
-	if err != nil && !errors.Is(err, ErrNoAPIInstance) {
-		content = sha256.Sum256(append(content[:], err.Error()...))
-	}
-	wait := r.content.Wait(content, SettleTime, now)
-	if acceptable && wait == 0 {
-		return r.accept(got, err)
-	}
-	inForce := r.lastGood.Discovery
-	inForce.Files = slices.Concat(got.Files, inForce.Files)
-	slices.Sort(inForce.Files)
-	inForce.Files = slices.Compact(inForce.Files)
-	return Snapshot{Discovery: inForce, Known: r.known, Stale: r.known, Err: reason, RetryAfter: wait}
+	found, content, err := readFile(r.path)
+	return r.update(found, content, err, now)
 }
 
-// accept makes a reading the configuration in force.
-func (r *Reader) accept(got reading, err error) Snapshot {
-	r.known, r.lastGood, r.lastGoodErr = true, got, err
-	r.content.Accept(got.content)
-	return Snapshot{Discovery: got.Discovery, Known: true, Err: err}
-}
-
-// assess returns why a reading does not take effect at once, or nil. acceptable reports
-// whether it can take effect later.
-func (r *Reader) assess(got reading, err error) (reason error, acceptable bool) {
-	absent := errors.Is(err, fs.ErrNotExist)
+func (r *Reader) update(found Discovery, content string, err error, now time.Time) Snapshot {
 	none := errors.Is(err, ErrNoAPIInstance)
-	if err != nil && !absent && !none {
-		return err, false
-	}
-	unsettled := func(cause error) error { return fmt.Errorf("%w: %w", ErrUnsettled, cause) }
+	complete := err == nil || none || errors.Is(err, fs.ErrNotExist)
+	last, known := r.file.Value()
+	delay, reason := time.Duration(0), err
 	switch {
-	case absent && len(r.lastGood.VIPs.API) > 0,
-		none && (!r.known || !errors.Is(r.lastGoodErr, ErrNoAPIInstance)):
-		return unsettled(err), true
-	case got.missingNewline && (!r.known || got.content != r.lastGood.content):
-		return unsettled(errMissingNewline), true
+	case !complete, none && (!known || !errors.Is(last.err, ErrNoAPIInstance)):
+		delay = SettleTime
+	case found.VIPs.FewerThan(last.VIPs):
+		delay = SettleTime
+		if reason == nil {
+			reason = errFewerVIPs
+		}
 	}
-	if got.VIPs.FewerThan(r.lastGood.VIPs) {
-		return unsettled(errFewerVIPs), true
+	content += fmt.Sprint("\x00", err)
+	wait := r.file.Wait(content, delay, now)
+	if complete && wait == 0 {
+		r.file.Take(content, configuration{found, err}, nil)
+		return Snapshot{Discovery: found, Known: true, Err: err}
 	}
-	return nil, true
+	last.Files = slices.Concat(found.Files, last.Files)
+	return Snapshot{Discovery: last.Discovery, Known: known, Stale: known, Err: reason, RetryAfter: wait}
 }
 
-var (
-	errMissingNewline = errors.New("a file ends without a newline")
-	errFewerVIPs      = errors.New("it has fewer VIPs than before")
-)
+var errFewerVIPs = errors.New("keepalived.conf has fewer VIPs than before and may not be complete yet")

@@ -3,7 +3,6 @@
 package keepalived
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,35 +17,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// memoryReader returns a Reader of a file in memory. A file that f lacks is absent.
-func memoryReader(f files, name string) *Reader {
-	return &Reader{read: func() (reading, error) {
-		text, ok := f[name]
-		if !ok {
-			return reading{}, fmt.Errorf("open %s: %w", name, fs.ErrNotExist)
-		}
-		r, err := f.read(name)
-		r.content = sha256.Sum256([]byte(text))
-		return r, err
-	}}
-}
-
-// checkLastGoodKept checks that a Reader that has accepted the whole file keeps it after
-// reading its first n bytes. cut and err are the result of that reading.
-func checkLastGoodKept(t *testing.T, n int, cut reading, err error, whole reading) {
-	t.Helper()
-	cut.content = [sha256.Size]byte{1} // differs from the content of the whole file
-	now := time.Unix(1000, 0)
-	r := &Reader{known: true, lastGood: whole, read: func() (reading, error) { return cut, err }}
-	for _, after := range []time.Duration{0, time.Millisecond, SettleTime - time.Nanosecond} {
-		got := r.Read(now.Add(after))
-		if !slices.Equal(whole.VIPs.API, got.Discovery.VIPs.API) || !slices.Equal(whole.VIPs.Ingress, got.Discovery.VIPs.Ingress) {
-			t.Fatalf("cut at byte %d, after %v: VIPs %v became %v", n, after, whole.VIPs, got.Discovery.VIPs)
-		}
-		if got.Stale != (got.RetryAfter > 0) || got.Stale != (got.Err != nil) {
-			t.Fatalf("cut at byte %d, after %v: %+v", n, after, got)
-		}
+// readMemory updates a Reader from a file in memory. A file that f lacks is absent.
+func readMemory(r *Reader, f files, name string, now time.Time) Snapshot {
+	text, ok := f[name]
+	if !ok {
+		return r.update(Discovery{}, "", fs.ErrNotExist, now)
 	}
+	vips, err := f.read(name)
+	return r.update(Discovery{VIPs: vips}, text, err, now)
 }
 
 // configText returns a file with instances, given as alternating names and comma-separated
@@ -99,7 +77,7 @@ func TestReader(t *testing.T) {
 		}},
 		{name: "no instance is accepted after a while", steps: []step{
 			{text: noAPI, err: ErrNoAPIInstance, retry: SettleTime},
-			{at: 1500 * time.Millisecond, text: noAPI, err: ErrUnsettled, retry: 500 * time.Millisecond},
+			{at: 1500 * time.Millisecond, text: noAPI, err: ErrNoAPIInstance, retry: 500 * time.Millisecond},
 			{at: 2 * s, text: noAPI, ingr: i4, known: true, err: ErrNoAPIInstance},
 			{at: 3 * s, text: noAPI + "\n", ingr: i4, known: true, err: ErrNoAPIInstance},
 			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
@@ -113,7 +91,7 @@ func TestReader(t *testing.T) {
 		{name: "a deleted file takes effect after a while", steps: []step{
 			good,
 			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: SettleTime},
-			{at: 3*s - 1, text: absent, api: v4, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: 1},
+			{at: 3*s - 1, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: 1},
 			{at: 3 * s, text: absent, known: true, err: fs.ErrNotExist},
 		}},
 		{name: "deleted and created again in time", steps: []step{
@@ -135,24 +113,18 @@ func TestReader(t *testing.T) {
 		}},
 		{name: "one family of two is lost", steps: []step{
 			{text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true},
-			{at: 1 * s, text: full, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true, stale: true, err: ErrUnsettled, retry: SettleTime},
+			{at: 1 * s, text: full, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true, stale: true, err: errFewerVIPs, retry: SettleTime},
 			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
 		{name: "the ingress is lost", steps: []step{
 			good,
-			{at: 1 * s, text: configText("API_0", "192.0.2.5"), api: v4, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: SettleTime},
+			{at: 1 * s, text: configText("API_0", "192.0.2.5"), api: v4, ingr: i4, known: true, stale: true, err: errFewerVIPs, retry: SettleTime},
 			{at: 3 * s, text: configText("API_0", "192.0.2.5"), api: v4, known: true},
 		}},
 		{name: "an address of several is lost", steps: []step{
 			{text: configText("API_0", "192.0.2.5,192.0.2.7", "INGRESS_0", "192.0.2.6"), api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true},
-			{at: 1 * s, text: full, api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true, stale: true, err: ErrUnsettled, retry: SettleTime},
+			{at: 1 * s, text: full, api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true, stale: true, err: errFewerVIPs, retry: SettleTime},
 			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
-		}},
-		{name: "text without a newline may still grow", steps: []step{
-			{text: full + "include more.con", err: ErrUnsettled, retry: SettleTime},
-			{at: 1 * s, text: full + "include more.conf", err: ErrUnsettled, retry: SettleTime},
-			{at: 3 * s, text: full + "include more.conf", api: v4, ingr: i4, known: true},
-			{at: 4 * s, text: full + "include more.conf", api: v4, ingr: i4, known: true},
 		}},
 		{name: "a clock that goes back restarts the wait", steps: []step{
 			{at: 5 * s, text: full, api: v4, ingr: i4, known: true},
@@ -164,14 +136,14 @@ func TestReader(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := files{}
-			r := memoryReader(f, "/k.conf")
+			r := NewReader("/k.conf")
 			for i, st := range tt.steps {
 				if st.text == absent {
 					delete(f, "/k.conf")
 				} else {
 					f["/k.conf"] = st.text
 				}
-				got := r.Read(time.Unix(1000, 0).Add(st.at))
+				got := readMemory(r, f, "/k.conf", time.Unix(1000, 0).Add(st.at))
 				if !errors.Is(got.Err, st.err) || (got.Err != nil) != (st.err != nil) {
 					t.Errorf("step %d: error %v, want %v", i, got.Err, st.err)
 				}
@@ -194,7 +166,7 @@ func TestReaderKeepsVIPsUntilSettled(t *testing.T) {
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		f := files{}
-		r := memoryReader(f, "/k.conf")
+		r := NewReader("/k.conf")
 		now, since := time.Unix(1000, 0), time.Unix(1000, 0)
 		var before Snapshot
 		for i := range 200 {
@@ -206,7 +178,7 @@ func TestReaderKeepsVIPsUntilSettled(t *testing.T) {
 					since = now
 				}
 			}
-			got := r.Read(now)
+			got := readMemory(r, f, "/k.conf", now)
 			kept := isSubset(before.Discovery.VIPs.API, got.Discovery.VIPs.API) && isSubset(before.Discovery.VIPs.Ingress, got.Discovery.VIPs.Ingress)
 			if !kept && now.Sub(since) < SettleTime {
 				t.Fatalf("seed %d, step %d: %v became %v %v after the last change", seed, i, before.Discovery.VIPs, got.Discovery.VIPs, now.Sub(since))
