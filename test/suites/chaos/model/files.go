@@ -41,19 +41,17 @@ func instance(role string, i int, vip netip.Addr) string {
 }
 
 // CutKeepalived returns the meaning of the first n bytes of a keepalived.conf, by the rules
-// of pkg/host/keepalived: a file that ends inside a block, or between the name of an
-// instance and its brace, is incomplete and never takes effect. Complete blocks take effect
-// after a while.
+// of pkg/host/keepalived: a file that ends inside a block is incomplete and never takes effect. Complete
+// blocks take effect.
 func CutKeepalived(whole string, n int) Text {
 	body := whole[:n]
-	t := Text{Body: body, Settles: !strings.HasSuffix(body, "\n")}
+	t := Text{Body: body}
 	end := strings.LastIndex(body, "\n}")
 	rest := body
 	if end >= 0 {
 		rest = body[end+2:]
 	}
-	if strings.TrimSpace(body) == "" || strings.Contains(rest, "{") ||
-		strings.HasPrefix(strings.TrimSpace(rest)+" ", "vrrp_instance ") {
+	if strings.TrimSpace(body) == "" || strings.Contains(rest, "{") {
 		t.Rejected = true
 		return t
 	}
@@ -73,7 +71,7 @@ func CutKeepalived(whole string, n int) Text {
 		}
 	}
 	t.Keepalived.API, t.Keepalived.Ingress = NewSet(api...), NewSet(ingress...)
-	t.Settles = t.Settles || len(api) == 0
+	t.Settles = len(api) == 0
 	return t
 }
 
