@@ -13,11 +13,7 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-const (
-	defaultMode fs.FileMode = 0o644 // pkg/daemon/update.go, defaultFilePermissions
-	// maxFile limits the decompressed size of a file. It is well above maxRendered.
-	maxFile = 64 << 20
-)
+const defaultMode fs.FileMode = 0o644 // pkg/daemon/update.go, defaultFilePermissions
 
 // Contents decodes the contents of a file. The MCO supports only data URLs, optionally
 // compressed with gzip (pkg/controller/common/helpers.go, DecodeIgnitionFileContents).
@@ -39,12 +35,9 @@ func Contents(f types.File) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("decompress the contents of %s: %w", f.Path, err)
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	plain, err := io.ReadAll(r)
 	if err != nil {
 		return "", fmt.Errorf("decompress the contents of %s: %w", f.Path, err)
-	}
-	if len(plain) > maxFile {
-		return "", fmt.Errorf("decompress the contents of %s: more than %d bytes", f.Path, maxFile)
 	}
 	return string(plain), nil
 }

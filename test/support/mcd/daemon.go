@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -36,7 +37,6 @@ type ActionResult struct {
 // Report is the result of an update.
 type Report struct {
 	From, To string         // names of the rendered configs
-	Decided  []Action       // actions decided after the files were written
 	Actions  []ActionResult // results in order up to the first failure
 	Drained  bool           // the node would have been drained before the first file was written
 	Rebooted bool           // a reboot is required, which the caller does
@@ -65,9 +65,6 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// Current returns the machine's current config.
-func (d *Daemon) Current() Rendered { return d.current }
-
 // Update applies a new config to the machine (pkg/daemon/update.go, update). A failure
 // while files are written leaves them incomplete, as upstream does. After a failed action
 // the old files are written again without any action. In both cases the current config is
@@ -77,23 +74,18 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 	from := d.current
 	r.From, r.To = from.Name, to.Name
 	defer func() { r.Took = time.Since(start) }()
-	if err := reconcilable(from, to); err != nil {
-		r.Degraded = fmt.Errorf("cannot change from %s to %s on a running host: %w", from.Name, to.Name, err)
-		return r
-	}
 	changes := compareConfigs(from, to, d.Shuffle)
-	r.Decided = d.decide(from, to, changes)
-	// pkg/daemon/drain.go, isDrainRequiredForNodeDisruptionActions, which for
-	// Special looks into registries.conf as well.
-	r.Drained = hasType(r.Decided, Reboot) || hasType(r.Decided, Drain) || hasType(r.Decided, Special)
+	decided := d.decide(from, to, changes)
+	// pkg/daemon/drain.go, isDrainRequiredForNodeDisruptionActions.
+	r.Drained = hasType(decided, Reboot) || hasType(decided, Drain)
 
-	w := writer{machine: d.Machine, flavour: d.Flavour}
+	w := writer{machine: d.Machine}
 	defer func() { r.Notes = w.notes }()
 	if err := w.update(ctx, from, to, changes.write(to, d.Flavour)); err != nil {
 		r.Degraded = err
 		return r
 	}
-	if err := d.perform(ctx, &r); err != nil {
+	if err := d.perform(ctx, decided, &r); err != nil {
 		back := compareConfigs(to, from, d.Shuffle)
 		if e := w.update(ctx, to, from, back.write(from, d.Flavour)); e != nil {
 			err = errors.Join(err, fmt.Errorf("roll back: %w", e))
@@ -108,7 +100,7 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 // decide follows pkg/daemon/update.go,
 // calculatePostConfigChangeNodeDisruptionAction.
 func (d *Daemon) decide(from, to Rendered, changes difference) []Action {
-	if !from.host.equal(to.host) || d.Layered && d.Flavour.buildsEveryChange() && from.Name != to.Name {
+	if !reflect.DeepEqual(from.host, to.host) || d.Layered && d.Flavour.buildsEveryChange() && from.Name != to.Name {
 		return []Action{{Type: Reboot}}
 	}
 	files, units := changes.files(), changes.units(d.Flavour)
@@ -120,8 +112,8 @@ func (d *Daemon) decide(from, to Rendered, changes difference) []Action {
 
 // perform runs the decided actions in order until the first failure (pkg/daemon/update.go,
 // performPostConfigChangeNodeDisruptionAction).
-func (d *Daemon) perform(ctx context.Context, r *Report) error {
-	for _, a := range r.Decided {
+func (d *Daemon) perform(ctx context.Context, decided []Action, r *Report) error {
+	for _, a := range decided {
 		start := time.Now()
 		var out string
 		var err error
@@ -148,14 +140,8 @@ func (d *Daemon) systemctl(ctx context.Context, a Action) (string, error) {
 		return d.Machine.Run(ctx, "systemctl", "daemon-reload")
 	case Reload:
 		return d.Machine.Run(ctx, "systemctl", "reload", a.Service)
-	case Special:
-		return d.Machine.Run(ctx, "systemctl", "reload", "crio.service")
 	case Restart:
-		out, err := d.Machine.Run(ctx, "systemctl", "restart", a.Service)
-		if err != nil && a.Service == caTrust {
-			return d.Machine.Run(ctx, "update-ca-trust") // only CoreOS has this unit
-		}
-		return out, err
+		return d.Machine.Run(ctx, "systemctl", "restart", a.Service)
 	default:
 		return "", fmt.Errorf("unknown action %q", a.Type)
 	}

@@ -6,6 +6,6 @@
 // action, and its drift monitor.
 //
 // It follows the branches release-4.17 to release-4.22 of the machine-config-operator.
-// Comments cite the file and function of each rule relative to that repository. It omits OS
-// updates, extensions, SSH keys, drains, and certificates with special treatment.
+// Comments cite the file and function of each rule relative to that repository. It supports
+// only what the MachineConfigs of the tests contain: files, units and drop-ins.
 package mcd

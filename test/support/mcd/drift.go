@@ -22,9 +22,6 @@ import (
 func (d *Daemon) Drift(ctx context.Context) error {
 	var errs []error
 	for _, f := range d.current.ignition.Storage.Files {
-		if isWrittenElsewhere(f.Path) {
-			continue
-		}
 		content, err := Contents(f)
 		if err == nil {
 			err = d.checkFile(ctx, f.Path, content, fileMode(f))
@@ -37,53 +34,17 @@ func (d *Daemon) Drift(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// isWrittenElsewhere reports which files the monitor ignores
-// (pkg/daemon/on_disk_validation.go, getFilesToIgnore).
-func isWrittenElsewhere(name string) bool {
-	return slices.Contains([]string{
-		"/etc/kubernetes/kubelet-ca.crt",
-		"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
-		"/etc/mco/internal-registry-pull-secret.json",
-	}, name)
-}
-
 // checkUnit follows pkg/daemon/on_disk_validation.go, checkV3Unit.
 func (d *Daemon) checkUnit(ctx context.Context, u types.Unit) error {
 	var errs []error
 	for _, dropin := range u.Dropins {
-		errs = append(errs, d.checkDropin(ctx, u, dropin))
+		errs = append(errs, d.checkFile(ctx, dropinPath(u, dropin), *dropin.Contents, defaultMode))
 	}
-	if !hasContents(u) {
-		return errors.Join(errs...)
-	}
-	name := path.Join(systemdRoot, u.Name)
-	if u.Mask != nil && *u.Mask {
-		target, err := d.Machine.Run(ctx, "readlink", name)
-		if err == nil && strings.TrimSpace(target) != "/dev/null" {
-			err = fmt.Errorf("%s is not masked: its target is %s", name, target)
-		}
-		return errors.Join(append(errs, err)...)
-	}
-	errs = append(errs, d.checkFile(ctx, name, *u.Contents, defaultMode))
+	errs = append(errs, d.checkFile(ctx, path.Join(systemdRoot, u.Name), *u.Contents, defaultMode))
 	if u.Enabled != nil && d.Flavour.checksEnablement() {
 		errs = append(errs, d.checkEnablement(ctx, u.Name, *u.Enabled))
 	}
 	return errors.Join(errs...)
-}
-
-// checkDropin follows pkg/daemon/on_disk_validation.go, checkV3Dropin: a drop-in without
-// contents may be missing.
-func (d *Daemon) checkDropin(ctx context.Context, u types.Unit, dropin types.Dropin) error {
-	name, content := dropinPath(u, dropin), ""
-	if dropin.Contents != nil {
-		content = *dropin.Contents
-	}
-	if content == "" {
-		if there, err := exists(d.Machine, name); err != nil || !there {
-			return err
-		}
-	}
-	return d.checkFile(ctx, name, content, defaultMode)
 }
 
 func (d *Daemon) checkFile(ctx context.Context, name, want string, mode fs.FileMode) error {

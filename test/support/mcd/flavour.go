@@ -14,18 +14,6 @@ const (
 	OpenShift417
 )
 
-// String returns the first release of the range.
-func (f Flavour) String() string {
-	switch f {
-	case OpenShift417:
-		return "4.17"
-	case OpenShift418:
-		return "4.18"
-	default:
-		return "4.20"
-	}
-}
-
 // writesAllUnits reports whether every update writes, disables and enables every unit, or
 // only changed ones (pkg/daemon/update.go, updateFiles).
 func (f Flavour) writesAllUnits() bool { return f == OpenShift417 }
@@ -34,10 +22,6 @@ func (f Flavour) writesAllUnits() bool { return f == OpenShift417 }
 // image and reboots its nodes, whatever the policy (pkg/daemon/update.go,
 // updateOnClusterLayering). From 4.20, changes of files and units follow the policy.
 func (f Flavour) buildsEveryChange() bool { return f != OpenShift420 }
-
-// skipsUnitsWithoutFile reports whether a unit without contents is enabled or disabled only
-// if the host has it (pkg/daemon/update.go, writeUnits; OCPBUGS-56648).
-func (f Flavour) skipsUnitsWithoutFile() bool { return f == OpenShift420 }
 
 // checksEnablement reports whether a manually enabled or disabled unit counts as drift
 // (pkg/daemon/on_disk_validation.go, checkUnitEnabled).

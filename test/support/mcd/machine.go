@@ -4,7 +4,6 @@ package mcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -23,15 +22,6 @@ type Machine interface {
 	WriteFile(name, content string, mode fs.FileMode) error
 	// RemoveFile returns no error for a missing file.
 	RemoveFile(name string) error
-}
-
-// exists reports whether a file exists and can be read.
-func exists(m Machine, name string) (bool, error) {
-	_, err := m.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // rawMode returns the st_mode of a path without following links (inode(7)).

