@@ -124,7 +124,7 @@ lint-words: build $(VALE)
 # Which tests there are, how they are split, and what `make test` leaves out is in
 # test/cmd/suites/table.go. SUITES has further flags, such as -only '^pkg/'.
 # Tests that run make must not search for the job slots of this one.
-RUN_SUITES = MAKEFLAGS= $(BIN)/suites -root $(CURDIR) -table $(BIN)/suites.txt
+RUN_SUITES = MAKEFLAGS= $(BIN)/suites -root $(CURDIR)
 HOSTS      = ^test/(support/(host|cluster)|suites/(delivery|packaging))$$
 
 test: packages $(BIN)/suites

@@ -39,7 +39,6 @@ type options struct {
 	rounds int
 	load   int
 	cover  string
-	table  string
 	bin    string
 	root   string
 }
@@ -80,7 +79,6 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 1, "how often to run everything; with more than 1, each test that failed at least once is listed")
 	flags.IntVar(&o.load, "load", 0, "busy loops to run beside the tests")
 	flags.StringVar(&o.cover, "cover", "", "directory for coverage data of pkg/, internal/ and cmd/ (default: none is collected)")
-	flags.StringVar(&o.table, "table", "", "file for the table of where the time went (default: none)")
 	flags.StringVar(&o.bin, "bin", "", "directory of compiled tests (default .cache/tests)")
 	flags.StringVar(&o.root, "root", ".", "the repository's root")
 	if err := flags.Parse(args); err != nil {
@@ -131,17 +129,13 @@ func (o options) selects(dir string) bool {
 
 // run runs all rounds and lists the failures at the end.
 func run(ctx context.Context, o options, out io.Writer) error {
-	test2json, err := toolPath(ctx)
-	if err != nil {
-		return err
-	}
 	rounds := map[string]int{} // in which each test failed
 	var all []error
 	for round := range o.rounds {
 		if o.rounds > 1 {
 			fmt.Fprintf(out, "Round %d of %d, with %d busy loops\n", round+1, o.rounds, o.load)
 		}
-		rep, err := runRound(ctx, o, test2json, out)
+		rep, err := runRound(ctx, o, out)
 		if err != nil {
 			all = append(all, err)
 		}
@@ -163,17 +157,8 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	return errors.Join(all...)
 }
 
-// toolPath finds test2json, which Go compiles when necessary.
-func toolPath(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "tool", "-n", "test2json").Output()
-	if err != nil {
-		return "", fmt.Errorf("find go tool test2json: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
 // runRound runs everything once and lists the leftovers.
-func runRound(ctx context.Context, o options, test2json string, out io.Writer) (*report, error) {
+func runRound(ctx context.Context, o options, out io.Writer) (*report, error) {
 	before, err := takeSnapshot(o.root)
 	if err != nil {
 		return nil, err
@@ -187,7 +172,7 @@ func runRound(ctx context.Context, o options, test2json string, out io.Writer) (
 	if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // tests let other users through, as /tmp does
 		return nil, fmt.Errorf("open the run's directory: %w", err)
 	}
-	r := &runner{root: o.root, tmp: tmp, id: filepath.Base(tmp), cover: o.cover, test: test2json, outputDelay: outputDelay}
+	r := &runner{root: o.root, tmp: tmp, id: filepath.Base(tmp), cover: o.cover}
 	rep := newReport(out)
 	unload, err := load(o.load)
 	if err != nil {
@@ -195,9 +180,6 @@ func runRound(ctx context.Context, o options, test2json string, out io.Writer) (
 	}
 	err = (&scheduler{slots: o.slots, runner: r, report: rep, results: make(chan result)}).run(ctx, o)
 	unload()
-	if o.table != "" {
-		err = errors.Join(err, writeTable(o.table, rep))
-	}
 	temporary := tmp // its files are leftovers
 	if ctx.Err() != nil {
 		temporary = "" // interrupted tests leave files, which are removed with tmp
@@ -205,7 +187,7 @@ func runRound(ctx context.Context, o options, test2json string, out io.Writer) (
 	remaining, lookErr := leftovers(before, o.root, r.id, temporary)
 	if len(remaining) > 0 {
 		lookErr = fmt.Errorf("the run left:\n  %s", strings.Join(remaining, "\n  "))
-		rep.failures = append(rep.failures, "leftovers of the run")
+		rep.fail("leftovers of the run", nil, "")
 	}
 	rep.printSummary()
 	if ctx.Err() == nil {
@@ -234,12 +216,4 @@ func load(count int) (end func(), err error) {
 		loops = append(loops, cmd)
 	}
 	return end, nil
-}
-
-func writeTable(path string, rep *report) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write the table of times: %w", err)
-	}
-	return errors.Join(rep.table(f), f.Close())
 }

@@ -5,14 +5,20 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
+
+func TestMain(m *testing.M) {
+	if behaviour := os.Getenv(fakeProgramVariable); behaviour != "" {
+		os.Exit(fakeTestProgram(behaviour))
+	}
+	os.Exit(m.Run())
+}
+
+// repository returns the root of the checkout. Tests run in their package's folder.
+func repository() (string, error) { return filepath.Abs("../../..") }
 
 // fakeProgramVariable selects the behaviour of this binary as a test program that the
 // runner starts.
@@ -30,14 +36,6 @@ func fakeTestProgram(behaviour string) int {
 	case "panics after a failure":
 		os.Stdout.WriteString("=== RUN   TestA\n--- FAIL: TestA (0.00s)\n=== RUN   TestB\npanic: the reason\n")
 		return 2
-	case "leaves a process":
-		orphan := exec.Command("sleep", "600")
-		orphan.Stdout = os.Stdout
-		if err := orphan.Start(); err != nil {
-			return 3
-		}
-		os.Stdout.WriteString("=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\n")
-		return 0
 	default: // runs nothing
 		os.Stdout.WriteString("testing: warning: no tests to run\nPASS\n")
 		return 0
@@ -47,10 +45,6 @@ func fakeTestProgram(behaviour string) int {
 // TestRunner starts test programs that end in different ways. A program passes only when it
 // runs all of its tests.
 func TestRunner(t *testing.T) {
-	test2json, err := toolPath(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, tt := range []struct {
 		behaviour              string
 		tests                  []string
@@ -62,35 +56,26 @@ func TestRunner(t *testing.T) {
 		{"fails", []string{"TestA"}, 0, 1, 0, "the reason"},
 		{"panics after a failure", []string{"TestA", "TestB"}, 0, 2, 1, "panic: the reason"},
 		{"runs nothing", []string{"TestA"}, 0, 1, 1, "no tests to run"},
-		{"leaves a process", []string{"TestA"}, 1, 0, 1, errHeldOpen.Error()},
 	} {
 		t.Run(tt.behaviour, func(t *testing.T) {
 			t.Setenv(fakeProgramVariable, tt.behaviour)
 			var out bytes.Buffer
 			rep := newReport(&out)
-			r := &runner{root: ".", tmp: t.TempDir(), id: "fake-" + tt.behaviour, test: test2json, outputDelay: time.Second}
+			r := &runner{root: ".", tmp: t.TempDir(), id: "fake-" + tt.behaviour}
 			p := &process{pack: &testPackage{dir: "."}, binary: "/proc/self/exe", tests: tt.tests, timeout: defaultTimeout, group: 1}
 			rep.expect(p)
 			rep.add(r.run(t.Context(), p))
-			endAll(t, r.id)
 			if rep.passed != tt.passed || rep.failed != tt.failed || rep.broken != tt.broken || !strings.Contains(out.String(), tt.prints) {
 				t.Errorf("%d passed, %d failed, %d broken\n%s", rep.passed, rep.failed, rep.broken, out.String())
+			}
+			for name, reason := range rep.failures {
+				if name != ". TestA" && name != ". TestB" || len(reason) == 0 {
+					t.Errorf("failure %q: %q", name, reason)
+				}
 			}
 			if err := rep.failure(); (err == nil) != (tt.failed+tt.broken == 0) {
 				t.Errorf("the error is %v", err)
 			}
 		})
-	}
-}
-
-// endAll ends the processes of a run.
-func endAll(t *testing.T, id string) {
-	t.Helper()
-	for _, line := range processes(id) {
-		pid, err := strconv.Atoi(strings.Fields(line)[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 }

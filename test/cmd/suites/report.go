@@ -9,26 +9,29 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
 // errNoResult is the error of a process that did not run all of its tests.
 var errNoResult = errors.New("the process has not run all of its tests")
 
-// slowest is the number of tests and suites in the final lists.
-const slowest = 10
+const (
+	// slowest is the number of tests and suites in the final lists.
+	slowest = 10
+	// reasonLines is the number of lines of a failed test in the final list.
+	reasonLines = 8
+)
 
 // report adds up the results of processes. It prints the output of failed and skipped tests
 // as soon as their process has ended.
 type report struct {
 	out                     io.Writer
 	passed, failed, skipped int
-	broken                  int // processes that failed without a failed test
-	failures                []string
-	reasons                 map[string][]string // by failure
+	broken                  int                 // processes that failed without a failed test
+	failures                map[string][]string // the last lines of the output by failure
 	suites                  map[string]*total
 	tests                   []timed
 }
@@ -40,7 +43,6 @@ type total struct {
 	begin, end time.Time
 	busy       time.Duration // the sum of the processes' wall times
 	cpu        time.Duration
-	waits      map[string]time.Duration
 	failed     bool
 }
 
@@ -53,14 +55,14 @@ type timed struct {
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, suites: map[string]*total{}, reasons: map[string][]string{}}
+	return &report{out: out, suites: map[string]*total{}, failures: map[string][]string{}}
 }
 
 // expect registers a process.
 func (r *report) expect(p *process) {
 	t := r.suites[p.name()]
 	if t == nil {
-		t = &total{waits: map[string]time.Duration{}}
+		t = &total{}
 		r.suites[p.name()] = t
 	}
 	t.processes++
@@ -70,48 +72,44 @@ func (r *report) expect(p *process) {
 // add counts the tests of an ended process. A planned test without a result has failed.
 func (r *report) add(res result) {
 	failed := r.failed
-	var order []string // of the tests with output, in which it came
-	output := map[string][]string{}
 	missing := map[string]bool{}
 	for _, name := range res.process.tests {
 		// An example without expected output does not run.
 		missing[name] = res.process.command == nil && !strings.HasPrefix(name, "Example")
 	}
+	output := map[string][]string{}
+	ended := map[string]bool{}
 	for _, e := range res.events {
 		switch {
 		case e.Action == "output":
-			if output[e.Test] == nil {
-				order = append(order, e.Test)
-			}
 			output[e.Test] = append(output[e.Test], e.Output)
 		case e.Test != "" && r.ended(res.process, e, output[e.Test]):
+			ended[e.Test] = true
 			delete(missing, e.Test)
-			delete(output, e.Test)
 		}
 	}
 	if res.process.command != nil && res.err == nil {
 		r.passed++ // a fuzzer
 	}
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(missing)) {
-		if missing[name] {
-			names = append(names, name)
-			r.failed++
-			r.fail(res.process.pack.dir+" "+name, output[name], cmp.Or(res.err, errNoResult))
-		}
+	maps.DeleteFunc(missing, func(_ string, is bool) bool { return !is })
+	err := cmp.Or(res.err, errNoResult)
+	for name := range missing {
+		r.failed++
+		r.fail(res.process.pack.dir+" "+name, output[name], "    "+err.Error())
 	}
-	if len(names) > 0 || res.err != nil && r.failed == failed || errors.Is(res.err, errHeldOpen) {
+	if len(missing) > 0 || res.err != nil && r.failed == failed {
 		r.broken++
-		var rest []string // the output without a test's last event
-		for _, test := range order {
-			rest = append(rest, output[test]...)
+		var rest []string
+		for _, e := range res.events {
+			if e.Action == "output" && !ended[e.Test] {
+				rest = append(rest, e.Output)
+			}
 		}
-		if len(names) == 0 {
-			r.fail(res.process.name(), rest, res.err)
-		}
-		fmt.Fprintf(r.out, "%s: %v\n", res.process.name(), cmp.Or(res.err, errNoResult))
-		if len(names) > 0 {
-			fmt.Fprintf(r.out, "tests without a result: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(r.out, "%s: %v\n", res.process.name(), err)
+		if len(missing) > 0 {
+			fmt.Fprintf(r.out, "tests without a result: %s\n", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+		} else {
+			r.fail(res.process.name(), rest, "    "+err.Error())
 		}
 		fmt.Fprint(r.out, strings.Join(rest, ""))
 	}
@@ -126,8 +124,7 @@ func (r *report) ended(p *process, e event, output []string) bool {
 		r.passed++
 	case "fail":
 		r.failed++
-		r.failures = append(r.failures, name)
-		r.reasons[name] = reason(output)
+		r.fail(name, output, "")
 	case "skip":
 		r.skipped++
 	default:
@@ -142,20 +139,23 @@ func (r *report) ended(p *process, e event, output []string) bool {
 	return true
 }
 
-// fail records a failure without a test's last event: its reason ends with the error of the
+// details matches what follows the error of a failed test: the output of a lab's programs
+// (lab.Lab.Logs), and the stacks of goroutines.
+var details = regexp.MustCompile(`^ {4,}[^ :]+\.go:[0-9]+: --- |^goroutine [0-9]+ \[`)
+
+// fail records a failure with the end of its output without details, and the error of its
 // process.
-func (r *report) fail(name string, output []string, err error) {
-	r.failures = append(r.failures, name)
-	var lines []string
-	if len(output) > 0 {
-		lines = reason(output)
+func (r *report) fail(name string, output []string, err string) {
+	if at := slices.IndexFunc(output, details.MatchString); at >= 0 {
+		output = output[:at]
 	}
-	r.reasons[name] = append(lines, "    "+err.Error())
+	lines := strings.Split(strings.TrimRight(strings.Join(output, "")+err, "\n"), "\n")
+	r.failures[name] = lines[max(0, len(lines)-reasonLines):]
 }
 
 // distinct returns the failures without the tests whose subtests failed.
 func (r *report) distinct() []string {
-	all := slices.Compact(slices.Sorted(slices.Values(r.failures)))
+	all := slices.Sorted(maps.Keys(r.failures))
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 		return slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(other, name+"/") })
 	})
@@ -176,9 +176,6 @@ func (r *report) account(res result, failed bool) {
 	t.busy += res.wall
 	t.cpu += res.cpu
 	t.failed = t.failed || res.err != nil || failed
-	for what, took := range res.waits {
-		t.waits[what] += took
-	}
 	if t.left > 0 {
 		return
 	}
@@ -198,7 +195,9 @@ func (r *report) printSummary() {
 		fmt.Fprintf(r.out, "%7.1fs  %s\n", t.seconds, t.name)
 	}
 	fmt.Fprintln(r.out, "The slowest packages:")
-	names := r.bySize()
+	names := slices.SortedFunc(maps.Keys(r.suites), func(a, b string) int {
+		return cmp.Compare(r.suites[b].wall(), r.suites[a].wall())
+	})
 	for _, name := range names[:min(slowest, len(names))] {
 		t := r.suites[name]
 		fmt.Fprintf(r.out, "%7.1fs  %s: %d processes, together %.1f s, of which %.1f s CPU\n",
@@ -209,44 +208,9 @@ func (r *report) printSummary() {
 		fmt.Fprintln(r.out, "Failed:")
 	}
 	for _, name := range r.distinct() {
-		fmt.Fprintln(r.out, strings.Join(append([]string{"  " + name}, r.reasons[name]...), "\n"))
+		fmt.Fprintln(r.out, strings.Join(append([]string{"  " + name}, r.failures[name]...), "\n"))
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
-}
-
-func (r *report) bySize() []string {
-	return slices.SortedFunc(maps.Keys(r.suites), func(a, b string) int {
-		return cmp.Or(cmp.Compare(r.suites[b].wall(), r.suites[a].wall()), cmp.Compare(a, b))
-	})
-}
-
-// bringUp is the prefix of a lab's records about its own start.
-const bringUp = "bring up "
-
-// table prints the time of each suite by cause.
-func (r *report) table(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "suite\tprocesses\twall s\tprocess s\tCPU s\tbring-up s\tnot on CPU s\twaits of labs")
-	for _, name := range r.bySize() {
-		t := r.suites[name]
-		var up time.Duration
-		var reasons []timed
-		for what, took := range t.waits {
-			if strings.HasPrefix(what, bringUp) {
-				up += took
-			} else {
-				reasons = append(reasons, timed{what, took.Seconds()})
-			}
-		}
-		slices.SortFunc(reasons, func(a, b timed) int { return cmp.Or(cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.name, b.name)) })
-		var text []string
-		for _, reason := range reasons[:min(3, len(reasons))] {
-			text = append(text, fmt.Sprintf("%s %.0f", reason.name, reason.seconds))
-		}
-		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%s\n", name, t.processes, t.wall().Seconds(), t.busy.Seconds(),
-			t.cpu.Seconds(), up.Seconds(), max(0, t.busy-t.cpu).Seconds(), strings.Join(text, ", "))
-	}
-	return w.Flush()
 }
 
 // failure returns an error when a run failed. A skipped test is a failure for root.

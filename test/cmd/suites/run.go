@@ -3,12 +3,11 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,8 +25,6 @@ const (
 	// runVariable is in the environment of every process of a run and identifies processes
 	// that outlive it.
 	runVariable = "HTTP01_TEST_RUN"
-	// waitsVariable names the file to which a lab appends its waits.
-	waitsVariable = "HTTP01_TEST_WAITS"
 	// groupVariable names a directory that the processes of one suite share;
 	// groupSizeVariable has their number.
 	groupVariable     = "HTTP01_TEST_GROUP"
@@ -37,14 +34,7 @@ const (
 	startupAllowance = 5 * time.Minute
 	// cleanupTimeout is the time for a process to clean up after a signal.
 	cleanupTimeout = 2 * time.Minute
-	// outputDelay is runner.outputDelay of the program. Its tests use a shorter one.
-	outputDelay = 15 * time.Second
-	// longestLine limits a line of test2json.
-	longestLine = 64 << 20
 )
-
-// errHeldOpen is the error of tests that leave a process behind.
-var errHeldOpen = errors.New("a process that the tests started keeps their output open: end it in the test")
 
 // result has the events, the error and the times of an ended process.
 type result struct {
@@ -54,7 +44,6 @@ type result struct {
 	begin   time.Time
 	wall    time.Duration
 	cpu     time.Duration // user and system time, with the children that it waited for
-	waits   map[string]time.Duration
 }
 
 // runner runs processes.
@@ -63,9 +52,6 @@ type runner struct {
 	tmp   string // the run's own directory
 	id    string // the run's name in runVariable
 	cover string // directory for coverage data; none when empty
-	test  string // the program test2json
-	// outputDelay is how long the output may stay open after the process has ended.
-	outputDelay time.Duration
 
 	number atomic.Int64
 }
@@ -73,56 +59,35 @@ type runner struct {
 // run runs one process to its end. When ctx ends first, the process gets SIGINT and cleans
 // up.
 func (r *runner) run(ctx context.Context, p *process) result {
-	res := result{process: p, begin: time.Now(), waits: map[string]time.Duration{}}
+	res := result{process: p, begin: time.Now()}
 	// The path is short because a socket path has at most 107 bytes (unix(7)).
 	dir := filepath.Join(r.tmp, strconv.FormatInt(r.number.Add(1), 10))
-	waits := filepath.Join(dir, "waits")
-	cmd, err := r.command(p, dir, waits)
+	cmd, err := r.command(p, dir)
 	if err != nil {
 		res.err = err
 		return res
 	}
-	out, in, err := os.Pipe()
+	// A file does not wait for processes that outlive the tests. The run reports them at its end.
+	out, err := os.Create(filepath.Join(dir, "output"))
 	if err != nil {
-		res.err = fmt.Errorf("make a pipe for %s: %w", p.name(), err)
+		res.err = fmt.Errorf("create a file for the output of %s: %w", p.name(), err)
 		return res
 	}
-	cmd.Stdout, cmd.Stderr = in, in
-	ended := make(chan error, 1)
-	go func() { ended <- startAndWait(ctx, cmd, p.timeout) }()
-	type conversion struct {
-		events []event
-		err    error
-	}
-	converted := make(chan conversion, 1)
-	convertCtx, stop := context.WithCancelCause(context.Background())
-	go func() {
-		events, err := r.convert(convertCtx, p, out)
-		converted <- conversion{events, err}
-		_, _ = io.Copy(io.Discard, out) // a program whose output is discarded must not block
-	}()
-	res.err = <-ended
+	defer func() { _ = out.Close() }()
+	cmd.Stdout, cmd.Stderr = out, out
+	res.err = startAndWait(ctx, cmd, p.timeout)
 	res.wall = time.Since(res.begin)
-	_ = in.Close()
-	holder := time.AfterFunc(r.outputDelay, func() { stop(errHeldOpen) })
-	done := <-converted
-	holder.Stop()
-	heldOpen := errors.Is(context.Cause(convertCtx), errHeldOpen)
-	stop(nil)
-	_ = out.Close()
-	res.events, res.err = done.events, errors.Join(res.err, done.err)
-	if heldOpen {
-		res.err = errors.Join(res.err, errHeldOpen)
-	}
 	if cmd.ProcessState != nil {
 		res.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
-	readWaits(waits, res.waits)
+	var convertErr error
+	res.events, convertErr = convert(p, out.Name())
+	res.err = errors.Join(res.err, convertErr)
 	return res
 }
 
 // command returns the command of a process.
-func (r *runner) command(p *process, dir, waits string) (*exec.Cmd, error) {
+func (r *runner) command(p *process, dir string) (*exec.Cmd, error) {
 	args := append([]string{p.binary}, p.arguments()...)
 	if p.command != nil {
 		args = p.command
@@ -141,7 +106,7 @@ func (r *runner) command(p *process, dir, waits string) (*exec.Cmd, error) {
 		return nil, fmt.Errorf("make a directory for %s: %w", p.name(), err)
 	}
 	cmd.Env = append(environment(p.pack.module),
-		"PWD="+cmd.Dir, "TMPDIR="+tmp, runVariable+"="+r.id, waitsVariable+"="+waits,
+		"PWD="+cmd.Dir, "TMPDIR="+tmp, runVariable+"="+r.id,
 		groupVariable+"="+group, groupSizeVariable+"="+strconv.Itoa(p.group),
 		// By default, programs with the race detector sleep one second before they exit.
 		"GORACE=atexit_sleep_ms=0")
@@ -197,20 +162,20 @@ func awaitGroup(group int) error {
 }
 
 // convert reads the output of a test program and returns it as events.
-func (r *runner) convert(ctx context.Context, p *process, out io.Reader) ([]event, error) {
-	cmd := exec.CommandContext(ctx, r.test, "-t", "-p", p.pack.path)
-	cmd.Stdin = out
+func convert(p *process, output string) ([]event, error) {
+	file, err := os.Open(output)
+	if err != nil {
+		return nil, fmt.Errorf("read the output of %s: %w", p.name(), err)
+	}
+	defer func() { _ = file.Close() }()
+	cmd := exec.Command("go", "tool", "test2json", "-t", "-p", p.pack.path) //nolint:noctx // the output of an interrupted process too
+	cmd.Stdin = file
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	text, err := cmd.StdoutPipe()
+	text, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("convert the output of %s: %w", p.name(), err)
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("convert the output of %s: %w", p.name(), err)
-	}
-	events, err := readEvents(text)
-	_, _ = io.Copy(io.Discard, text)
-	return events, errors.Join(err, cmd.Wait())
+	return readEvents(text)
 }
 
 // event is one line of test2json (go doc test2json).
@@ -222,33 +187,13 @@ type event struct {
 	Elapsed float64
 }
 
-func readEvents(text io.Reader) ([]event, error) {
-	var events []event
-	lines := bufio.NewScanner(text)
-	lines.Buffer(nil, longestLine)
-	for lines.Scan() {
+func readEvents(text []byte) (events []event, err error) {
+	for line := range bytes.Lines(text) {
 		var e event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return events, fmt.Errorf("read the line %.200q of test2json: %w", lines.Text(), err)
+		if err := json.Unmarshal(line, &e); err != nil {
+			return events, fmt.Errorf("read the line %.200q of test2json: %w", line, err)
 		}
 		events = append(events, e)
 	}
-	if err := lines.Err(); err != nil {
-		return events, fmt.Errorf("read what test2json prints: %w", err)
-	}
 	return events, nil
-}
-
-// readWaits adds up the records of a lab: seconds, a tab, and the awaited condition.
-func readWaits(path string, waits map[string]time.Duration) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return // no lab
-	}
-	for line := range strings.Lines(string(text)) {
-		seconds, what, found := strings.Cut(strings.TrimSpace(line), "\t")
-		if number, err := strconv.ParseFloat(seconds, 64); found && err == nil {
-			waits[what] += time.Duration(number * float64(time.Second))
-		}
-	}
 }

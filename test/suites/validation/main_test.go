@@ -6,7 +6,6 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
@@ -22,9 +21,7 @@ var shared struct {
 
 func TestMain(m *testing.M) {
 	labtest.Shared(m, func(l *lab.Lab, binary string) error {
-		begin := time.Now()
 		dir, err := lab.BuildModule(context.Background(), "support/boulder")
-		lab.RecordWait("compile boulder", begin)
 		if err != nil {
 			return err
 		}

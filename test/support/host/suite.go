@@ -11,9 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 // test/cmd/suites sets these when it runs a package's tests in several processes: a shared
@@ -45,13 +42,11 @@ func (s Suite) Run(tests func() int) int {
 
 func (s Suite) runInCell(c *Cell, tests func() int) int {
 	ctx := context.Background()
-	begin := time.Now()
 	down, err := s.Up(ctx, c)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "set up the tests:", err)
 		return 1
 	}
-	lab.RecordWait("bring up hosts", begin)
 	code := tests()
 	if err := down(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "clean up after the tests:", err)

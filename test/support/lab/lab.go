@@ -51,13 +51,10 @@ func New(ctx context.Context, options ...Option) (*Lab, error) {
 	if _, err := Clean(ctx); err != nil {
 		return nil, fmt.Errorf("remove what a crashed lab left: %w", err)
 	}
-	begin := time.Now()
 	tools, err := Build(ctx)
-	RecordWait("bring up the lab's programs", begin)
 	if err != nil {
 		return nil, err
 	}
-	defer RecordWait("bring up a lab", time.Now())
 	return bringUp(ctx, tools, options...)
 }
 

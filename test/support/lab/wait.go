@@ -6,16 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 )
-
-// waitsVariable names a file to which each wait is appended: seconds, a tab, and the
-// awaited condition. test/cmd/suites adds them up.
-const waitsVariable = "HTTP01_TEST_WAITS"
-
-// shortest is the shortest recorded wait.
-const shortest = 10 * time.Millisecond
 
 const (
 	// eventuallyTimeout is the timeout of Eventually. It is much longer than any condition
@@ -40,7 +32,6 @@ func Eventually(ctx context.Context, what string, try func(context.Context) erro
 
 // Within is Eventually with another limit, for conditions that take longer.
 func Within(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
-	defer RecordWait(what, time.Now())
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(pause)
@@ -64,19 +55,4 @@ func Within(ctx context.Context, limit time.Duration, what string, try func(cont
 			return fmt.Errorf("wait for %s: %w, last: %w", what, context.Cause(ctx), last)
 		}
 	}
-}
-
-// RecordWait appends a wait that began at begin to the file of waits, if there is one.
-// Write errors are ignored, because the file only feeds a table of times.
-func RecordWait(what string, begin time.Time) {
-	took, path := time.Since(begin), os.Getenv(waitsVariable)
-	if path == "" || took < shortest {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return
-	}
-	defer func() { _ = f.Close() }()
-	_, _ = fmt.Fprintf(f, "%.3f\t%s\n", took.Seconds(), what)
 }
