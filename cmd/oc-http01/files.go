@@ -83,8 +83,7 @@ func writeFiles(dir string, outputs []outputFile) error {
 }
 
 // checkStaleFiles rejects a folder with MachineConfigs of earlier renderings that this
-// one does not overwrite: oc applies all files of a folder. The folder policy of an
-// early release removes the policy if a tool applies it recursively.
+// one does not overwrite: oc applies all files of a folder.
 func checkStaleFiles(dir string, outputs []outputFile) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +98,7 @@ func checkStaleFiles(dir string, outputs []outputFile) error {
 	}
 	var stale []string
 	for _, e := range entries {
-		if isMachineConfig(e.Name()) && !ours[e.Name()] || e.IsDir() && e.Name() == "policy" {
+		if isMachineConfig(e.Name()) && !ours[e.Name()] {
 			stale = append(stale, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -296,11 +296,6 @@ func TestStaleFilesAreRejected(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	must(t, os.Mkdir(filepath.Join(dir, "policy"), 0o700))
-	if got := render("--image", image); got.code != cli.Failure || !strings.Contains(got.err, dir+"/policy of another rendering") {
-		t.Errorf("the policy of an early release: %+v", got)
-	}
-	must(t, os.Remove(filepath.Join(dir, "policy")))
 	before := tree(t, dir)
 	for _, more := range [][]string{{"--image", image, "--pool", "worker"}, {"--layered", "--pool", "worker"}} {
 		want := outcome{cli.Failure, "", "oc http01 render: " + dir + ": the folder has " +

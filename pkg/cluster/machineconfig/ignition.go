@@ -39,23 +39,20 @@ func RenderIgnition(sources fs.FS, s Site, binary Input) (Object, error) {
 // checkBinary rejects a file that is not this service for Linux. It returns the GOARCH
 // of the binary.
 func checkBinary(binary Input) (architecture string, err error) {
-	reject := func(format string, args ...any) (string, error) {
-		return "", problem(binary.Name, fmt.Sprintf(format, args...),
-			`give an http01-proxyd for Linux, from "make build" or a release`)
-	}
 	built, err := buildinfo.Read(bytes.NewReader(binary.Text))
 	if err != nil {
-		return reject("not http01-proxyd (%v)", err)
-	}
-	if !strings.HasSuffix(built.Path, "/cmd/http01-proxyd") { // the module of a fork has another name
-		return reject("not http01-proxyd, but built from %q", built.Path)
+		return "", problem(binary.Name, fmt.Sprintf("not http01-proxyd (%v)", err), binaryRemediation)
 	}
 	settings := make(map[string]string)
 	for _, s := range built.Settings {
 		settings[s.Key] = s.Value
 	}
-	if settings["GOOS"] != "linux" {
-		return reject("built for %s/%s", settings["GOOS"], settings["GOARCH"])
+	// The module of a fork has another name.
+	if !strings.HasSuffix(built.Path, "/cmd/http01-proxyd") || settings["GOOS"] != "linux" {
+		message := fmt.Sprintf("not http01-proxyd for Linux, but built from %q for %s", built.Path, settings["GOOS"])
+		return "", problem(binary.Name, message, binaryRemediation)
 	}
 	return settings["GOARCH"], nil
 }
+
+const binaryRemediation = `give an http01-proxyd for Linux, from "make build" or a release`

@@ -76,9 +76,9 @@ func TestIgnitionRefuses(t *testing.T) {
 		"not by Go": {program(2, servicePath, "linux", "amd64")[:128], nil, "b: not http01-proxyd (not a Go executable)" + remediation},
 		"other program": {
 			program(2, "github.com/http01-proxyd/http01-proxyd/cmd/oc-http01", "linux", "amd64"), nil,
-			`b: not http01-proxyd, but built from "github.com/http01-proxyd/http01-proxyd/cmd/oc-http01"` + remediation,
+			`b: not http01-proxyd for Linux, but built from "github.com/http01-proxyd/http01-proxyd/cmd/oc-http01" for linux` + remediation,
 		},
-		"other system": {program(2, servicePath, "freebsd", "arm64"), nil, "b: built for freebsd/arm64" + remediation},
+		"other system": {program(2, servicePath, "freebsd", "arm64"), nil, `b: not http01-proxyd for Linux, but built from "` + servicePath + `" for freebsd` + remediation},
 		"both": {
 			nil, &machineconfig.Input{Name: "c.yaml", Text: []byte("port: 1\n")},
 			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift\nb: not http01-proxyd (unrecognized file format)" + remediation,

@@ -18,34 +18,30 @@ const maxRegistry = 253 + len(":65535")
 
 // checkImage requires a complete reference that always means the same bytes.
 func checkImage(image string, allowTag bool) error {
-	problem := func(remediation, format string, args ...any) error {
-		return problem(fmt.Sprintf("image %q", image), fmt.Sprintf(format, args...), remediation)
+	problem := func(message, remediation string) error {
+		return problem(fmt.Sprintf("image %q", image), message, remediation)
 	}
 	parsed, err := reference.Parse(image)
 	if err != nil {
-		return problem("give "+imageForm, "not an image reference (%v)", err)
-	}
-	named, ok := parsed.(reference.Named)
-	if !ok || !hasRegistry(named) || len(reference.Domain(named)) > maxRegistry {
-		return problem("begin with the registry, as in "+imageForm,
-			"the name has no valid registry, so podman would have to guess one")
+		return problem(fmt.Sprintf("not an image reference (%v)", err), "give "+imageForm)
 	}
 	_, byTag := parsed.(reference.Tagged)
+	named, _ := parsed.(reference.Named)
 	digested, byDigest := parsed.(reference.Digested)
 	switch {
+	case named == nil || !isHost(reference.Domain(named)):
+		return problem("the name has no valid registry, so podman would have to guess one",
+			"begin with the registry, as in "+imageForm)
 	case byDigest && !byTag && digested.Digest().Algorithm() == digest.SHA256, allowTag && byTag && !byDigest:
 		return nil
-	case byTag && !byDigest:
-		return problem(`give the digest that "skopeo inspect --format '{{.Digest}}' docker://`+image+`" prints, as in `+
-			imageForm+", or --allow-tag to follow the tag", "a tag can be moved to another image at any time")
-	default:
-		return problem("give "+imageForm, "not by a sha256 digest alone")
 	}
+	return problem("not by a sha256 digest alone, but a tag can be moved to another image at any time", "give the digest "+
+		`that "skopeo inspect --format '{{.Digest}}' docker://NAME:TAG" prints, as in `+imageForm+
+		", or --allow-tag to follow a tag")
 }
 
-// hasRegistry reports whether the first component is a host, by the rule of the
-// reference grammar (a dot, a port, or localhost).
-func hasRegistry(named reference.Named) bool {
-	domain := reference.Domain(named)
-	return domain == "localhost" || strings.ContainsAny(domain, ".:")
+// isHost reports whether the first component is a host, by the rule of the reference grammar
+// (a dot, a port, or localhost).
+func isHost(domain string) bool {
+	return (domain == "localhost" || strings.ContainsAny(domain, ".:")) && len(domain) <= maxRegistry
 }

@@ -16,7 +16,7 @@ const sum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 func TestImage(t *testing.T) {
 	t.Parallel()
 	const form = "registry.example.com/name@sha256:<64 lower-case hexadecimal digits>"
-	const byTag = `a tag can be moved to another image at any time: give the digest that "skopeo inspect --format '{{.Digest}}' docker://IMAGE" prints, as in ` + form + ", or --allow-tag to follow the tag"
+	const byTag = `not by a sha256 digest alone, but a tag can be moved to another image at any time: give the digest that "skopeo inspect --format '{{.Digest}}' docker://NAME:TAG" prints, as in ` + form + ", or --allow-tag to follow a tag"
 	for name, tt := range map[string]struct {
 		image    string
 		allowTag bool
@@ -30,15 +30,15 @@ func TestImage(t *testing.T) {
 		"IPv6 address":        {"[2001:db8::1]:5000/b@sha256:" + sum, false, ""},
 		"digest, tags too":    {"quay.io/a/b@sha256:" + sum, true, ""},
 		"tag allowed":         {"quay.io/a/b:v1", true, ""},
-		"tag":                 {"quay.io/a/b:v1", false, strings.ReplaceAll(byTag, "IMAGE", "quay.io/a/b:v1")},
-		"tag and digest":      {"quay.io/a/b:v1@sha256:" + sum, true, "not by a sha256 digest alone: give " + form},
-		"neither":             {"quay.io/a/b", false, "not by a sha256 digest alone: give " + form},
-		"neither, tags too":   {"quay.io/a/b", true, "not by a sha256 digest alone: give " + form},
+		"tag":                 {"quay.io/a/b:v1", false, byTag},
+		"tag and digest":      {"quay.io/a/b:v1@sha256:" + sum, true, byTag},
+		"neither":             {"quay.io/a/b", false, byTag},
+		"neither, tags too":   {"quay.io/a/b", true, byTag},
 		"none":                {"", false, "not an image reference (repository name must have at least one component): give " + form},
 		"no registry":         {"b@sha256:" + sum, false, "the name has no valid registry, so podman would have to guess one: begin with the registry, as in " + form},
 		"no registry, path":   {"a/b@sha256:" + sum, false, "the name has no valid registry, so podman would have to guess one: begin with the registry, as in " + form},
 		"digest alone":        {"sha256:" + sum, true, "the name has no valid registry, so podman would have to guess one: begin with the registry, as in " + form},
-		"sha512":              {"quay.io/a/b@sha512:" + sum + sum, false, "not by a sha256 digest alone: give " + form},
+		"sha512":              {"quay.io/a/b@sha512:" + sum + sum, false, byTag},
 		"short digest":        {"quay.io/a/b@sha256:0123456789abcdef0123456789abcdef", false, "not an image reference (invalid checksum digest length): give " + form},
 		"upper-case digest":   {"quay.io/a/b@sha256:" + strings.ToUpper(sum), false, "not an image reference (invalid checksum digest format): give " + form},
 		"unknown algorithm":   {"quay.io/a/b@md5:0123456789abcdef0123456789abcdef", false, "not an image reference (unsupported digest algorithm): give " + form},

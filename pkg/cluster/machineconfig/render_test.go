@@ -149,7 +149,7 @@ func TestDeliveredFilesAndUnits(t *testing.T) {
 				Sums: &machineconfig.Input{Name: "SHA256SUMS", Text: []byte(sum + "  http01-proxyd-linux-s390x\n" + sum + "  http01-proxyd-linux-amd64\n")},
 			},
 			[]string{"98-infra-2-http01-proxyd", "98-infra-2-http01-proxyd-config"},
-			units(dropin + "Environment=HTTP01_PROXYD_SHA256_X86_64=" + sum + "\nEnvironment=HTTP01_PROXYD_SHA256_S390X=" + sum + "\n"), configuration,
+			units(dropin + "Environment=HTTP01_PROXYD_SHA256_S390X=" + sum + "\nEnvironment=HTTP01_PROXYD_SHA256_X86_64=" + sum + "\n"), configuration,
 		},
 		"layered": {
 			machineconfig.Request{Layered: true, Pool: "master"},
@@ -300,11 +300,11 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		Sums: &machineconfig.Input{Name: "SUMS", Text: []byte("nothing\n")},
 	})
 	want := []string{
-		`image "quay.io/a/b": not by a sha256 digest alone: give registry.example.com/name@sha256:<64 lower-case hexadecimal digits>`,
+		`image "quay.io/a/b": not by a sha256 digest alone, but a tag can be moved to another image at any time: give the digest that "skopeo inspect --format '{{.Digest}}' docker://NAME:TAG" prints, as in registry.example.com/name@sha256:<64 lower-case hexadecimal digits>, or --allow-tag to follow a tag`,
 		`pool "Master": not a valid name of a MachineConfigPool: give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`,
 		`my.yaml:1:7: mode is "x": write DefaultDeployment, CustomDeployment, or "" to disable the proxy`,
 		`my.yaml:2:1: unknown key "port" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`,
-		`SUMS:1:1: not a line of sha256sum: write 64 hexadecimal digits, two spaces and the file's name`,
+		`SUMS: has no checksum of a binary: give a file with lines of sha256sum for binaries such as http01-proxyd-linux-amd64`,
 	}
 	if diff := cmp.Diff(want, strings.Split(said, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -19,7 +19,8 @@ const DefaultPool = "master"
 
 // ExampleImage is the reference in the committed MachineConfigs. Its digest is
 // invented. Files that are rendered for it are marked as examples.
-const ExampleImage = "quay.io/http01-proxyd/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+const ExampleImage = "quay.io/http01-proxyd/http01-proxyd@sha256:" +
+	"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // Input is the text of a file that the administrator has given.
 type Input struct {
@@ -50,7 +51,9 @@ func problem(where, message, remediation string) error {
 
 // problemAt returns a problem at a node of a file.
 func problemAt(file string, n *yaml.Node, message, remediation string) error {
-	return config.Problem{Where: file, Line: max(n.Line, 1), Column: max(n.Column, 1), Message: message, Remediation: remediation}
+	return config.Problem{
+		Where: file, Line: max(n.Line, 1), Column: max(n.Column, 1), Message: message, Remediation: remediation,
+	}
 }
 
 func (r Request) validate(sources fs.FS) (checksums, resolvedSite, error) {
@@ -75,5 +78,6 @@ func checkPool(pool string) error {
 	if len(pool) <= 63 && regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`).MatchString(pool) {
 		return nil
 	}
-	return problem(fmt.Sprintf("pool %q", pool), "not a valid name of a MachineConfigPool", `give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`)
+	return problem(fmt.Sprintf("pool %q", pool), "not a valid name of a MachineConfigPool",
+		`give one that "oc get machineconfigpool" shows: at most 63 lower-case letters, digits and "-"`)
 }

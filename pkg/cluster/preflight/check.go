@@ -210,19 +210,18 @@ func (c *checker) checkPool() {
 }
 
 func (c *checker) checkLayering() {
-	i := slices.IndexFunc(c.objects.layered, func(l layeredPool) bool { return l.Spec.Pool.Name == c.pool })
 	minor, known := minorRelease(c.report.Release)
-	switch {
-	case i < 0 && !c.objects.layeredKnown && known && minor >= layeringRelease:
+	if known && minor >= layeringRelease {
 		c.examined("OpenShift %s reboots no node for files and units with an entry in the policy, "+
 			"with or without a MachineOSConfig", c.report.Release)
+		return
+	}
+	i := slices.IndexFunc(c.objects.layered, func(l layeredPool) bool { return l.Spec.Pool.Name == c.pool })
+	switch {
 	case i < 0 && !c.objects.layeredKnown:
 		c.notExamined(`MachineOSConfigs: give the output of "oc get machineosconfig -o yaml"`)
 	case i < 0:
 		c.examined("no MachineOSConfig of the pool")
-	case known && minor >= layeringRelease:
-		c.examined("MachineOSConfig %s: OpenShift %s reboots no node for files and units with an entry in the policy",
-			c.objects.layered[i].Metadata.Name, c.report.Release)
 	default:
 		release := "OpenShift " + c.report.Release
 		if !known {
@@ -236,16 +235,9 @@ func (c *checker) checkLayering() {
 
 // minorRelease returns the 18 of 4.18.3. Releases from 5.0 count as later than all of 4.
 func minorRelease(release string) (minor int, known bool) {
-	parts := strings.SplitN(release, ".", 3)
-	if len(parts) < 2 {
-		return 0, false
-	}
-	major, err := strconv.Atoi(parts[0])
-	minor, minorErr := strconv.Atoi(parts[1])
-	if err != nil || minorErr != nil {
-		return 0, false
-	}
-	return minor + 100*(major-4), true
+	var major int
+	_, err := fmt.Sscanf(release, "%d.%d.", &major, &minor)
+	return minor + 100*(major-4), err == nil
 }
 
 // checkOthers looks for MachineConfigs of others with our files and units.
