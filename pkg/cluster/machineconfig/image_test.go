@@ -64,20 +64,3 @@ func TestImage(t *testing.T) {
 		})
 	}
 }
-
-// FuzzImage: an accepted reference is one word in a unit, without special characters of
-// systemd.
-func FuzzImage(f *testing.F) {
-	f.Add(machineconfig.ExampleImage)
-	f.Add("localhost:5000/a/b:v1.2_3-x")
-	f.Add("[::1]/b@sha256:" + sum)
-	f.Fuzz(func(t *testing.T, image string) {
-		strict, loose := machineconfig.CheckImage(image, false), machineconfig.CheckImage(image, true)
-		if strict == nil && (loose != nil || !strings.Contains(image, "@sha256:")) {
-			t.Errorf("%q is accepted without its digest, or only without tags", image)
-		}
-		if loose == nil && (strings.ContainsAny(image, " \t\r\n\"'\\%$=") || len(image) > 259+1+255+1+128) {
-			t.Errorf("%q is accepted", image)
-		}
-	})
-}

@@ -290,31 +290,3 @@ func TestBadInput(t *testing.T) {
 		})
 	}
 }
-
-// FuzzParse: files are rejected with their name, or give a result with an outcome.
-func FuzzParse(f *testing.F) {
-	for _, text := range []string{
-		configuration("    files: []\n", "    units: [{name: a.service, actions: [{type: None}]}]\n", "7"), pool("paused: true", "{type: Degraded}"),
-		osConfig("master"), version("4.18.1"), apiServer("{names: [api-int.a.b]}"), machineConfig("98-nftables-crtmgr-http01-dnat", "master", chony), none,
-		"a: &a [*a]\n", `{"kind": "List", "apiVersion": "v1", "items": [[], null, 1]}`,
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		objects, err := preflight.Parse(inputs(text))
-		if err != nil {
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				if !strings.HasPrefix(line, "a.yaml") && !strings.HasPrefix(line, "and ") {
-					t.Errorf("a line without its place: %q in %q", line, err)
-				}
-			}
-			return
-		}
-		got := preflight.Check(objects, "master")
-		for _, f := range got.Findings {
-			if got.Outcome == report.ClusterOK || f.ID == "" || f.Message == "" || f.Remediation == "" {
-				t.Errorf("outcome %s with %+v", got.Outcome, f)
-			}
-		}
-	})
-}

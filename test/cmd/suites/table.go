@@ -175,9 +175,6 @@ func fuzzers() []fuzzer {
 		{"pkg/findings/cause", "FuzzReport", "50000x"},
 		{"internal/httpfield", "FuzzSplit", "100000x"},
 		{"pkg/cluster/machineconfig", "FuzzCluster", "20000x"},
-		{"pkg/cluster/machineconfig", "FuzzImage", "75000x"},
-		{"pkg/cluster/machineconfig", "FuzzSums", "40000x"},
-		{"pkg/cluster/preflight", "FuzzParse", "20000x"},
 		{"cmd/internal/page", "FuzzReport", "7500x"},
 	}
 }
