@@ -22,7 +22,7 @@ Completion works for "oc-http01": oc does not complete the commands of plugins.
 status, check, trace and condition run oc, which needs the permission to debug nodes. All other
 commands read and write files, and do not connect to a cluster.`,
 	},
-		cli.Group{Title: "Installation", Commands: []*cobra.Command{renderCommand(), policyCommand(), preflightCommand()}},
+		cli.Group{Title: "Installation", Commands: []*cobra.Command{renderCommand(), preflightCommand()}},
 		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{
 			statusCommand(), checkCommand(), traceCommand(), conditionCommand(),
 		}},

@@ -50,12 +50,9 @@ func TestCommandLine(t *testing.T) {
 		"nothing":           {nil, cli.Usage, "", "Exit codes:"},
 		"help":              {[]string{"--help"}, cli.OK, "Exit codes:", ""},
 		"help of a command": {[]string{"render", "--help"}, cli.OK, "--image REF", ""},
-		"help, command":     {[]string{"help", "policy"}, cli.OK, "Examples:", ""},
+		"help, command":     {[]string{"help", "render"}, cli.OK, "Examples:", ""},
 		"version":           {[]string{"version"}, cli.OK, "oc-http01 ", ""},
 		"version flag":      {[]string{"--version"}, cli.OK, "oc-http01 ", ""},
-		"policy, JSON":      {[]string{"policy", "-o", "json"}, cli.OK, `{"apiVersion":"operator.openshift.io/v1","kind":"MachineConfiguration",`, ""},
-		"release":           {[]string{"policy", "--release"}, cli.OK, "spec: {}\n", ""},
-		"layered policy":    {[]string{"policy", "--layered"}, cli.OK, "files:\n    - path: /etc/http01-proxyd\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

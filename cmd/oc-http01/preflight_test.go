@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/layout"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -59,7 +60,7 @@ items:
 // policyLists returns the lists of the rendered policy.
 func policyLists(t *testing.T) string {
 	t.Helper()
-	_, lists, _ := strings.Cut(runLine(t, "", "policy").out, "  nodeDisruptionPolicy:\n")
+	_, lists, _ := strings.Cut(string(disruption.InstallerPolicy().Manifest()), "  nodeDisruptionPolicy:\n")
 	return lists
 }
 
@@ -200,7 +201,7 @@ func TestPreflightLayouts(t *testing.T) {
 		if len(policies) != 1 {
 			t.Fatalf("policies: %q", policies)
 		}
-		must(t, os.WriteFile(policies[0], []byte(runLine(t, "", "policy", "--layered").out), 0o600)) // without an entry for the installer
+		must(t, os.WriteFile(policies[0], disruption.LayeredPolicy().Manifest(), 0o600)) // without an entry for the installer
 		if got := runLine(t, "", "preflight", cluster, dir); got.code != cli.Unhealthy || !strings.Contains(got.out, "[policy-drops-entries]") {
 			t.Errorf("%s with another policy: exit code %d\n%s%s", name, got.code, got.out, got.err)
 		}

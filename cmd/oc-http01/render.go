@@ -210,9 +210,9 @@ func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 		fmt.Fprintln(w, "note: the output is the documented example, whose image does not exist")
 	case f.layered:
 		fmt.Fprintln(w,
-			`note: a cluster has one policy for all pools. The layered policy ("oc http01 policy --layered") must be in `+
-				`force before these files are applied or deleted. With the policy of the installer, nodes would be degraded, `+
-				`because there is no http01-proxyd-install.service to restart`)
+			`note: a cluster has one policy for all pools. The layered policy (10-policy) must be in force before `+
+				`these files are applied or deleted. With the policy of the installer, nodes would be degraded, because there `+
+				`is no http01-proxyd-install.service to restart`)
 	}
 }
 

@@ -9,11 +9,6 @@ import (
 	"strings"
 )
 
-// FieldManager owns the entries under server-side apply. Under the default name
-// "kubectl" they would belong together with everything that the administrator has
-// applied that way, and our apply would remove those entries.
-const FieldManager = "http01-proxyd"
-
 // Action types of the API (operator.openshift.io/v1, NodeDisruptionPolicySpecAction).
 const (
 	None         = "None"

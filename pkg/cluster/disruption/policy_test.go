@@ -64,7 +64,6 @@ func TestManifest(t *testing.T) {
 			},
 		}}},
 		"layered": {disruption.LayeredPolicy().Manifest(), map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog, sos}}}},
-		"removal": {disruption.RemovalManifest(), map[string]any{}},
 	} {
 		var got map[string]any
 		if err := yaml.Load(tt.text, &got); err != nil {
@@ -172,15 +171,5 @@ esac
 				t.Errorf("oc apply and oc get (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestScriptRemoves: the object in the script is the one of "oc http01 policy --release".
-func TestScriptRemoves(t *testing.T) {
-	t.Parallel()
-	text := disruption.RemovalManifest()
-	_, object, _ := strings.Cut(string(text), "\napiVersion")
-	if inScript := strings.ReplaceAll(string(disruption.Script()), "\n\t\t", "\n"); !strings.Contains(inScript, "\napiVersion"+object) {
-		t.Errorf("the script has no\napiVersion%s", object)
 	}
 }
