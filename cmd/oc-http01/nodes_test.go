@@ -89,7 +89,7 @@ func TestStatus(t *testing.T) {
 		"one is down": {
 			map[string]string{"master0": serving, "master1": ""},
 			cli.Unknown, cli.Unknown,
-			[]string{"! NotReachable", "\nmaster1  ! NotReachable  -", "✗ master1: the command printed nothing [node-not-reporting]\nFix:            Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd status -o json.\n"},
+			[]string{"! NotReachable", "\nmaster1  ! NotReachable  -", "✗ master1: no JSON document [node-not-reporting]\nFix:            Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd status -o json.\n"},
 		},
 		"one is down, one is not ready": {
 			map[string]string{"master0": statusOf("PortInUse", "Held"), "master1": ""},
@@ -143,7 +143,7 @@ func TestStatusPage(t *testing.T) {
 	if got.code != cli.Unknown || got.err != "" || strings.Contains(got.out, "\x1b") || !inOrder(got.out, strings.Join([]string{
 		"<!DOCTYPE html>", "Cluster with 4 control-plane nodes", "node-not-reporting", "Holders of the API VIPs", "192.0.2.5", "master0",
 		`<h2 class="host-name">master0</h2>`, "it is  [31mServing", `<h2 class="host-name">master1</h2>`, "Standby",
-		`<h2 class="host-name">master2</h2>`, "the command printed nothing", `<h2 class="host-name">master3</h2>`, "json: cannot unmarshal number into ",
+		`<h2 class="host-name">master2</h2>`, "no JSON document", `<h2 class="host-name">master3</h2>`, "json: cannot unmarshal number into ",
 	}, "*")) {
 		t.Errorf("exit code %d: %s\n%s", got.code, got.err, got.out)
 	}
@@ -230,7 +230,7 @@ func TestTrace(t *testing.T) {
 			[]string{
 				"Trace:          port 80 of 192.0.2.5 on master0, 1.0 s\n", "SYN  to 192.0.2.5:80\n", "Input:          inet filter input  drop\n",
 				"End:            ✗ dropped by the policy\n", "Fix:            oc debug node/master0 -- chroot /host nft insert rule inet filter input tcp dport 8888 accept\n",
-				"Trace:          ✗ none on master2: the command printed nothing\n",
+				"Trace:          ✗ none on master2: no JSON document\n",
 			},
 		},
 		"passed": {map[string]string{"master0": serving}, map[string]string{"master0": passed}, cli.OK, []string{"✓ no packet was dropped, lost or not redirected (1 traced)"}},

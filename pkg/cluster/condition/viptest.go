@@ -5,7 +5,6 @@ package condition
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
@@ -65,8 +64,7 @@ func testProblems(hosts []HostReport, vip netip.Addr) (all []problem) {
 		}
 	}
 	if both := twoHosts(hosts, vip); len(both) > 0 && !isBGP(hosts, vip) {
-		f := findings.New(findings.VIPTwoHosts, findings.Values{"vip": vip.String()})
-		all = append(all, problem{string(f.ID), report.LevelProblem, strings.ToLower(f.Message[:1]) + f.Message[1:], f.Remediation, both})
+		all = append(all, difference(findings.VIPTwoHosts, findings.Values{"vip": vip.String()}, both))
 	}
 	return all
 }

@@ -62,7 +62,7 @@ func (o OC) RunCoordinated(
 		})
 	}
 	for r.phase < ending {
-		expired := time.After(map[phase]time.Duration{starting: timeout, preparing: tracingTimeout, testing: testTimeout}[r.phase])
+		expired := time.After([]time.Duration{starting: timeout, preparing: tracingTimeout, testing: testTimeout}[r.phase])
 		for waiting := true; waiting && !r.isComplete(); {
 			select {
 			case e := <-events:
@@ -106,7 +106,8 @@ func (o OC) runMember(
 			send(event{CheckEvent: e, stdin: lines})
 		}
 	}}
-	args := slices.Concat([]string{"--quiet", "node/" + n.Name, "--tty=false", "--", "chroot", "/host"}, command, []string{"--coordinated=" + timeout.String()})
+	args := slices.Concat([]string{"--quiet", "node/" + n.Name, "--tty=false", "--", "chroot", "/host"}, command,
+		[]string{"--coordinated=" + timeout.String()})
 	c := o.runUntil(ctx, timeout, stdin, &reader, maxDocument, "debug", args...)
 	out = c.output(ctx, n, command)
 	var document struct{ Kind string }
@@ -164,9 +165,11 @@ func (r *round) record(e event) {
 
 // isComplete reports whether no node is missing for the next phase.
 func (r *round) isComplete() bool {
-	var vips []netip.Addr // that are held
+	held := map[netip.Addr]bool{}
 	for _, m := range r.members {
-		vips = append(vips, slices.DeleteFunc(slices.Clone(m.holds), func(vip netip.Addr) bool { return slices.Contains(vips, vip) })...)
+		for _, vip := range m.holds {
+			held[vip] = true
+		}
 	}
 	return !slices.ContainsFunc(r.members, func(m *member) bool {
 		switch {
@@ -177,14 +180,14 @@ func (r *round) isComplete() bool {
 		case r.phase == preparing:
 			return len(m.holds) > 0 && !m.tracing
 		default: // a node that holds one of two VIPs tests the other one
-			return len(m.holds) < len(vips)
+			return len(m.holds) < len(held)
 		}
 	})
 }
 
 // advance begins the next phase. The members that have started have this time for the rest.
 func (r *round) advance(timeout time.Duration) {
-	line := map[phase]string{starting: report.CheckTrace, preparing: report.CheckTest, testing: report.CheckEnd}[r.phase]
+	line := []string{starting: report.CheckTrace, preparing: report.CheckTest, testing: report.CheckEnd}[r.phase]
 	for _, m := range r.members {
 		if !m.started || m.ended {
 			continue
@@ -221,7 +224,10 @@ func (r *eventReader) Write(p []byte) (int, error) {
 
 // parseEvent reads an event. A node holds at most maxHolds VIPs, each once.
 func parseEvent(line []byte) (e report.CheckEvent, is bool) {
-	if len(line) > maxEvent || json.Unmarshal(line, &e) != nil || e.Kind != report.CheckStarted && e.Kind != report.CheckTracing {
+	if len(line) > maxEvent || json.Unmarshal(line, &e) != nil {
+		return e, false
+	}
+	if e.Kind != report.CheckStarted && e.Kind != report.CheckTracing {
 		return e, false
 	}
 	slices.SortFunc(e.Holds, netip.Addr.Compare)

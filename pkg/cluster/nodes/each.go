@@ -4,6 +4,7 @@ package nodes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,8 +74,8 @@ func (c call) output(ctx context.Context, n Node, command []string) Output {
 	return out
 }
 
-// Decode reads the document of a node, of this kind: a report, not a list. It ignores unknown
-// fields of other versions. Without such a document, Problem and Remediation say why.
+// Decode reads the document of a node, which must have this kind. It ignores unknown fields of
+// other versions. Without such a document, Problem has the reason.
 func Decode[T any](o *Output, kind string) (document T) {
 	if o.Problem != "" {
 		return document
@@ -98,7 +99,7 @@ func Decode[T any](o *Output, kind string) (document T) {
 	return document
 }
 
-// Reject records that the document is none of the kind.
+// Reject records why the document of this kind cannot be used.
 func (o *Output) Reject(kind string, err error) {
 	o.Problem = printable.Truncate(err.Error(), maxProblem)
 	o.Remediation = fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd %s.", o.Node,
@@ -131,26 +132,20 @@ func findDocument(text []byte) []byte {
 
 // failure returns why a node has printed no document.
 func (c call) failure(node string, command []string) (problem, remediation string) {
-	byHand := fmt.Sprintf("oc debug node/%s -- chroot /host %s", node, strings.Join(command, " "))
-	printed := lastLines(c.out)
-	if printed == "" {
-		printed = lastLines(c.messages)
-	}
+	byHand := fmt.Sprintf("un the command by hand: oc debug node/%s -- chroot /host %s.", node, strings.Join(command, " "))
+	problem, remediation = "no JSON document", "R"+byHand
+	printed := cmp.Or(lastLines(c.out), lastLines(c.messages))
 	switch {
 	case c.tooLong:
-		return fmt.Sprintf("the output is longer than %d bytes", maxDocument), fmt.Sprintf("Run the command by hand: %s.", byHand)
+		return fmt.Sprintf("the output is longer than %d bytes", maxDocument), remediation
 	case c.timeout > 0:
 		problem = fmt.Sprintf("no output within %v", c.timeout)
-		if printed != "" {
-			problem += ": " + printed
-		}
-		return problem, fmt.Sprintf("Increase --timeout if the image of the debug pod is not on the node yet, or run the command by hand: %s.", byHand)
-	case strings.Contains(printed, "failed to run command"):
-		return "the program is not installed: " + printed, fmt.Sprintf("Check the installation on %s: systemctl status http01-proxyd-install.", node)
-	case printed != "":
-		return "no JSON document: " + printed, fmt.Sprintf("Run the command by hand: %s.", byHand)
-	case c.err != nil:
-		return "oc debug failed: " + c.err.Error(), fmt.Sprintf("Run the command by hand: %s.", byHand)
+		remediation = "Increase --timeout if the image of the debug pod is not on the node yet, or r" + byHand
+	case printed == "" && c.err != nil:
+		printed = c.err.Error()
 	}
-	return "the command printed nothing", fmt.Sprintf("Run the command by hand: %s.", byHand)
+	if printed != "" {
+		problem += ": " + printed
+	}
+	return problem, remediation
 }

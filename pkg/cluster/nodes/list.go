@@ -61,10 +61,9 @@ func (o OC) List(ctx context.Context, timeout time.Duration, s Selection) ([]Nod
 }
 
 func (c call) listError() error {
-	const remediation = "check the connection with oc get nodes; if the API does not respond, run http01-proxyd on the control-plane nodes, for example over SSH"
+	const remediation = "check the connection with oc get nodes; if the API does not respond, run http01-proxyd on the " +
+		"control-plane nodes, for example over SSH"
 	switch {
-	case c.tooLong:
-		return fmt.Errorf("cannot list the nodes: the list is longer than %d bytes: select fewer with --nodes", maxNodeList)
 	case c.timeout > 0:
 		return fmt.Errorf("cannot list the nodes: no answer within %v: %s", c.timeout, remediation)
 	case c.err != nil && len(c.messages) > 0:
@@ -106,7 +105,8 @@ func parseNodes(text []byte) ([]Node, error) {
 		list.Items = []nodeObject{list.nodeObject}
 	}
 	if len(list.Items) > maxNodes {
-		return nil, fmt.Errorf("%d nodes are selected: select at most %d with --nodes or --selector", len(list.Items), maxNodes)
+		return nil, fmt.Errorf("%d nodes are selected: select at most %d with --nodes or --selector", len(list.Items),
+			maxNodes)
 	}
 	nodes := make([]Node, len(list.Items))
 	for i, item := range list.Items {
@@ -124,7 +124,8 @@ func parseNodes(text []byte) ([]Node, error) {
 func (n nodeObject) absence() string {
 	for _, c := range n.Status.Conditions {
 		if c.Type == "Ready" && c.Status == "Unknown" {
-			return fmt.Sprintf("the kubelet does not respond since %s: %s", c.LastTransitionTime.UTC().Format(time.RFC3339), printable.Truncate(c.Message, maxLine))
+			since := c.LastTransitionTime.UTC().Format(time.RFC3339)
+			return fmt.Sprintf("the kubelet does not respond since %s: %s", since, printable.Truncate(c.Message, maxLine))
 		}
 	}
 	return ""
@@ -139,16 +140,14 @@ func lastLines(text []byte) string {
 	var kept []string
 	for line := range strings.SplitSeq(string(text), "\n") {
 		line = strings.TrimSpace(printable.Line(line))
-		if line == "" || slices.ContainsFunc(debugNotes(), func(note string) bool { return strings.HasPrefix(line, note) }) {
-			continue
+		if line != "" && !debugNotes.MatchString(line) {
+			kept = append(kept, line)
 		}
-		kept = append(kept, line)
 	}
 	return printable.Truncate(strings.Join(kept[max(0, len(kept)-lines):], " / "), maxLine)
 }
 
-// debugNotes begin the notes of oc debug on standard error (openshift/oc,
+// debugNotes matches the notes of oc debug on standard error (openshift/oc,
 // pkg/cli/debug/debug.go).
-func debugNotes() []string {
-	return []string{"Starting pod/", "To use host binaries, run ", "Pod IP: ", "Removing debug pod", "Temporary namespace ", "Waiting for container "}
-}
+var debugNotes = regexp.MustCompile(
+	`^(Starting pod/|To use host binaries, run |Pod IP: |Removing debug pod|Temporary namespace |Waiting for container )`)

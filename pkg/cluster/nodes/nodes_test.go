@@ -141,10 +141,10 @@ esac`)
 		"good":    {Document: []byte(`{"a": 1}`)},
 		"exit":    {Document: []byte(`{"a": 2}`)},
 		"noise":   {Document: []byte(`{"a": 3}`)},
-		"empty":   {Problem: "the command printed nothing", Remediation: byHand},
+		"empty":   {Problem: "no JSON document", Remediation: byHand},
 		"fails":   {Problem: "no JSON document: Error: pods is  [31mforbidden", Remediation: byHand},
-		"bare":    {Problem: "oc debug failed: exit status 3", Remediation: byHand},
-		"missing": {Problem: "the program is not installed: chroot: failed to run command 'http01-proxyd': No such file or directory", Remediation: "Check the installation on missing: systemctl status http01-proxyd-install."},
+		"bare":    {Problem: "no JSON document: exit status 3", Remediation: byHand},
+		"missing": {Problem: "no JSON document: chroot: failed to run command 'http01-proxyd': No such file or directory", Remediation: byHand},
 		"endless": {Problem: "the output is longer than 33554432 bytes", Remediation: byHand},
 		"absent":  {Problem: "gone", Remediation: "Check the node: oc describe node absent."},
 	}
