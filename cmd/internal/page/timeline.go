@@ -124,8 +124,9 @@ func timeline(id string, lanes []lane, w window) element {
 		w.begin = least
 	}
 	var ticks []time.Time // none at the edges, where a label would be cut off
-	for n := range time.Duration(maxTicks) {
-		ticks = append(ticks, w.begin.Add((2*n+1)*w.end.Sub(w.begin)/(2*maxTicks)))
+	step := w.end.Sub(w.begin) / maxTicks
+	for t := w.begin.Add(step / 2); t.Before(w.end); t = t.Add(step) {
+		ticks = append(ticks, t)
 	}
 	grid := parts{}
 	for _, t := range ticks {

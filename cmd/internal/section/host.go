@@ -92,30 +92,31 @@ func ruleCounters(t report.Table) Table {
 // requests are the requests by outcome and client kind. A rejection is included only if a
 // known client was rejected; the row Challenges has all rejections.
 func requests(t report.Traffic) Table {
-	var outcomes []report.Outcome
-	var clients []report.ClientKind
-	counts := map[report.Outcome]map[report.ClientKind]uint64{}
-	fromKnown := map[report.Outcome]bool{}
-	for _, n := range t.Requests {
-		if n.Count > 0 && n.ClientKind != report.OtherClient {
-			fromKnown[n.Outcome] = true
-		}
+	outcomes, clients := report.Outcomes(), report.ClientKinds()
+	for _, r := range report.Rejections() {
+		outcomes = append(outcomes, report.Outcome(r))
 	}
+	counts := map[report.RequestCount]uint64{} // the keys have Count 0
 	for _, n := range t.Requests {
-		if n.Count == 0 || report.Rejection(n.Outcome).Known() && !fromKnown[n.Outcome] {
-			continue
-		}
-		if counts[n.Outcome] == nil {
-			counts[n.Outcome] = map[report.ClientKind]uint64{}
+		counts[report.RequestCount{Outcome: n.Outcome, ClientKind: n.ClientKind}] += n.Count
+		if !slices.Contains(outcomes, n.Outcome) { // of another release
 			outcomes = append(outcomes, n.Outcome)
 		}
 		if !slices.Contains(clients, n.ClientKind) {
 			clients = append(clients, n.ClientKind)
 		}
-		counts[n.Outcome][n.ClientKind] += n.Count
 	}
-	sortByOrder(outcomes, report.Outcomes())
-	sortByOrder(clients, report.ClientKinds())
+	count := func(o report.Outcome, c report.ClientKind) uint64 {
+		return counts[report.RequestCount{Outcome: o, ClientKind: c}]
+	}
+	outcomes = slices.DeleteFunc(outcomes, func(o report.Outcome) bool {
+		return !slices.ContainsFunc(clients, func(c report.ClientKind) bool {
+			return count(o, c) > 0 && (c != report.OtherClient || !report.Rejection(o).Known())
+		})
+	})
+	clients = slices.DeleteFunc(clients, func(c report.ClientKind) bool {
+		return !slices.ContainsFunc(outcomes, func(o report.Outcome) bool { return count(o, c) > 0 })
+	})
 	table := Table{"Requests by outcome and client", []Column{{Title: "Requests"}}, nil}
 	for _, c := range clients {
 		table.Columns = append(table.Columns, Column{Title: string(c), Numeric: true})
@@ -123,22 +124,11 @@ func requests(t report.Traffic) Table {
 	for _, o := range outcomes {
 		row := []Cell{{Text: string(o)}}
 		for _, c := range clients {
-			row = append(row, Cell{Text: strconv.FormatUint(counts[o][c], 10)})
+			row = append(row, Cell{Text: strconv.FormatUint(count(o, c), 10)})
 		}
 		table.Rows = append(table.Rows, row)
 	}
 	return table
-}
-
-// sortByOrder sorts list by the position in order. Other values follow, sorted by name.
-func sortByOrder[T ~string](list, order []T) {
-	position := func(v T) int {
-		if i := slices.Index(order, v); i >= 0 {
-			return i
-		}
-		return len(order)
-	}
-	slices.SortFunc(list, func(a, b T) int { return cmp.Or(position(a)-position(b), cmp.Compare(a, b)) })
 }
 
 // challenges are the last challenges, newest first.

@@ -3,6 +3,7 @@
 package section
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,11 +44,7 @@ func describeUpstream(u report.Upstream, now time.Time) (level Level, text strin
 
 // describeCertificate describes the remaining lifetime, and the age of that information.
 func describeCertificate(c report.Certificate, now time.Time) (level Level, text string) {
-	subject := "without SNI"
-	if c.Name != "" {
-		subject = c.Name
-	}
-	subject += " at " + c.Address
+	subject := cmp.Or(c.Name, "without SNI") + " at " + c.Address
 	checked := fmt.Sprintf("checked %s ago", report.Age(now.Sub(c.Checked)))
 	if c.Error != "" {
 		return Bad, fmt.Sprintf("%s: %s (%s)", subject, c.Error, checked)
@@ -60,21 +57,23 @@ func describeCertificate(c report.Certificate, now time.Time) (level Level, text
 	if c.FailedRenewals > 0 {
 		until += "; fix the cause that http01-proxyd check reports, then run cmctl renew"
 	}
+	level = Bad
 	switch c.Stage(now) {
 	case report.CertificateFresh:
+		level = Good
 		if c.FailedRenewals > 0 {
-			return Warning, fmt.Sprintf("%s: %s, %s", subject, left, until)
+			level = Warning
 		}
-		return Good, fmt.Sprintf("%s: %s, %s", subject, left, until)
 	case report.CertificateRenewalLate:
-		return Warning, fmt.Sprintf("%s: only %s, %s", subject, left, until)
+		level, left = Warning, "only "+left
 	case report.CertificateUrgent:
-		return Bad, fmt.Sprintf("%s: only %s, %s", subject, left, until)
+		left = "only " + left
 	case report.CertificateExpired:
-		return Bad, fmt.Sprintf("%s: EXPIRED %s ago, %s", subject, report.Age(now.Sub(c.NotAfter)), until)
-	default:
-		return Bad, fmt.Sprintf("%s: NOT YET VALID for %s, %s", subject, report.Age(c.NotBefore.Sub(now)), until)
+		left = fmt.Sprintf("EXPIRED %s ago", report.Age(now.Sub(c.NotAfter)))
+	case report.CertificateNotYetValid:
+		left = fmt.Sprintf("NOT YET VALID for %s", report.Age(c.NotBefore.Sub(now)))
 	}
+	return level, fmt.Sprintf("%s: %s, %s", subject, left, until)
 }
 
 // describeVIP adds to the state of a VIP what tests between hosts have shown.
@@ -109,7 +108,7 @@ func describeTrust(t report.Trust, now time.Time) (level Level, text string) {
 		message += fmt.Sprintf(", since %s ago", report.Age(now.Sub(t.Since)))
 	}
 	if t.IgnoredTotal > 0 && !t.NoUsableCertificate {
-		message += fmt.Sprintf("; ignored: %d (%s)", t.IgnoredTotal, describeIgnored(t))
+		message += fmt.Sprintf("; ignored: %s, see the journal", report.Count(t.IgnoredTotal, "certificate"))
 	}
 	switch {
 	case reason == report.NotRequired:
@@ -121,24 +120,6 @@ func describeTrust(t report.Trust, now time.Time) (level Level, text string) {
 	default:
 		return Good, message
 	}
-}
-
-// maxIgnoredShown is the number of ignored certificates in a row.
-const maxIgnoredShown = 2
-
-func describeIgnored(t report.Trust) string {
-	var parts []string
-	for _, c := range t.Ignored[:min(maxIgnoredShown, len(t.Ignored))] {
-		name := fmt.Sprintf("line %d", c.Line)
-		if c.Subject != "" {
-			name += " " + c.Subject
-		}
-		parts = append(parts, name+": "+c.Reason)
-	}
-	if t.IgnoredTotal > len(parts) {
-		parts = append(parts, "…")
-	}
-	return strings.Join(parts, "; ")
 }
 
 func describeEgress(e report.EgressProxy, now time.Time) (level Level, text string) {

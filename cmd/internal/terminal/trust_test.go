@@ -28,7 +28,7 @@ func TestTrustConditionAndRow(t *testing.T) {
 		},
 		"some left out": {
 			report.Trust{Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 1, Ignored: out, IgnoredTotal: 3},
-			"True InForce", "! /etc/b.crt (1 CA) is in use; ignored: 3 (line 7 CN=Old: it has expired; line 9: no base64; …)",
+			"True InForce", "! /etc/b.crt (1 CA) is in use; ignored: 3 certificates, see the journal",
 		},
 		"this host's": {
 			report.Trust{Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140},
