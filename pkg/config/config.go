@@ -104,6 +104,14 @@ type SelfTest struct {
 	Interval time.Duration // between two self-tests, on average; 0: off
 }
 
+// MicroShift is the support for MicroShift hosts.
+type MicroShift struct {
+	Directory string // absolute path of its configuration; empty: no MicroShift support
+	// ManageAdvertiseAddress adds the internal address of the API server to lo, as
+	// MicroShift does, if no link of this host has it.
+	ManageAdvertiseAddress bool
+}
+
 // Enabled reports whether the configuration enables the proxy.
 func (c Config) Enabled() bool { return c.Mode != ModeDisabled }
 

@@ -73,25 +73,11 @@ func isPort(text string) bool {
 	return text == "" || err == nil && n >= 1 && n <= maxPort
 }
 
-func (p *parser) parseEgressProxy(n *yaml.Node) {
-	e := &p.config.EgressProxy
-	p.mapping(
-		n, "egressProxy",
-		key{"file", p.path(&e.File, "egressProxy.file")},
-		key{"httpProxy", p.proxyURL(&e.HTTPProxy, "egressProxy.httpProxy")},
-		key{"httpsProxy", p.proxyURL(&e.HTTPSProxy, "egressProxy.httpsProxy")},
-		key{"noProxy", p.noProxy(&e.NoProxy, "egressProxy.noProxy")},
-		key{"trustedCA", p.path(&e.TrustedCA, "egressProxy.trustedCA")},
-		key{"readinessEndpoints", p.urls(&e.ReadinessEndpoints, "egressProxy.readinessEndpoints")},
-		key{"upstream", oneOf(&p.reader, &e.Upstream, "egressProxy.upstream", EgressNever, EgressAuto)},
-	)
-}
-
 // proxyURL sets the URL of a proxy. An empty string means no proxy. Problems never
 // quote the value.
-func (r *reader) proxyURL(into *string, where string) func(*yaml.Node) {
+func (r *reader) proxyURL(into *string) parseFunc {
 	const fix = "specify the proxy's URL, such as http://proxy.example.com:3128"
-	return func(n *yaml.Node) {
+	return func(n *yaml.Node, where string) {
 		_, err := ParseProxyURL(n.Value)
 		switch {
 		case n.Kind != yaml.ScalarNode || n.Tag != "!!str":
@@ -104,28 +90,20 @@ func (r *reader) proxyURL(into *string, where string) func(*yaml.Node) {
 	}
 }
 
-func (r *reader) noProxy(into *string, where string) func(*yaml.Node) {
+func (r *reader) noProxy(into *string) parseFunc {
 	const fix = "specify names, addresses and networks separated by commas, such as .example.com,192.0.2.0/24"
-	return value(r, into, where, fix, "!!str", func(text string) (string, bool) {
+	return value(r, into, fix, "!!str", func(text string) (string, bool) {
 		return text, !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
 	})
 }
 
-func (r *reader) urls(into *[]string, where string) func(*yaml.Node) {
+func (r *reader) urls(into *[]string) parseFunc {
 	const fix = "specify a URL with http or https and without credentials, such as https://www.example.com/healthz"
-	parse := func(text string) (string, bool) {
+	return entries(r, into, "a valid URL", "[https://www.example.com/healthz]", fix, func(text string) (string, bool) {
 		u, err := url.Parse(text)
 		return text, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && isPort(u.Port()) &&
 			u.User == nil
-	}
-	return entries(r, where, "a valid URL", "[https://www.example.com/healthz]", fix, parse,
-		func(text string, n *yaml.Node) {
-			if len(*into) == maxEndpoints {
-				r.problem(n, "delete the others", "%s has more than %d entries", where, maxEndpoints)
-				return
-			}
-			*into = append(*into, text)
-		})
+	})
 }
 
 func (p *parser) checkEgress() {
@@ -139,6 +117,10 @@ func (p *parser) checkEgress() {
 	}
 	if !c.EgressProxy.Inline() && c.EgressProxy.NoProxy != "" {
 		p.problem(inline, "add httpProxy or httpsProxy", "egressProxy.noProxy is set without a proxy")
+	}
+	if len(c.EgressProxy.ReadinessEndpoints) > maxEndpoints {
+		p.problem(p.values["egressProxy.readinessEndpoints"].Content[maxEndpoints], "delete the others",
+			"egressProxy.readinessEndpoints has more than %d entries", maxEndpoints)
 	}
 	if c.EgressProxy.Upstream != EgressAuto || c.Upstream.Scheme != SchemeHTTP {
 		return

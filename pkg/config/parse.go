@@ -4,6 +4,7 @@ package config
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
@@ -13,12 +14,14 @@ import (
 
 // Parse parses the text of a configuration file; file is its name in messages. An
 // empty text means the default configuration. The error is of type Problems and
-// contains every problem of the file.
+// contains every problem of the keys, or else of their combinations.
 func Parse(file string, data []byte) (Config, error) {
 	p := parser{reader: reader{file: file, values: make(map[string]*yaml.Node)}, config: Default()}
 	if doc := p.document(data); doc != nil {
-		p.parseTopLevel(doc)
-		p.crossCheck()
+		p.mapping(doc, topLevel, p.keys()...)
+		if len(p.problems) == 0 {
+			p.crossCheck()
+		}
 	}
 	if len(p.problems) > 0 {
 		return Config{}, p.problems.sorted()
@@ -29,76 +32,81 @@ func Parse(file string, data []byte) (Config, error) {
 // parser is a configuration that is being parsed.
 type parser struct {
 	reader
-	config          Config
-	modeValid       bool
-	api, ingress    []addrNode
-	vipListsInvalid bool // a list of VIPs has problems
+	config Config
 }
 
-func (p *parser) parseTopLevel(doc *yaml.Node) {
-	c := &p.config
-	p.mapping(
-		doc, topLevel,
-		key{"mode", p.parseMode},
-		key{"customDeployment", func(n *yaml.Node) {
-			p.mapping(n, "customDeployment",
-				key{"internalPort", p.port(&c.InternalPort, "customDeployment.internalPort", minInternalPort)})
-		}},
-		key{"vips", func(n *yaml.Node) {
-			before := len(p.problems)
-			p.mapping(
-				n, "vips",
-				key{"management", oneOf(&p.reader, &c.VIPs.Management, "vips.management",
-					ManagementDetected, ManagementKeepalived, ManagementBGP)},
-				key{"keepalivedConfig", p.path(&c.VIPs.KeepalivedConfig, "vips.keepalivedConfig")},
-				key{"api", p.addresses(&p.api, "vips.api")},
-				key{"ingress", p.addresses(&p.ingress, "vips.ingress")},
-				key{"testInterval", p.intervalOrNone(&c.VIPs.TestInterval, "vips.testInterval", minTestInterval, maxTestInterval)},
-			)
-			p.vipListsInvalid = len(p.problems) > before
-		}},
-		key{"upstream", p.parseUpstream},
-		key{"egressProxy", p.parseEgressProxy},
-		key{"hosts", p.hosts(&c.Hosts, "hosts")},
-		key{"limits", func(n *yaml.Node) {
-			p.mapping(
-				n, "limits",
-				key{"maxConnections", p.number(&c.Limits.MaxConnections, "limits.maxConnections", minConnections, maxConnections)},
-				key{"perSource", p.number(&c.Limits.PerSource, "limits.perSource", minPerSource, maxConnections)},
-				key{"headTimeout", p.duration(&c.Limits.HeadTimeout, "limits.headTimeout")},
-				key{"headBytes", p.number(&c.Limits.HeadBytes, "limits.headBytes", minHeadBytes, maxHeadBytes)},
-			)
-		}},
-		key{"metrics", func(n *yaml.Node) {
-			p.mapping(n, "metrics", key{"listenAddress", p.listenOn(&c.Metrics.ListenAddress, "metrics.listenAddress")})
-		}},
-		key{"selfTest", func(n *yaml.Node) {
-			p.mapping(n, "selfTest", key{"interval", p.intervalOrNone(&c.SelfTest.Interval, "selfTest.interval",
-				minSelfTestInterval, maxSelfTestInterval)})
-		}},
-		key{"microshift", p.parseMicroShift},
-	)
-}
-
-func (p *parser) parseMode(n *yaml.Node) {
-	const fix = `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
-	value(&p.reader, &p.config.Mode, "mode", fix, "!!str", func(text string) (Mode, bool) {
-		p.modeValid = slices.Contains([]Mode{ModeDefault, ModeCustom, ModeDisabled}, Mode(text))
-		return Mode(text), p.modeValid
-	})(n)
-}
-
-func (p *parser) crossCheck() {
-	p.checkUnion()
-	p.checkTimeouts()
-	p.checkFamilies()
-	p.checkMetrics()
-	p.checkEgress()
-	for _, a := range p.api {
-		p.config.VIPs.API = append(p.config.VIPs.API, a.addr)
+func (p *parser) keys() []key {
+	c, r := &p.config, &p.reader
+	const modes = `write DefaultDeployment, CustomDeployment, or "" to disable the proxy`
+	return []key{
+		{"mode", value(r, &c.Mode, modes, "!!str", func(text string) (Mode, bool) {
+			return Mode(text), slices.Contains([]Mode{ModeDefault, ModeCustom, ModeDisabled}, Mode(text))
+		})},
+		{"customDeployment", r.section(key{"internalPort", number(r, &c.InternalPort, minInternalPort, maxPort)})},
+		{"vips", r.section(
+			key{"management", oneOf(r, &c.VIPs.Management, ManagementDetected, ManagementKeepalived, ManagementBGP)},
+			key{"keepalivedConfig", r.path(&c.VIPs.KeepalivedConfig, required)},
+			key{"api", r.addresses(&c.VIPs.API)},
+			key{"ingress", r.addresses(&c.VIPs.Ingress)},
+			key{"testInterval", r.duration(&c.VIPs.TestInterval, minTestInterval, maxTestInterval, optional)},
+		)},
+		{"upstream", r.section(
+			key{"scheme", oneOf(r, &c.Upstream.Scheme, SchemeHTTP, SchemeHTTPS)},
+			key{"port", number(r, &c.Upstream.Port, 1, maxPort)},
+			key{"httpsPort", number(r, &c.Upstream.HTTPSPort, 1, maxPort)},
+			key{"followRedirects", r.boolean(&c.Upstream.FollowRedirects)},
+			key{"proxyProtocol", oneOf(r, &c.Upstream.ProxyProtocol, ProxyProtocolOff, ProxyProtocolV1, ProxyProtocolV2)},
+			key{"trustedCA", r.path(&c.Upstream.TrustedCA, required)},
+			key{"verifyNames", r.certificateNames(&c.Upstream.VerifyNames)},
+			key{"connectTimeout", r.duration(&c.Upstream.ConnectTimeout, minTimeout, maxTimeout, required)},
+			key{"timeout", r.duration(&c.Upstream.Timeout, minTimeout, maxTimeout, required)},
+		)},
+		{"egressProxy", r.section(
+			key{"file", r.path(&c.EgressProxy.File, required)},
+			key{"httpProxy", r.proxyURL(&c.EgressProxy.HTTPProxy)},
+			key{"httpsProxy", r.proxyURL(&c.EgressProxy.HTTPSProxy)},
+			key{"noProxy", r.noProxy(&c.EgressProxy.NoProxy)},
+			key{"trustedCA", r.path(&c.EgressProxy.TrustedCA, required)},
+			key{"readinessEndpoints", r.urls(&c.EgressProxy.ReadinessEndpoints)},
+			key{"upstream", oneOf(r, &c.EgressProxy.Upstream, EgressNever, EgressAuto)},
+		)},
+		{"hosts", r.hosts(&c.Hosts)},
+		{"limits", r.section(
+			key{"maxConnections", number(r, &c.Limits.MaxConnections, minConnections, maxConnections)},
+			key{"perSource", number(r, &c.Limits.PerSource, minPerSource, maxConnections)},
+			key{"headTimeout", r.duration(&c.Limits.HeadTimeout, minTimeout, maxTimeout, required)},
+			key{"headBytes", number(r, &c.Limits.HeadBytes, minHeadBytes, maxHeadBytes)},
+		)},
+		{"metrics", r.section(key{"listenAddress", r.listenOn(&c.Metrics.ListenAddress)})},
+		{"selfTest", r.section(
+			key{"interval", r.duration(&c.SelfTest.Interval, minSelfTestInterval, maxSelfTestInterval, optional)},
+		)},
+		{"microshift", r.section(
+			key{"directory", r.path(&c.MicroShift.Directory, optional)},
+			key{"manageAdvertiseAddress", r.boolean(&c.MicroShift.ManageAdvertiseAddress)},
+		)},
 	}
-	for _, a := range p.ingress {
-		p.config.VIPs.Ingress = append(p.config.VIPs.Ingress, a.addr)
+}
+
+// crossCheck checks the rules for several keys, each of which is valid.
+func (p *parser) crossCheck() {
+	u, m := &p.config.Upstream, p.config.MicroShift
+	u.ExplicitPorts = ExplicitPorts{HTTP: p.values["upstream.port"] != nil, HTTPS: p.values["upstream.httpsPort"] != nil}
+	p.checkUnion()
+	p.checkFamilies()
+	p.checkEgress()
+	at := cmp.Or(p.values["upstream.connectTimeout"], p.values["upstream.timeout"])
+	if at != nil && u.ConnectTimeout > u.Timeout {
+		p.problem(at, "set a connectTimeout that is not longer than timeout",
+			"upstream.connectTimeout (%v) is longer than upstream.timeout (%v)", u.ConnectTimeout, u.Timeout)
+	}
+	if port := p.config.Metrics.ListenAddress.Port(); port != 0 && port == p.config.InternalPort {
+		p.problem(p.values["metrics.listenAddress"], "specify another port, such as 9645",
+			"metrics.listenAddress uses the proxy's port %d", port)
+	}
+	if m.ManageAdvertiseAddress && m.Directory == "" {
+		p.problem(p.values["microshift.manageAdvertiseAddress"], "set it to false, or specify microshift.directory",
+			"microshift.manageAdvertiseAddress is true, and microshift.directory is empty")
 	}
 }
 
@@ -108,8 +116,6 @@ func (p *parser) checkUnion() {
 	mode, custom := p.values["mode"], p.values["customDeployment"]
 	present := custom != nil && !isNull(custom)
 	switch {
-	case mode != nil && !p.modeValid:
-		// It is not known which of the two is wrong.
 	case p.config.Mode == ModeCustom && !present:
 		p.problem(mode, "add customDeployment: {internalPort: 8888}", "mode CustomDeployment requires customDeployment")
 	case p.config.Mode == ModeCustom && p.values["customDeployment.internalPort"] == nil:
@@ -120,37 +126,19 @@ func (p *parser) checkUnion() {
 	}
 }
 
-func (p *parser) checkTimeouts() {
-	u := p.config.Upstream
-	at := cmp.Or(p.values["upstream.connectTimeout"], p.values["upstream.timeout"])
-	if at != nil && u.ConnectTimeout > u.Timeout {
-		p.problem(at, "set a connectTimeout that is not longer than timeout",
-			"upstream.connectTimeout (%v) is longer than upstream.timeout (%v)", u.ConnectTimeout, u.Timeout)
-	}
-}
-
-// checkMetrics checks that the metrics do not use the port of the proxy.
-func (p *parser) checkMetrics() {
-	if port := p.config.Metrics.ListenAddress.Port(); port != 0 && port == p.config.InternalPort {
-		p.problem(p.values["metrics.listenAddress"], "specify another port, such as 9645",
-			"metrics.listenAddress uses the proxy's port %d", port)
-	}
-}
-
 // checkFamilies requires an ingress VIP of the same family for each API VIP. Explicit
 // VIPs replace all VIPs of keepalived.conf, so there is no other source.
 func (p *parser) checkFamilies() {
-	if p.vipListsInvalid {
-		return // the missing VIP may be the entry that has a problem
-	}
-	for _, a := range p.api {
-		if !slices.ContainsFunc(p.ingress, func(b addrNode) bool { return b.addr.Is4() == a.addr.Is4() }) {
-			p.problem(a.node, "add the ingress VIP of that family to vips.ingress",
-				"API VIP %v has no %s ingress VIP", a.addr, printable.Family(a.addr))
+	vips := p.config.VIPs
+	for i, a := range vips.API {
+		if !slices.ContainsFunc(vips.Ingress, func(b netip.Addr) bool { return b.Is4() == a.Is4() }) {
+			p.problem(p.values["vips.api"].Content[i], "add the ingress VIP of that family to vips.ingress",
+				"API VIP %v has no %s ingress VIP", a, printable.Family(a))
 		}
 	}
-	if len(p.api) == 0 && len(p.ingress) > 0 {
-		p.problem(p.ingress[0].node, "add the API VIPs to vips.api, or delete vips.ingress to take both from keepalived.conf",
+	if len(vips.API) == 0 && len(vips.Ingress) > 0 {
+		p.problem(p.values["vips.ingress"].Content[0],
+			"add the API VIPs to vips.api, or delete vips.ingress to take both from keepalived.conf",
 			"vips.ingress is set without vips.api")
 	}
 }

@@ -5,8 +5,6 @@ package config
 import (
 	"reflect"
 	"time"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // Scheme is the protocol of requests to the ingress.
@@ -66,22 +64,4 @@ func (u Upstream) InitialPort() uint16 {
 		return u.HTTPSPort
 	}
 	return u.Port
-}
-
-func (p *parser) parseUpstream(n *yaml.Node) {
-	u := &p.config.Upstream
-	p.mapping(
-		n, "upstream",
-		key{"scheme", oneOf(&p.reader, &u.Scheme, "upstream.scheme", SchemeHTTP, SchemeHTTPS)},
-		key{"port", p.port(&u.Port, "upstream.port", 1)},
-		key{"httpsPort", p.port(&u.HTTPSPort, "upstream.httpsPort", 1)},
-		key{"followRedirects", p.boolean(&u.FollowRedirects, "upstream.followRedirects")},
-		key{"proxyProtocol", oneOf(&p.reader, &u.ProxyProtocol, "upstream.proxyProtocol",
-			ProxyProtocolOff, ProxyProtocolV1, ProxyProtocolV2)},
-		key{"trustedCA", p.path(&u.TrustedCA, "upstream.trustedCA")},
-		key{"verifyNames", p.certificateNames(&u.VerifyNames, "upstream.verifyNames")},
-		key{"connectTimeout", p.duration(&u.ConnectTimeout, "upstream.connectTimeout")},
-		key{"timeout", p.duration(&u.Timeout, "upstream.timeout")},
-	)
-	u.ExplicitPorts = ExplicitPorts{HTTP: p.values["upstream.port"] != nil, HTTPS: p.values["upstream.httpsPort"] != nil}
 }

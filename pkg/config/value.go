@@ -15,105 +15,91 @@ import (
 )
 
 // value sets a scalar of one YAML type. parse reports whether the text is valid.
-func value[T any](r *reader, into *T, where, fix, tag string, parse func(text string) (T, bool)) func(*yaml.Node) {
-	return func(n *yaml.Node) {
+func value[T any](r *reader, into *T, fix, tag string, parse func(text string) (T, bool)) parseFunc {
+	return func(n *yaml.Node, where string) {
 		text, ok := r.scalar(n, where, fix, tag)
 		if !ok {
 			return
 		}
-		v, ok := parse(text)
-		if !ok {
-			r.problem(n, fix, "%s is %s", where, shown(text, tag))
-			return
+		v, valid := parse(text)
+		switch {
+		case valid:
+			*into = v
+		case tag == "!!str":
+			r.problem(n, fix, "%s is %s", where, quoteRedacted(text))
+		default:
+			r.problem(n, fix, "%s is %s", where, redact(text))
 		}
-		*into = v
 	}
 }
 
-// shown returns the text of a scalar for a message: only strings are quoted.
-func shown(text, tag string) string {
-	if tag == "!!str" {
-		return quoteRedacted(text)
-	}
-	return redact(text)
-}
-
-func (r *reader) port(into *uint16, where string, lowest int) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		v := int(*into)
-		r.number(&v, where, lowest, maxPort)(n)
-		*into = uint16(v) //nolint:gosec // number keeps it between lowest and maxPort
-	}
-}
-
-func (r *reader) number(into *int, where string, lowest, highest int) func(*yaml.Node) {
+func number[T int | uint16](r *reader, into *T, lowest, highest int) parseFunc {
 	fix := fmt.Sprintf("specify a whole number from %d to %d", lowest, highest)
-	return value(r, into, where, fix, "!!int", func(text string) (int, bool) {
+	return value(r, into, fix, "!!int", func(text string) (T, bool) {
 		v, err := strconv.Atoi(text)
-		return v, err == nil && v >= lowest && v <= highest
+		return T(v), err == nil && v >= lowest && v <= highest
 	})
 }
 
-func (r *reader) duration(into *time.Duration, where string) func(*yaml.Node) {
-	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 2s or 500ms",
-		minTimeout, strings.TrimSuffix(maxTimeout.String(), "0s"))
-	return value(r, into, where, fix, "!!str", func(text string) (time.Duration, bool) {
+// presence is whether a value must exist.
+type presence bool
+
+// The presences. An optional value may be "" or 0s.
+const (
+	required presence = true
+	optional presence = false
+)
+
+func (r *reader) duration(into *time.Duration, lowest, highest time.Duration, is presence) parseFunc {
+	hint := "such as 2s or 500ms"
+	if is == optional {
+		hint = "such as 1h, or 0s to disable it"
+	}
+	limit := strings.TrimSuffix(strings.TrimSuffix(highest.String(), "0s"), "0m")
+	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, %s", lowest, limit, hint)
+	return value(r, into, fix, "!!str", func(text string) (time.Duration, bool) {
 		v, err := time.ParseDuration(text)
-		return v, err == nil && v >= minTimeout && v <= maxTimeout
+		return v, err == nil && (v >= lowest && v <= highest || v == 0 && is == optional)
 	})
 }
 
-// intervalOrNone sets a time span. 0s means none.
-func (r *reader) intervalOrNone(into *time.Duration, where string, lowest, highest time.Duration) func(*yaml.Node) {
-	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, such as 1h, or 0s to disable it",
-		lowest, strings.TrimSuffix(highest.String(), "0m0s"))
-	return value(r, into, where, fix, "!!str", func(text string) (time.Duration, bool) {
-		v, err := time.ParseDuration(text)
-		return v, err == nil && (v == 0 || v >= lowest && v <= highest)
-	})
-}
-
-func (r *reader) path(into *string, where string) func(*yaml.Node) {
-	return value(r, into, where, "specify an absolute path", "!!str", func(text string) (string, bool) {
-		return filepath.Clean(text), filepath.IsAbs(text) && !strings.ContainsRune(text, 0)
-	})
-}
-
-// pathOrNone sets an absolute path. An empty string means no path.
-func (r *reader) pathOrNone(into *string, where string) func(*yaml.Node) {
-	const fix = `specify an absolute path, or "" for no path`
-	return value(r, into, where, fix, "!!str", func(text string) (string, bool) {
+func (r *reader) path(into *string, is presence) parseFunc {
+	fix := "specify an absolute path"
+	if is == optional {
+		fix += `, or "" for no path`
+	}
+	return value(r, into, fix, "!!str", func(text string) (string, bool) {
 		if text == "" {
-			return "", true
+			return "", is == optional
 		}
 		return filepath.Clean(text), filepath.IsAbs(text) && !strings.ContainsRune(text, 0)
 	})
 }
 
-func (r *reader) boolean(into *bool, where string) func(*yaml.Node) {
-	return value(r, into, where, "write true or false", "!!bool", func(text string) (bool, bool) {
+func (r *reader) boolean(into *bool) parseFunc {
+	return value(r, into, "write true or false", "!!bool", func(text string) (bool, bool) {
 		v, err := strconv.ParseBool(text)
 		return v, err == nil
 	})
 }
 
-func oneOf[T ~string](r *reader, into *T, where string, words ...T) func(*yaml.Node) {
+func oneOf[T ~string](r *reader, into *T, words ...T) parseFunc {
 	listed := make([]string, len(words))
 	for i, word := range words {
 		listed[i] = strconv.Quote(string(word))
 	}
 	fix := "write " + strings.Join(listed[:len(listed)-1], ", ") + " or " + listed[len(listed)-1]
-	return value(r, into, where, fix, "!!str", func(text string) (T, bool) {
+	return value(r, into, fix, "!!str", func(text string) (T, bool) {
 		return T(text), slices.Contains(words, T(text))
 	})
 }
 
 // listenOn sets the address to listen on: an address of this host and a port, or only
 // a port for all addresses. An empty string disables listening.
-func (r *reader) listenOn(into *netip.AddrPort, where string) func(*yaml.Node) {
+func (r *reader) listenOn(into *netip.AddrPort) parseFunc {
 	fix := fmt.Sprintf(`specify a port from %d to %d, optionally with an address of this host that is not link-local, `+
 		`such as ":9645" or "[2001:db8::11]:9645", or "" to disable it`, minMetricsPort, maxPort)
-	return value(r, into, where, fix, "!!str", func(text string) (netip.AddrPort, bool) {
+	return value(r, into, fix, "!!str", func(text string) (netip.AddrPort, bool) {
 		if text == "" {
 			return netip.AddrPort{}, true
 		}
@@ -127,65 +113,46 @@ func (r *reader) listenOn(into *netip.AddrPort, where string) func(*yaml.Node) {
 	})
 }
 
-type addrNode struct {
-	addr netip.Addr
-	node *yaml.Node
-}
-
-func (r *reader) addresses(into *[]addrNode, where string) func(*yaml.Node) {
+func (r *reader) addresses(into *[]netip.Addr) parseFunc {
 	const fix = "specify an IPv4 or IPv6 address that clients use, without prefix length and zone, such as 192.0.2.5 or " +
 		"2001:db8::5"
-	parse := func(text string) (netip.Addr, bool) {
+	return entries(r, into, "a virtual IP", `["192.0.2.5", "2001:db8::5"]`, fix, func(text string) (netip.Addr, bool) {
 		addr, err := netip.ParseAddr(text)
 		return addr, err == nil && addr.Zone() == "" && !addr.Is4In6() && addr.IsGlobalUnicast()
-	}
-	return entries(r, where, "a virtual IP", `["192.0.2.5", "2001:db8::5"]`, fix, parse,
-		func(addr netip.Addr, n *yaml.Node) { *into = append(*into, addrNode{addr, n}) })
+	})
 }
 
 // hosts appends names in canonical form: lower case, without a trailing dot; an IPv6
 // address as in RFC 5952, without brackets.
-func (r *reader) hosts(into *[]string, where string) func(*yaml.Node) {
-	return r.names(into, where, "[api.cluster.example.com]",
-		"specify a DNS name such as api.cluster.example.com, without port, path or wildcard",
-		func(text string) (string, bool) {
-			if addr, err := netip.ParseAddr(text); err == nil {
-				return addr.String(), addr.Zone() == "" && !addr.Is4In6()
-			}
-			name := canonicalName(text)
-			return name, IsHostName(name)
-		})
+func (r *reader) hosts(into *[]string) parseFunc {
+	const fix = "specify a DNS name such as api.cluster.example.com, without port, path or wildcard"
+	return entries(r, into, "a host name", "[api.cluster.example.com]", fix, func(text string) (string, bool) {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			return addr.String(), addr.Zone() == "" && !addr.Is4In6()
+		}
+		name := canonicalName(text)
+		return name, IsHostName(name)
+	})
 }
 
 // certificateNames appends names as in certificates: the first label may be "*".
-func (r *reader) certificateNames(into *[]string, where string) func(*yaml.Node) {
-	return r.names(into, where, `["*.apps.cluster.example.com"]`,
-		`specify a DNS name such as router.example.com or "*.apps.cluster.example.com", without port or path`,
-		func(text string) (string, bool) {
-			name := canonicalName(text)
-			return name, IsHostName(strings.TrimPrefix(name, "*."))
-		})
+func (r *reader) certificateNames(into *[]string) parseFunc {
+	const fix = `specify a DNS name such as router.example.com or "*.apps.cluster.example.com", without port or path`
+	return entries(r, into, "a host name", `["*.apps.cluster.example.com"]`, fix, func(text string) (string, bool) {
+		name := canonicalName(text)
+		return name, IsHostName(strings.TrimPrefix(name, "*."))
+	})
 }
 
 // canonicalName returns a DNS name in lower case without its trailing dot.
 func canonicalName(text string) string { return strings.ToLower(strings.TrimSuffix(text, ".")) }
 
-// names appends names in the form that parse returns, which also reports whether the text
-// is one.
-func (r *reader) names(
-	into *[]string, where, example, fix string, parse func(text string) (string, bool),
-) func(*yaml.Node) {
-	return entries(r, where, "a host name", example, fix, parse,
-		func(name string, _ *yaml.Node) { *into = append(*into, name) })
-}
-
-// entries adds the entries of a list, each once, in the form that parse returns, which also
+// entries appends the entries of a list, each once, in the form that parse returns, which also
 // reports whether the text is valid. noun is what an entry must be.
 func entries[T comparable](
-	r *reader, where, noun, example, fix string, parse func(text string) (T, bool), add func(T, *yaml.Node),
-) func(*yaml.Node) {
-	seen := make(map[T]bool)
-	return func(n *yaml.Node) {
+	r *reader, into *[]T, noun, example, fix string, parse func(text string) (T, bool),
+) parseFunc {
+	return func(n *yaml.Node, where string) {
 		r.list(n, where, example, func(n *yaml.Node) {
 			text, ok := r.scalar(n, "an entry of "+where, fix, "!!str")
 			if !ok {
@@ -195,11 +162,10 @@ func entries[T comparable](
 			switch {
 			case !ok:
 				r.problem(n, fix, "%s in %s is not %s", quoteRedacted(text), where, noun)
-			case seen[v]:
+			case slices.Contains(*into, v):
 				r.problem(n, "keep one", "%s is listed twice in %s", quoteRedacted(text), where)
 			default:
-				seen[v] = true
-				add(v, n)
+				*into = append(*into, v)
 			}
 		})
 	}

@@ -22,9 +22,16 @@ type reader struct {
 	values   map[string]*yaml.Node // of the keys in the file, by path, for the rules for several keys
 }
 
+// parseFunc parses the value of a key, whose path is where.
+type parseFunc func(n *yaml.Node, where string)
+
 type key struct {
 	name  string
-	parse func(*yaml.Node)
+	parse parseFunc
+}
+
+func (r *reader) section(keys ...key) parseFunc {
+	return func(n *yaml.Node, where string) { r.mapping(n, where, keys...) }
 }
 
 func (r *reader) problem(n *yaml.Node, fix, format string, args ...any) {
@@ -72,39 +79,32 @@ func (r *reader) document(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// reportInvalidUTF8 reports the first byte that is not UTF-8. The YAML library does not
+// reportInvalidUTF8 reports the first line that is not UTF-8. The YAML library does not
 // report its position.
 func (r *reader) reportInvalidUTF8(data []byte) {
-	at := 0
-	for at < len(data) {
-		c, size := utf8.DecodeRune(data[at:])
-		if c == utf8.RuneError && size == 1 {
-			break
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if !utf8.Valid(line) {
+			r.problemAt(i+1, 1, "write the file in UTF-8", "not UTF-8")
+			return
 		}
-		at += size
 	}
-	before := data[:at]
-	line := before[bytes.LastIndexByte(before, '\n')+1:]
-	r.problemAt(bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(line)+1, "write the file in UTF-8",
-		"not UTF-8: byte 0x%02x", data[at])
 }
 
 func (r *reader) reportSyntaxError(err error) {
 	const fix = "correct the YAML syntax there"
 	e, ok := errors.AsType[*yaml.LoadError](err)
-	switch {
-	case ok && e.ContextMsg != "" && e.Mark.Line > r.lines:
-		// The error is at the end of the file: report where the unfinished part begins.
-		r.problemAt(e.ContextMark.Line, e.ContextMark.Column, fix, "not valid YAML: %s: %s",
-			e.ContextMsg, redactAnchor(e.Message))
-	case ok && e.ContextMsg != "":
-		r.problemAt(e.Mark.Line, e.Mark.Column, fix, "not valid YAML: %s that begins on line %d: %s",
-			e.ContextMsg, e.ContextMark.Line, redactAnchor(e.Message))
-	case ok:
-		r.problemAt(e.Mark.Line, e.Mark.Column, fix, "not valid YAML: %s", redactAnchor(e.Message))
-	default:
+	if !ok {
 		r.problemAt(1, 1, fix, "not valid YAML: %s", redact(err.Error()))
+		return
 	}
+	at, message := e.Mark, redactAnchor(e.Message)
+	if e.ContextMsg != "" {
+		message = e.ContextMsg + ": " + message
+		if e.Mark.Line > r.lines { // at the end of the file: report where the unfinished part begins
+			at = e.ContextMark
+		}
+	}
+	r.problemAt(at.Line, at.Column, fix, "not valid YAML: %s", message)
 }
 
 // mapping parses the keys of a mapping. A key without a value (because its children are
@@ -141,8 +141,9 @@ func (r *reader) mappingEntry(name, value *yaml.Node, where string, keys []key) 
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		if name.Kind == yaml.ScalarNode && k.name == name.Value {
-			r.values[strings.TrimPrefix(where+"."+k.name, topLevel+".")] = value
-			k.parse(value)
+			path := strings.TrimPrefix(where+"."+k.name, topLevel+".")
+			r.values[path] = value
+			k.parse(value, path)
 			return
 		}
 		names[i] = k.name

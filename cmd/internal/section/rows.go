@@ -71,7 +71,7 @@ func describeCertificate(c report.Certificate, now time.Time) (level Level, text
 	case report.CertificateExpired:
 		left = fmt.Sprintf("EXPIRED %s ago", report.Age(now.Sub(c.NotAfter)))
 	case report.CertificateNotYetValid:
-		left = fmt.Sprintf("NOT YET VALID for %s", report.Age(c.NotBefore.Sub(now)))
+		left = "NOT YET VALID for " + report.Age(c.NotBefore.Sub(now))
 	}
 	return level, fmt.Sprintf("%s: %s, %s", subject, left, until)
 }
