@@ -14,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
@@ -182,9 +183,7 @@ func (out checkWriter) write(ctx context.Context, r result.Report) error {
 		h.Status = status
 		return writePage(out.w, h)
 	default:
-		view := out.output.View(out.w)
-		options := result.TextOptions{Colour: view.Colour, Width: view.Width, Wide: view.Wide, Quiet: out.quiet}
-		return r.WriteText(out.w, options)
+		return terminal.Check(r, out.quiet).Write(out.w, out.output.View(out.w))
 	}
 }
 

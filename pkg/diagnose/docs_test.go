@@ -5,6 +5,7 @@ package diagnose
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,10 +13,10 @@ import (
 	"strings"
 	"testing"
 	"text/template"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
@@ -258,10 +259,31 @@ func renderFinding(t *testing.T, e findings.Entry) string {
 	if e.JournalOnly || e.ClusterOnly {
 		return f.String() + "\n"
 	}
-	var text strings.Builder
-	r := result.Report{Checks: []result.Result{{Name: e.Check, Findings: []findings.Finding{f}}}}
-	if err := r.WriteText(&text, result.TextOptions{Width: 110}); err != nil {
-		t.Fatal(err)
+	mark := "!"
+	if f.Level == findings.Problem {
+		mark = "✗"
 	}
-	return strings.TrimSpace(text.String()) + "\n"
+	indent := strings.Repeat(" ", len(e.Check)+4)
+	return fmt.Sprintf("%s %s  ", mark, e.Check) + wrap(fmt.Sprintf("[%s] %s", f.ID, f.Message), indent) +
+		indent + wrap("fix: "+f.Remediation, indent)
+}
+
+// wrap is the text in lines of 110 columns, of which all but the first have the indent.
+func wrap(text, indent string) string {
+	var b strings.Builder
+	column := len(indent)
+	for i, word := range strings.Fields(text) {
+		size := utf8.RuneCountInString(word)
+		switch {
+		case i > 0 && column+1+size > 110:
+			b.WriteString("\n" + indent)
+			column = len(indent)
+		case i > 0:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += size
+	}
+	return b.String() + "\n"
 }

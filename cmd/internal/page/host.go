@@ -137,9 +137,6 @@ func checkCard(checked *result.Report) element {
 
 // checkTables are the results of the checks, and the steps of a challenge.
 func checkTables(checked result.Report) parts {
-	levels := map[result.Outcome]section.Level{
-		result.OK: section.Good, result.Warning: section.Warning, result.Problem: section.Bad,
-	}
 	results := section.Table{
 		Caption: "Results", Columns: []section.Column{{Title: "Check"}, {Title: "Outcome"}, {Title: "Result", MinWidth: 20}},
 	}
@@ -154,7 +151,7 @@ func checkTables(checked result.Report) parts {
 		}
 		results.Rows = append(results.Rows, []section.Cell{
 			{Text: c.Name},
-			{Text: string(c.Outcome), Level: cmp.Or(levels[c.Outcome], section.Neutral)},
+			{Text: string(c.Outcome), Level: section.OfOutcome(string(c.Outcome))},
 			{Text: strings.Join(words, " ")},
 		})
 	}
@@ -166,7 +163,7 @@ func checkTables(checked result.Report) parts {
 	}
 	for _, s := range checked.Trace {
 		steps.Rows = append(steps.Rows, []section.Cell{
-			{Text: s.Step, Level: cmp.Or(levels[s.Outcome], section.Bad)},
+			{Text: s.Step, Level: section.OfOutcome(string(s.Outcome))},
 			{Text: s.To},
 			{Text: report.Milliseconds(time.Duration(s.DurationMs * float64(time.Millisecond)))},
 			{Text: s.Text},

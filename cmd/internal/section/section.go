@@ -78,6 +78,19 @@ func OfProblem(level string) Level {
 	return Bad
 }
 
+// OfOutcome is the level of the outcome of a check, on a host or in a cluster.
+func OfOutcome(outcome string) Level {
+	switch report.ClusterOutcome(outcome) {
+	case report.ClusterOK:
+		return Good
+	case report.ClusterProblems:
+		return Bad
+	case report.ClusterWarnings, report.ClusterIncomplete:
+		return Warning
+	}
+	return Neutral
+}
+
 func since(t, now time.Time) Cell {
 	if t.IsZero() {
 		return Cell{Text: "-"}

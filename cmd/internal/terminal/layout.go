@@ -101,23 +101,23 @@ func (p *page) writeBlock(label, text string) {
 // writeRow writes "label: mark text", wrapped to the width. The following lines are
 // indented to the beginning of the text.
 func (p *page) writeRow(label string, level section.Level, text string) {
-	mark := mark(level)
 	if label != "" {
 		label += ":"
 	}
-	head := span{text: pad(label, labelWidth)}
+	head := []span{{text: pad(label, labelWidth)}}
 	indent := labelWidth
-	behind := ""
-	if mark.text != "" {
-		behind = " "
-		indent += utf8.RuneCountInString(mark.text + behind)
+	if level != "" {
+		head = append(head, mark(level), span{text: " "})
+		indent += 2
 	}
-	for i, line := range wrap(printable.Line(text), p.view.Width-indent) {
-		if i == 0 {
-			p.writeLine(head, mark, span{text: behind + line})
-		} else {
-			p.writeLine(span{text: strings.Repeat(" ", indent) + line})
-		}
+	p.writeWrapped(head, indent, text)
+}
+
+// writeWrapped writes a text behind the head of its first line. The others are indented.
+func (p *page) writeWrapped(head []span, indent int, text string) {
+	for _, line := range wrap(printable.Line(text), p.view.Width-indent) {
+		p.writeLine(append(head, span{text: line})...)
+		head = []span{{text: strings.Repeat(" ", indent)}}
 	}
 }
 

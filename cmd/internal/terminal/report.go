@@ -40,7 +40,7 @@ func ClusterCheck(c report.ClusterCheck) Text {
 		}}
 		var notChecked []string
 		for _, n := range c.Nodes {
-			result := section.Cell{Text: n.Outcome, Level: ofOutcome(n.Outcome), Marked: true}
+			result := section.Cell{Text: n.Outcome, Level: section.OfOutcome(n.Outcome), Marked: true}
 			if !n.Reported {
 				result = section.Cell{Text: "no report", Level: section.Bad, Marked: true}
 			}
@@ -49,7 +49,7 @@ func ClusterCheck(c report.ClusterCheck) Text {
 				notChecked = append(notChecked, n.Name+": "+reason)
 			}
 		}
-		p.writeRow("Result", ofOutcome(string(c.Outcome)), c.Summary)
+		p.writeRow("Result", section.OfOutcome(string(c.Outcome)), c.Summary)
 		p.writeTable(nodes)
 		p.writeProblems(c.Findings)
 		p.writeMissing("Not checked", notChecked)
@@ -60,7 +60,7 @@ func ClusterCheck(c report.ClusterCheck) Text {
 // examined.
 func Preflight(r report.Preflight) Text {
 	return func(p *page) {
-		p.writeRow("Result", ofOutcome(string(r.Outcome)), r.Summary)
+		p.writeRow("Result", section.OfOutcome(string(r.Outcome)), r.Summary)
 		label := "Examined"
 		for _, what := range r.Examined {
 			p.writeRow(label, "", what)
@@ -128,16 +128,4 @@ func (p *page) writeMissing(label string, all []string) {
 	for _, what := range all {
 		p.writeRow(label, section.Neutral, what)
 	}
-}
-
-func ofOutcome(outcome string) section.Level {
-	switch report.ClusterOutcome(outcome) {
-	case report.ClusterOK:
-		return section.Good
-	case report.ClusterProblems:
-		return section.Bad
-	case report.ClusterWarnings, report.ClusterIncomplete:
-		return section.Warning
-	}
-	return section.Neutral
 }
