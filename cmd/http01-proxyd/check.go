@@ -18,7 +18,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
@@ -94,8 +93,7 @@ cannot hold the API's virtual IP, such as a worker.`,
 		"end the run after this `DURATION`, and report the rest as not completed")
 	flags.DurationVar(&coordinated, "coordinated", 0,
 		"wait for lines of oc http01 check on standard input, at most this `DURATION` for each")
-	_ = flags.MarkHidden("coordinated")                      // fails for unknown flags only
-	_ = c.RegisterFlagCompletionFunc("only", completeChecks) // fails for unknown flags only
+	_ = flags.MarkHidden("coordinated") // fails for unknown flags only
 	output.Add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
 	return c
 }
@@ -131,19 +129,6 @@ func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut i
 	}
 }
 
-// completeChecks completes the last of a list of checks and findings.
-func completeChecks(_ *cobra.Command, _ []string, begun string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
-	before := begun[:strings.LastIndex(begun, ",")+1]
-	for _, e := range diagnose.List() {
-		all = append(all, cobra.CompletionWithDesc(before+e.Name, e.About))
-		for _, id := range e.Findings {
-			f, _ := findings.Lookup(id)
-			all = append(all, cobra.CompletionWithDesc(before+string(id), f.Symptom))
-		}
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
-
 // CheckList is the list of the checks as a document.
 type CheckList struct {
 	report.Header
@@ -171,20 +156,16 @@ func (out checkWriter) writeList(all []diagnose.Entry) error {
 }
 
 func (out checkWriter) write(ctx context.Context, r result.Report) error {
-	switch out.output.Format {
-	case cli.JSON, cli.YAML:
-		return cli.WriteDocument(out.w, out.output.Format, r.Document())
-	case cli.HTML:
-		h := page.Host{Name: r.Host, Check: &r}
-		status, err := client.Fetch(ctx, out.socket)
-		if err != nil {
-			h.Error = err.Error()
-		}
-		h.Status = status
-		return writePage(out.w, h)
-	default:
-		return terminal.Check(r, out.quiet).Write(out.w, out.output.View(out.w))
+	if out.output.Format != cli.HTML {
+		return out.output.Write(out.w, r.Document(), terminal.Check(r, out.quiet))
 	}
+	h := page.Host{Name: r.Host, Check: &r}
+	status, err := client.Fetch(ctx, out.socket)
+	if err != nil {
+		h.Error = err.Error()
+	}
+	h.Status = status
+	return writePage(out.w, h)
 }
 
 // progressLine is one line on a terminal that is rewritten in place.

@@ -180,7 +180,6 @@ func TestExecute(t *testing.T) {
 		"__complete c":                  {cli.OK, "completion\tprint the completion script of a shell\ncopy\treturn the input\n:4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		"__complete copy -o j":          {cli.OK, "text\njson\nyaml\n:4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		"__complete copy --file x":      {cli.OK, ":0\n", "Completion ended with directive: ShellCompDirectiveDefault\n"},
-		"__complete copy x":             {cli.OK, ":4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

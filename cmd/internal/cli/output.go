@@ -87,7 +87,6 @@ func (o *Output) Add(c *cobra.Command, formats ...string) {
 		"colours in the text; auto: on a terminal, unless NO_COLOR is set", "auto", "always", "never")
 	c.Flags().IntVar(&o.width, "width", 0,
 		"wrap text at this number of `COLUMNS` (default: the width of the terminal; no limit in a file or a pipe)")
-	_ = c.RegisterFlagCompletionFunc("width", cobra.NoFileCompletions) // fails for unknown flags only
 }
 
 // Write writes a document in the format, or its text.

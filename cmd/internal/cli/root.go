@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Annotations of a root command for its man pages.
@@ -37,7 +36,6 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	}
 	root.SetHelpCommandGroupID(groups[len(groups)-1].Title)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SuggestionsMinimumDistance = 2 // cobra's own default is not set for SuggestionsFor
 	root.SilenceErrors, root.SilenceUsage = true, true
 	addHelp(root)
@@ -67,8 +65,8 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	return root
 }
 
-// completeCommand makes errors of the arguments usage errors, and completes the values
-// of flags: files for FILE and SOCKET, folders for DIR.
+// completeCommand makes errors of the arguments usage errors. A shell completes file names
+// as the values of flags.
 func completeCommand(c *cobra.Command) {
 	args := c.Args
 	if args == nil {
@@ -83,19 +81,6 @@ func completeCommand(c *cobra.Command) {
 	c.Example = strings.ReplaceAll(c.Example, "PROGRAM", c.Root().Name())
 	c.InitDefaultHelpFlag()
 	c.Flags().Lookup("help").Usage = "print this help"
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, is := c.GetFlagCompletionFunc(f.Name); is || f.NoOptDefVal != "" {
-			return
-		}
-		directive := cobra.ShellCompDirectiveNoFileComp
-		switch kind, _ := pflag.UnquoteUsage(f); kind {
-		case "DIR":
-			directive = cobra.ShellCompDirectiveFilterDirs
-		case "FILE", "SOCKET":
-			directive = cobra.ShellCompDirectiveDefault
-		}
-		_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(nil, directive)) // fails for unknown flags only
-	})
 }
 
 // addHelp adds the exit codes to cobra's help of the root command. Unlike cobra's own, the

@@ -35,9 +35,6 @@ func (f *TraceFlags) Add(c *cobra.Command) {
 		fmt.Sprintf("end after this `NUMBER` of packets, without replies, 1 to %d", maxTracedPackets))
 	flags.TextVar(&f.From, "from", netip.Addr{},
 		"trace packets of the client with this `ADDRESS` only, and the replies (default: all clients)")
-	for _, name := range []string{"duration", "count", "from"} {
-		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails for unknown flags only
-	}
 }
 
 // Validate rejects values out of bounds.

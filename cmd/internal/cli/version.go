@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,22 +42,21 @@ func writeVersion(c *cobra.Command, format string) error {
 	return err
 }
 
-// Version describes this build from the record of the Go toolchain: the version, the
-// commit unless the version contains it, and the Go release.
-func Version() string { return readVersion().describe() }
-
-func readVersion() VersionDocument {
-	info, _ := debug.ReadBuildInfo()
-	return versionFrom(info)
+// Version describes this build: the version, which contains the commit for a build between
+// tags, and the Go release.
+func Version() string {
+	v := readVersion()
+	return v.Version + " " + v.GoVersion
 }
 
-// versionFrom reads the record of a build, or nil.
-func versionFrom(info *debug.BuildInfo) VersionDocument {
+// readVersion reads the record of the Go toolchain.
+func readVersion() VersionDocument {
 	v := VersionDocument{
 		Header: report.NewHeader("Version"), Version: "(devel)", Commit: "unknown",
 		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
-	if info == nil {
+	info, known := debug.ReadBuildInfo()
+	if !known {
 		return v
 	}
 	if info.Main.Version != "" {
@@ -73,17 +71,4 @@ func versionFrom(info *debug.BuildInfo) VersionDocument {
 		}
 	}
 	return v
-}
-
-// describe returns the version, which contains the commit for a build between tags, the
-// commit otherwise, and the Go release.
-func (v VersionDocument) describe() string {
-	text := v.Version
-	if short := v.Commit[:min(len(v.Commit), 12)]; !strings.Contains(text, short) {
-		text += " commit " + short
-		if v.Modified {
-			text += " with changes"
-		}
-	}
-	return text + " " + v.GoVersion
 }
