@@ -35,167 +35,106 @@ type exporterSupervisor struct {
 	report     func() report.Report
 	setMetrics func(report.Metrics)
 	minBackoff time.Duration
-	changed    trigger // fires after configure has changed the address
-
-	mu            sync.Mutex
-	listenAddress netip.AddrPort // the zero value: no metrics
-
-	// Owned by run:
-	lastError    string // the last one that was logged
-	servedLogged bool   // that metrics are served was logged after that
-	crashing     bool   // a process has exited, and none was stable since
+	addresses  *mailbox[netip.AddrPort] // the zero value: no metrics
 }
 
-// exitError is the exit of an exporter process. The message is the same for each process.
-type exitError struct {
-	reason string
-	pid    int
-}
-
-func (e exitError) Error() string { return "the exporter process " + e.reason }
-
-func newExporterSupervisor(log *slog.Logger, report func() report.Report, setMetrics func(report.Metrics), minBackoff time.Duration) *exporterSupervisor {
-	return &exporterSupervisor{log: log, output: newChildOutput(log, "exporter"), report: report, setMetrics: setMetrics, minBackoff: minBackoff, changed: newTrigger()}
+func newExporterSupervisor(
+	log *slog.Logger, report func() report.Report, setMetrics func(report.Metrics), minBackoff time.Duration,
+) *exporterSupervisor {
+	return &exporterSupervisor{
+		log: log, output: newChildOutput(log, "exporter"), report: report, setMetrics: setMetrics, minBackoff: minBackoff,
+		addresses: newMailbox[netip.AddrPort](),
+	}
 }
 
 // configure takes the configuration in force.
-func (s *exporterSupervisor) configure(c config.Config) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listenAddress == c.Metrics.ListenAddress {
-		return
-	}
-	s.listenAddress = c.Metrics.ListenAddress
-	if s.listenAddress.IsValid() {
-		s.setMetrics(report.Metrics{Address: s.listenAddress.String()})
-	}
-	s.changed.fire()
-}
+func (s *exporterSupervisor) configure(c config.Config) { s.addresses.put(c.Metrics.ListenAddress) }
 
-func (s *exporterSupervisor) address() netip.AddrPort {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listenAddress
-}
-
-// run supervises one exporter process after another until ctx ends.
+// run serves metrics on the configured address until ctx ends.
 func (s *exporterSupervisor) run(ctx context.Context) error {
-	var backoff time.Duration
-	for ctx.Err() == nil {
-		at := s.address()
-		if !at.IsValid() {
-			s.setMetrics(report.Metrics{})
-			s.awaitChange(ctx, at, nil)
-			backoff = 0
-			s.resetLog()
-			continue
-		}
-		begin := time.Now()
-		err := s.supervise(ctx, at)
-		switch {
-		case ctx.Err() != nil:
-		case err == nil: // the configuration has changed
-			s.log.Info(fmt.Sprintf("metrics are no longer served on %v", at), slog.String("event", "exporter"))
-			backoff = 0
-			s.resetLog()
-		default:
-			if time.Since(begin) > maxExporterBackoff {
-				backoff = 0
-			}
-			backoff = min(max(2*backoff, s.minBackoff), maxExporterBackoff)
-			s.recordError(at, err)
-			if changed := s.awaitChange(ctx, at, time.After(backoff)); changed {
-				backoff = 0
-				s.resetLog()
-			}
-		}
-	}
-	return nil
-}
-
-// resetLog has everything logged again after a change of the configuration.
-func (s *exporterSupervisor) resetLog() { s.lastError, s.servedLogged, s.crashing = "", false, false }
-
-// awaitChange waits until the configuration has another address, or for the timeout. It
-// reports whether the address has changed.
-func (s *exporterSupervisor) awaitChange(ctx context.Context, at netip.AddrPort, timeout <-chan time.Time) (changed bool) {
+	var at netip.AddrPort
+	var serving sync.WaitGroup
+	end := func() {}
 	for {
 		select {
 		case <-ctx.Done():
-			return false
-		case <-timeout:
-			return false
-		case <-s.changed:
-			if s.address() != at {
-				return true
+			end()
+			serving.Wait()
+			return nil
+		case next := <-s.addresses.values:
+			if next == at {
+				continue
 			}
+			end()
+			serving.Wait()
+			if at.IsValid() {
+				s.log.Info(fmt.Sprintf("metrics are no longer served on %v", at), slog.String("event", "exporter"))
+			}
+			at = next
+			if !at.IsValid() {
+				s.setMetrics(report.Metrics{})
+				continue
+			}
+			s.setMetrics(report.Metrics{Address: at.String()})
+			current, cancel := context.WithCancel(ctx)
+			end = cancel
+			serving.Go(func() { s.serve(current, at) })
 		}
 	}
 }
 
-// recordError logs each error once and not with every retry.
-func (s *exporterSupervisor) recordError(at netip.AddrPort, err error) {
-	s.setMetrics(report.Metrics{Address: at.String(), Error: err.Error()})
-	exit := (exitError{})
-	s.servedLogged, s.crashing = false, errors.As(err, &exit)
-	text := err.Error()
-	if text == s.lastError {
-		return
+// serve supervises one exporter process after another until ctx ends. It logs an error once and not
+// with every retry.
+func (s *exporterSupervisor) serve(ctx context.Context, at netip.AddrPort) {
+	backoff, lastError := s.minBackoff, ""
+	for {
+		begin := time.Now()
+		err := s.supervise(ctx, at, func() {
+			lastError = ""
+			s.setMetrics(report.Metrics{Address: at.String(), Served: true})
+			s.log.Info(fmt.Sprintf("metrics are served on %v", at), slog.String("event", "exporter"))
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begin) > maxExporterBackoff {
+			backoff = s.minBackoff
+		}
+		s.setMetrics(report.Metrics{Address: at.String(), Error: err.Error()})
+		if text := err.Error(); text != lastError {
+			lastError = text
+			s.log.Error(fmt.Sprintf("metrics are not served on %v; the proxy is not affected; retrying", at),
+				slog.String("event", "exporter"), slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxExporterBackoff)
 	}
-	s.lastError = text
-	attrs := []slog.Attr{slog.String("event", "exporter"), slog.Any("error", err)}
-	if s.crashing {
-		attrs = append(attrs, slog.Int("exporter_pid", exit.pid))
-	}
-	s.log.LogAttrs(context.Background(), slog.LevelError,
-		fmt.Sprintf("metrics are not served on %v; the proxy is not affected; retrying", at), attrs...)
 }
 
-// logServed logs once that metrics are served, which ends the last error.
-func (s *exporterSupervisor) logServed(at netip.AddrPort) {
-	if s.servedLogged {
-		return
-	}
-	s.lastError, s.servedLogged, s.crashing = "", true, false
-	s.log.Info(fmt.Sprintf("metrics are served on %v", at), slog.String("event", "exporter"))
-}
-
-// stablePeriod is how long a process must run before that is logged: the successor of a
-// process that exited can exit too.
-func (s *exporterSupervisor) stablePeriod() time.Duration {
-	if s.crashing {
-		return maxExporterBackoff
-	}
-	return 0
-}
-
-// supervise runs one process. It returns nil when ctx ends or the configuration changes.
-func (s *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort) error {
+// supervise runs one process until it ends or ctx does. It calls ready when the process serves.
+func (s *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort, ready func()) error {
 	process, err := startExporterProcess(s.output, at)
 	if err != nil {
 		return err
 	}
 	defer process.KillAndClose()
-	served, ready := make(chan error, 1), make(chan struct{})
-	go func() { served <- s.answerRequests(process.Parent, ready) }()
-	var stable <-chan time.Time
+	served, serves := make(chan error, 1), make(chan struct{})
+	go func() { served <- s.answerRequests(process.Parent, serves) }()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.changed:
-			if s.address() != at {
-				return nil
-			}
-		case <-ready:
-			s.setMetrics(report.Metrics{Address: at.String(), Served: true})
-			ready, stable = nil, time.After(s.stablePeriod())
-		case <-stable:
-			s.logServed(at)
+		case <-serves:
+			ready()
+			serves = nil
 		case <-process.Done():
-			return exitError{exitReason(process, nil), process.PID()}
+			return errors.New("the exporter process " + exitReason(process, nil))
 		case err := <-served:
-			return exitError{exitReason(process, err), process.PID()}
+			return errors.New("the exporter process " + exitReason(process, err))
 		}
 	}
 }
@@ -206,7 +145,8 @@ func startExporterProcess(output *child.Output, at netip.AddrPort) (*child.Proce
 	fd, err := listenAt(at)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return nil, fmt.Errorf("the port is in use by %s: stop that, or set another port in metrics.listenAddress: %w", socketowner.DescribeTCPPort(at.Port()), err)
+		return nil, fmt.Errorf("the port is in use by %s: stop that, or set another port in metrics.listenAddress: %w",
+			socketowner.DescribeTCPPort(at.Port()), err)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("set an address of this host in metrics.listenAddress, or the port alone: %w", err)
 	case err != nil:

@@ -78,7 +78,6 @@ func fields() []field {
 		{"DURATION_MS", "duration of a request, in milliseconds"},
 		{"ERROR", "the error, from the kernel or a library"},
 		{"EVENT", "kind of the entry, as below"},
-		{"EXPORTER_PID", "process ID of an exporter that ended"},
 		{"HOST", "requested name"},
 		{"HTTPS_PROXY", "egress proxy for https, without user and password"},
 		{"HTTP_PROXY", "egress proxy for http, without user and password"},
