@@ -4,35 +4,77 @@ package changelog
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/logbudget"
 )
 
-// Log writes entries in a goroutine of its own, in the order of their changes. Record is
+const (
+	// burst is how many changes of a subject have their own entry at once, and refill how
+	// many a minute after that. keepalived removes and adds its VIPs again at its start.
+	burst, refill = 6, 6
+	// summaryInterval is when changes without their own entry are summarised.
+	summaryInterval = 10 * time.Second
+	// subjectLifetime is how long a subject that does not change is recorded: its budget
+	// is full again before.
+	subjectLifetime = 10 * time.Minute
+)
+
+// Entry is a journal entry about a change.
+type Entry struct {
+	Subject string // what has changed: the state, or a VIP
+	Level   slog.Level
+	Message string // what is true from now on
+	Attrs   []slog.Attr
+}
+
+// subject is something that changes.
+type subject struct {
+	budget  logbudget.Budget
+	changed time.Time // last
+
+	changes int   // without an entry
+	last    Entry // the last of them
+}
+
+// Log writes entries in a goroutine of its own, in the order of the changes of a subject. Record is
 // safe for concurrent use.
 type Log struct {
 	log  *slog.Logger
 	wake chan struct{}
 
-	mu      sync.Mutex // not held during I/O
-	limiter limiter
-	queue   []Entry // to be written; the budgets bound it
+	mu       sync.Mutex // not held during I/O
+	subjects map[string]*subject
+	queue    []Entry // to be written; the budgets bound it
 }
 
 // New returns a log. Run or Flush writes its entries.
 func New(log *slog.Logger) *Log {
-	return &Log{log: log, wake: make(chan struct{}, 1), limiter: newLimiter()}
+	return &Log{log: log, wake: make(chan struct{}, 1), subjects: make(map[string]*subject)}
 }
 
 // Record takes a change. It never blocks.
 func (l *Log) Record(e Entry) {
 	l.mu.Lock()
-	if l.limiter.record(e, time.Now()) {
-		l.queue = append(l.queue, e)
+	defer l.mu.Unlock()
+	s := l.subjects[e.Subject]
+	if s == nil {
+		s = &subject{budget: logbudget.New(burst, refill)}
+		l.subjects[e.Subject] = s
 	}
-	l.mu.Unlock()
+	s.changed = time.Now()
+	// A change never has an entry before an earlier one of its subject.
+	if s.changes > 0 || !s.budget.Spend(s.changed) {
+		s.changes++
+		s.last = e
+		return
+	}
+	l.queue = append(l.queue, e)
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -41,37 +83,53 @@ func (l *Log) Record(e Entry) {
 
 // Run writes entries until ctx ends.
 func (l *Log) Run(ctx context.Context) error {
-	timer := time.NewTimer(summaryInterval)
-	defer timer.Stop()
+	tick := time.NewTicker(summaryInterval)
+	defer tick.Stop()
 	for {
-		l.write(false)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.wake:
-		case <-timer.C:
+		case <-tick.C:
+			l.summarize()
 		}
-		timer.Reset(l.wait())
+		l.write()
 	}
 }
 
 // Flush writes all entries. It is called after Run has returned.
-func (l *Log) Flush() { l.write(true) }
-
-// wait returns the time until the next summary is due.
-func (l *Log) wait() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if due := l.limiter.due(); !due.IsZero() {
-		return time.Until(due)
-	}
-	return summaryInterval
+func (l *Log) Flush() {
+	l.summarize()
+	l.write()
 }
 
-// write writes the entries in the queue, and the summaries that are due.
-func (l *Log) write(all bool) {
+// summarize queues the last change of each subject that has changes without an entry, with their
+// number. It drops subjects that have not changed for a while: VIPs can be removed from the
+// configuration.
+func (l *Log) summarize() {
 	l.mu.Lock()
-	entries := slices.Concat(l.queue, l.limiter.summarize(time.Now(), all))
+	defer l.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(l.subjects)) {
+		s, e := l.subjects[name], l.subjects[name].last
+		switch {
+		case s.changes > 1:
+			e.Message = fmt.Sprintf("%s (the last of %d changes)", e.Message, s.changes)
+			e.Attrs = append(slices.Clone(e.Attrs), slog.Int("count", s.changes))
+		case s.changes == 0:
+			if time.Since(s.changed) > subjectLifetime {
+				delete(l.subjects, name)
+			}
+			continue
+		}
+		l.queue = append(l.queue, e)
+		s.budget.Spend(time.Now())
+		s.changes, s.last = 0, Entry{}
+	}
+}
+
+func (l *Log) write() {
+	l.mu.Lock()
+	entries := l.queue
 	l.queue = nil
 	l.mu.Unlock()
 	for _, e := range entries {
