@@ -5,7 +5,6 @@ package controller
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,10 +22,6 @@ const (
 	// settingsTimeout bounds how long the end of a start or a reload waits for the proxy to
 	// answer by its settings: longer than the first lookup of an egress proxy's name.
 	settingsTimeout = egress.LookupTimeout + 2*time.Second
-	// readyRetryInterval is the pause after a message that systemd did not get, and
-	// readyRetries bounds the repetitions: TimeoutStartSec of the unit is 30 s.
-	readyRetryInterval = time.Second
-	readyRetries       = 30
 )
 
 // notifier sends the state of the tracker to systemd.
@@ -36,15 +31,11 @@ type notifier struct {
 	notify  systemd.Notifier
 	inForce func() func(context.Context) // see proxyClient.settingsInForce; the reconcile loop calls it
 
-	reloads atomic.Uint64 // that have begun
-	ready   *mailbox[readyRequest]
+	reloads  atomic.Uint64 // that have begun
+	ready    *mailbox[readyRequest]
+	complete *mailbox[uint64] // the reload of a readyRequest, when the proxy answers by its settings
 
-	// mu is held from reading the tracker until systemd has the message: an older line
-	// never follows a newer one, and none follows Stopping. It is taken before the
-	// tracker's own lock. No caller is on the path from an address event to the rule.
-	mu           sync.Mutex
-	lastLine     string // that systemd has
-	stoppingSent bool
+	lastLine string // that systemd has; owned by run
 }
 
 // readyRequest is the end of a start or a reload in the reconcile loop.
@@ -55,18 +46,14 @@ type readyRequest struct {
 
 // newNotifier returns a notifier. inForce returns what waits for the settings of the proxy.
 func newNotifier(log *slog.Logger, tracker *tracker.Tracker, inForce func() func(context.Context)) *notifier {
-	return &notifier{log: log, tracker: tracker, inForce: inForce, ready: newMailbox[readyRequest]()}
+	return &notifier{
+		log: log, tracker: tracker, inForce: inForce, ready: newMailbox[readyRequest](), complete: newMailbox[uint64](),
+	}
 }
 
-func (n *notifier) statusLine() string {
-	return n.tracker.Report(report.Table{}).StatusLine(time.Now())
-}
-
-// Ready implements reconcile.Notifier: it has runReady notify systemd that the start or a
-// reload has completed. It never blocks.
-func (n *notifier) Ready() {
-	n.ready.put(readyRequest{n.reloads.Load(), n.inForce()})
-}
+// Ready implements reconcile.Notifier: it has run notify systemd that the start or a reload has
+// completed. It never blocks.
+func (n *notifier) Ready() { n.ready.put(readyRequest{n.reloads.Load(), n.inForce()}) }
 
 // runReady completes each start and reload when the proxy answers by its settings, until
 // ctx ends.
@@ -79,58 +66,33 @@ func (n *notifier) runReady(ctx context.Context) error {
 			bounded, cancel := context.WithTimeout(ctx, settingsTimeout)
 			r.inForce(bounded)
 			cancel()
-			// A reload that has begun meanwhile is not complete. A manager that does not read
-			// for some seconds must get the message later: it ends a start without one.
-			for range readyRetries {
-				if ctx.Err() != nil || r.reload != n.reloads.Load() || n.send(n.notify.Ready) == nil {
-					break
-				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(readyRetryInterval):
-				}
-			}
+			n.complete.put(r.reload)
 		}
 	}
 }
 
-// sendIfChanged sends the status line if systemd has another one.
-func (n *notifier) sendIfChanged() {
-	_ = n.send(func(line string) error { // logged; the next line follows
-		if line == n.lastLine {
-			return nil
-		}
-		return n.notify.Status(line)
-	})
-}
-
-// send sends the current status line, unless the service is stopping. It logs an error.
-func (n *notifier) send(send func(line string) error) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.stoppingSent {
-		return nil
+// send sends the current status line, with the readiness or if systemd has another line. It logs an
+// error: the next call repeats the message.
+func (n *notifier) send(ready bool) (sent bool) {
+	line := n.tracker.Report(report.Table{}).StatusLine(time.Now())
+	var err error
+	switch {
+	case ready:
+		err = n.notify.Ready(line)
+	case line != n.lastLine:
+		err = n.notify.Status(line)
 	}
-	line := n.statusLine()
-	err := send(line)
 	if err == nil {
 		n.lastLine = line
 	}
 	n.logError(err)
-	return err
+	return err == nil
 }
 
 // Reloading notifies systemd that a reload has begun.
 func (n *notifier) Reloading() {
 	n.reloads.Add(1)
 	n.logError(n.notify.Reloading())
-}
-
-func (n *notifier) sendStopping() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.stoppingSent = true
-	n.logError(n.notify.Stopping("Stopping: completing requests in flight"))
 }
 
 func (n *notifier) logError(err error) {
@@ -140,26 +102,35 @@ func (n *notifier) logError(err error) {
 }
 
 // run keeps the status line up to date until ctx ends. Then it notifies systemd that the
-// service is stopping.
+// service is stopping. A manager that does not read for some seconds must get the readiness later:
+// it ends a start without one.
 func (n *notifier) run(ctx context.Context) error {
 	refresh := time.NewTicker(statusLineInterval)
 	defer refresh.Stop()
-	pause := time.NewTicker(minStatusLineInterval)
-	defer pause.Stop()
+	var ready bool
+	var reload uint64
+	var pause <-chan time.Time
+	changed := n.tracker.Changed()
 	for {
 		select {
 		case <-ctx.Done():
-			n.sendStopping()
+			n.logError(n.notify.Stopping("Stopping: completing requests in flight"))
 			return nil
+		case reload = <-n.complete.values:
+			ready = true
 		case <-refresh.C:
-		case <-n.tracker.Changed():
+		case <-changed:
+		case <-pause:
+			if changed, pause = n.tracker.Changed(), nil; !ready {
+				continue
+			}
 		}
-		if ctx.Err() == nil {
-			n.sendIfChanged()
+		ready = ready && reload == n.reloads.Load() // a reload that has begun meanwhile is not complete
+		if n.send(ready) {
+			ready = false
 		}
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
+		if pause == nil {
+			changed, pause = nil, time.After(minStatusLineInterval)
 		}
 	}
 }
