@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -268,30 +267,11 @@ func (t *selfTester) host(in selfTestInputs) (host string, known bool) {
 	return "", in.scheme != config.SchemeHTTPS
 }
 
-// errOwnStall is why a self-test has no result.
-var errOwnStall = errors.New("this process did not run during the self-test (SIGSTOP, a paused machine)")
-
-// test makes a self-test of a VIP. If this process did not run in the meantime, the result
-// is about this process: it is dropped, and the self-test is repeated at once.
-func (t *selfTester) test(
-	ctx context.Context, vip netip.Addr, in selfTestInputs, host string,
-) (findings.Finding, error) {
-	timeout := in.timeout + selfTestMargin
-	for range 2 {
-		begin := time.Now()
-		bounded, cancel := context.WithTimeout(ctx, timeout)
-		finding, err := t.attempt(bounded, vip, host)
-		cancel()
-		if !errors.Is(err, errOwnStall) && !isOwnStall(begin, timeout) {
-			return finding, err
-		}
-	}
-	return findings.Finding{}, errOwnStall
-}
-
-// attempt requests a challenge that does not exist. The finding has no ID if the ingress
+// test requests a challenge that does not exist from a VIP. The finding has no ID if the ingress
 // answered as expected. An error means that there is no result.
-func (t *selfTester) attempt(ctx context.Context, vip netip.Addr, host string) (findings.Finding, error) {
+func (t *selfTester) test(ctx context.Context, vip netip.Addr, in selfTestInputs, host string) (findings.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, in.timeout+selfTestMargin)
+	defer cancel()
 	t.lastID++
 	announced := protocol.SelfTest{ID: t.lastID, VIP: vip, Token: rand.Text()}
 	if !t.announce(ctx, announced) {
@@ -312,11 +292,7 @@ func (t *selfTester) attempt(ctx context.Context, vip netip.Addr, host string) (
 	causes.Host = host
 	var reported *protocol.SelfTested
 	if page.Connected > 0 {
-		begin := time.Now()
 		reported = t.awaitReport(ctx, announced.ID)
-		if reported == nil && isOwnStall(begin, selfTestReportTimeout) {
-			return findings.Finding{}, errOwnStall // the report is still in the pipe
-		}
 	}
 	return judgeSelfTest(request, page, reported, causes), nil
 }

@@ -68,53 +68,6 @@ func TestSelfTestProcess(t *testing.T) {
 	s.stop()
 }
 
-// TestSelfTestWhileControllerStandsStill: a self-test in flight while the controller does not
-// run adds no failure. The one that is reported keeps its cause.
-func TestSelfTestWhileControllerStandsStill(t *testing.T) {
-	var hold atomic.Bool
-	requested, respond := make(chan struct{}), make(chan struct{})
-	addNetwork(t, func(http.ResponseWriter, *http.Request) {
-		if hold.CompareAndSwap(true, false) {
-			close(requested)
-			<-respond
-		}
-	})
-	s := newService(t, explicit+"upstream: {connectTimeout: 1s, timeout: 3s}\n")
-	s.start([]string{shortSelfTestInterval()})
-	addVIP(t)
-	failed := func(r report.Report) bool {
-		return len(r.SelfTests) == 1 && r.SelfTests[0].Cause == "name-already-served"
-	}
-	before := s.await("a failure", failed).SelfTests[0]
-	without := s.log.Count("event=self-test ") // before the proxy process answers clients
-	controller := s.cmd.Process.Pid
-	hold.Store(true)
-	nstest.Await(t, "the request of a self-test", func() bool {
-		select {
-		case <-requested:
-			return true
-		default:
-			return false
-		}
-	})
-	must(t, unix.Kill(controller, unix.SIGSTOP))
-	if !nstest.Poll(func() bool { return isStopped(controller) }) {
-		t.Fatal("the controller continues")
-	}
-	close(respond)
-	<-time.After(11 * time.Second) // the fault; the self-test expires after eight
-	must(t, unix.Kill(controller, unix.SIGCONT))
-	s.await("another self-test", func(r report.Report) bool {
-		return failed(r) && r.SelfTests[0].Since.Equal(before.Since) &&
-			r.SelfTests[0].Checked.Sub(before.Checked) >= 11*time.Second
-	})
-	s.stop()
-	if n, failures := s.log.Count("event=self-test ")-without, s.log.Count("event=self-test-failed"); n != 0 ||
-		failures != 1 {
-		t.Errorf("%d more self-tests without a result, %d failures", n, failures)
-	}
-}
-
 // BenchmarkSelfTest measures the processor time of a self-test of one VIP in all processes
 // of the service: the median, and the tenth percentile, which other programs on the machine
 // influence least. Most self-tests do not coincide with other work of the service.

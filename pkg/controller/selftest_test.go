@@ -40,7 +40,6 @@ type selfTestPath struct {
 	noTable  bool
 	bypassed bool // the request does not reach the proxy process
 	proberr  error
-	stalls   []time.Duration // one for each of the next requests: this process does not run, and reads no report in time
 	status   int
 	failure  *cause.Failure // of the proxy process
 
@@ -58,14 +57,6 @@ func (p *selfTestPath) announceSelfTest(_ context.Context, t protocol.SelfTest) 
 func (p *selfTestPath) fetch(_ context.Context, q probing.FetchRequest) (*probing.FetchResult, error) {
 	p.mu.Lock()
 	p.tests = append(p.tests, time.Since(p.start).String()+" "+q.Addr.Addr().String())
-	stalled := len(p.stalls) > 0
-	if stalled {
-		stall := p.stalls[0]
-		p.stalls = p.stalls[1:]
-		p.mu.Unlock()
-		<-time.After(stall)
-		p.mu.Lock()
-	}
 	defer p.mu.Unlock()
 	if p.proberr != nil {
 		return nil, p.proberr
@@ -74,7 +65,7 @@ func (p *selfTestPath) fetch(_ context.Context, q probing.FetchRequest) (*probin
 		len(p.announced.Token) < 20 {
 		return nil, fmt.Errorf("the request %+v is not the announced one: %+v", q, p.announced)
 	}
-	if !p.bypassed && !stalled {
+	if !p.bypassed {
 		p.reports <- protocol.SelfTested{
 			ID: p.announced.ID, Status: p.status,
 			Upstream: netip.MustParseAddrPort("192.0.2.6:80"), Failure: p.failure,
@@ -284,57 +275,6 @@ func TestSelfTestWithoutResult(t *testing.T) {
 		s.hold()
 		s.expectCauses("on standby")
 	})
-}
-
-// TestSelfTestDuringOwnStall: a self-test during which this process did not run is no
-// failure. It is repeated at once, and has no result if that happens twice.
-func TestSelfTestDuringOwnStall(t *testing.T) {
-	withSelfTester(t, func(s *selfTesterTest) {
-		s.setInterval(time.Hour)
-		s.hold(vip4)
-		stall := s.currentInputs().timeout + selfTestMargin + 2*lateTimeout
-
-		s.change(func() { s.status, s.failure = 502, &cause.Failure{Cause: "ingress-refused"} })
-		s.expect("a temporary fault", 15*time.Minute, "15m0s 192.0.2.5")
-		s.change(func() { s.status, s.failure, s.stalls = 503, nil, []time.Duration{stall} })
-		s.expect("a stall while it is repeated", time.Minute, "15m10s 192.0.2.5", "15m25s 192.0.2.5")
-		s.expectCauses("success", vip4+" ok")
-
-		s.change(func() { s.stalls = []time.Duration{stall, stall} })
-		s.expect("two stalls", time.Hour, "1h15m25s 192.0.2.5", "1h15m40s 192.0.2.5")
-		s.expectCauses("the last result", vip4+" ok")
-		if n, failed := s.lines("event=self-test "), s.lines("event=self-test-failed"); n != 1 || failed != 0 {
-			t.Errorf("%d lines about two stalls, %d about failures", n, failed)
-		}
-		s.expect("success", 5*time.Minute, "1h20m55s 192.0.2.5")
-		s.expectCauses("success", vip4+" ok")
-	})
-}
-
-// stalledContext is one whose deadline has passed when this process continues: Done follows
-// later.
-type stalledContext struct {
-	context.Context
-
-	deadline time.Time
-}
-
-// Deadline implements context.Context.
-func (c stalledContext) Deadline() (time.Time, bool) { return c.deadline, true }
-
-// TestSelfTestReportDuringOwnStall: a report that could not be read in time is no failure.
-func TestSelfTestReportDuringOwnStall(t *testing.T) {
-	for late, want := range map[time.Duration]error{lateTimeout: nil, lateTimeout + time.Millisecond: errOwnStall} {
-		withSelfTester(t, func(s *selfTesterTest) {
-			s.bypassed = true
-			ctx, cancel := context.WithTimeout(s.t.Context(), selfTestReportTimeout+late)
-			defer cancel()
-			finding, err := s.attempt(stalledContext{ctx, time.Now()}, netip.MustParseAddr(vip4), "")
-			if !errors.Is(err, want) || (finding.ID == findings.SelfCheckFails) != (want == nil) {
-				t.Errorf("%v late: %v, %v", late, finding.ID, err)
-			}
-		})
-	}
 }
 
 func TestSelfTestVerdict(t *testing.T) {
