@@ -410,8 +410,8 @@ func (t *selfTester) logError(err error) {
 }
 
 // keptProber requests pages through a prober process that it keeps until close: the start
-// of a process takes several times the processor time of a self-test (BenchmarkSelfTest),
-// and an idle one has 3 MiB of memory of its own.
+// of a process takes several times the processor time of a self-test, and an idle one has
+// 3 MiB of memory of its own.
 type keptProber struct{ client *prober.Client }
 
 func (k *keptProber) fetch(ctx context.Context, q probing.FetchRequest) (*probing.FetchResult, error) {
