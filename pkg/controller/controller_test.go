@@ -188,37 +188,6 @@ func TestReloadNotifiesSystemd(t *testing.T) {
 	}
 }
 
-func TestWatchdogIsFed(t *testing.T) {
-	addNetwork(t, writeKey)
-	s := newService(t, explicit)
-	s.start([]string{"WATCHDOG_USEC=8000000"})
-	s.awaitNotification("READY=1")
-	s.awaitNotification("WATCHDOG=1")
-	s.awaitNotification("WATCHDOG=1")
-	s.stop()
-}
-
-func TestPortInUseNamesTheProcess(t *testing.T) {
-	addNetwork(t, writeKey)
-	addVIP(t)
-	squatter := listen(t, ":8888")
-	s := newService(t, explicit)
-	s.start(nil)
-	s.awaitNotification("READY=1\nSTATUS=PortInUse: ")
-	r := s.awaitReason(report.PortInUse)
-	want := fmt.Sprintf("port 8888: it is in use by process %d (", os.Getpid())
-	if !strings.Contains(r.Condition().Message, want) {
-		t.Errorf("message %q does not name process %d", r.Condition().Message, os.Getpid())
-	}
-	if r.Table.Present {
-		t.Error("a table redirects to a port of another process")
-	}
-	squatter.Close()
-	s.awaitReason(report.Serving)
-	checkAnswered(t, "after that")
-	s.stop()
-}
-
 func TestWithoutCapNetAdmin(t *testing.T) {
 	addNetwork(t, writeKey)
 	addVIP(t)
@@ -262,21 +231,6 @@ func TestStartWithInvalidConfig(t *testing.T) {
 	}
 	checkAnswered(t, "with the last accepted configuration")
 	again.stop()
-}
-
-func TestUnreachableIngress(t *testing.T) {
-	s := startService(t, nil, explicit)
-	s.awaitNotification("READY=1")
-	r := s.awaitReason(report.UpstreamUnreachable)
-	if !strings.Contains(r.Condition().Message, ingressAddr+":80") {
-		t.Errorf("message %q does not name the address", r.Condition().Message)
-	}
-	if code, body := request(t, token); code != 502 || strings.Contains(body, ingressAddr) {
-		t.Errorf("the client gets %d %q", code, body)
-	}
-	listen(t, ingressAddr+":80")
-	s.awaitReason(report.Serving)
-	s.stop()
 }
 
 // sendChallenge returns the connection of a client that has sent a challenge.
@@ -357,31 +311,4 @@ func TestTwoInstances(t *testing.T) {
 	second.awaitReason(report.Serving)
 	checkAnswered(t, "through the second instance after the first was killed")
 	second.stop()
-}
-
-// TestVIPsFromStaticPod has a node without the ingress: its keepalived.conf has no such
-// instance, and the static pod names the VIPs.
-func TestVIPsFromStaticPod(t *testing.T) {
-	addNetwork(t, writeKey)
-	addVIP(t)
-	s := newService(t, "")
-	conf := filepath.Join(s.dir, "keepalived", "keepalived.conf")
-	s.configure("vips: {keepalivedConfig: " + conf + "}\n")
-	s.start(nil)
-	s.awaitNotification("READY=1\nSTATUS=NotRequired: " + conf + " does not exist")
-	writeFile(t, conf, "vrrp_instance ostest_API_0 {\n    virtual_ipaddress {\n        "+vip+"/32 label vip\n    }\n}\n")
-	s.awaitReason(report.NoVIPs)
-	writeFile(t, s.dir+"/manifests/keepalived.yaml", "spec: {initContainers: [{command: [runtimecfg, render, --api-vips, "+vip+", --ingress-vips, "+ingressAddr+"]}]}\n")
-	s.awaitReason(report.Serving)
-	checkAnswered(t, "with the static pod's VIPs")
-	writeFile(t, s.dir+"/disabled-manifests/keepalived.yaml", "kind: Pod\n")
-	r := s.awaitReason(report.ExternalLoadBalancer)
-	if r.Table.Present {
-		t.Errorf("table %+v although the VIPs are elsewhere", r.Table)
-	}
-	s.awaitLog("port 80 of " + vip + " is no longer redirected")
-	if log := s.log.String(); strings.Contains(log, "left this host") {
-		t.Errorf("the VIP is still on this host, and the log has the opposite:\n%s", log)
-	}
-	s.stop()
 }
