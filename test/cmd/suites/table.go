@@ -119,7 +119,7 @@ func table() map[string]suite {
 				"TestInvalidConfig", "TestRouterAnswers", "TestState", "TestChallengeLog",
 			},
 			seconds: map[string]int{
-				"TestExpiryWatch": 20, "TestFailover": 16, "TestFlood": 12, "TestInterruptedBringUp": 12, "TestRemoval": 12,
+				"TestExpiryWatch": 20, "TestFailover": 16, "TestFlood": 12,
 				"TestClusterCondition": 11, "TestState": 11, "TestCertificate": 8,
 			},
 		},

@@ -5,7 +5,6 @@ package lab
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 )
 
@@ -54,15 +53,5 @@ func TestCertificate(t *testing.T) {
 		if seen.Challenges.Total != 0 {
 			t.Errorf("%s is on standby and counted %d challenges", s.node.Name, seen.Challenges.Total)
 		}
-	}
-}
-
-// TestOrderWithoutService holds that without the service the CA cannot connect.
-func TestOrderWithoutService(t *testing.T) {
-	l, _ := cluster(t)
-	name := publishName(t, l, "gap", l.API)
-	_, err := l.Certificate(t.Context(), Order{Name: name})
-	if err == nil || !strings.Contains(err.Error(), "connection refused") {
-		t.Fatalf("order without the service: %v", err)
 	}
 }

@@ -42,8 +42,8 @@ type Lab struct {
 }
 
 // New brings up a lab. When it returns, every VIP is in place, the router answers on the
-// ingress VIPs, and the CA is ready. Crashed labs are removed first. The caller must Close
-// it.
+// ingress VIPs, and the CA is ready. Crashed labs are removed first, and the new one after an
+// error. The caller must Close it.
 func New(ctx context.Context, options ...Option) (*Lab, error) {
 	if err := checkPrerequisites(); err != nil {
 		return nil, err
@@ -55,19 +55,10 @@ func New(ctx context.Context, options ...Option) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bringUp(ctx, tools, options...)
-}
-
-// bringUp brings up a lab and removes it again on an error.
-func bringUp(ctx context.Context, tools Tools, options ...Option) (*Lab, error) {
 	l := &Lab{Topology: defaultTopology(), has: parts{controlPlaneNodes: ControlPlaneNodes}, tools: tools}
 	for _, o := range options {
 		o(l)
 	}
-	if err := l.layout.check(); err != nil {
-		return nil, err
-	}
-	var err error
 	if l.ID, l.Dir, l.lock, err = claim(); err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@
 package lab
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 )
 
@@ -54,28 +52,6 @@ func (y Layout) controlPlaneNodes() int {
 	}
 	return y.ControlPlaneNodes
 }
-
-// check rejects layouts that the lab does not support.
-func (y Layout) check() error {
-	switch {
-	case y.ControlPlaneNodes < 0 || y.ControlPlaneNodes > ControlPlaneNodes:
-		return fmt.Errorf("%[2]d control-plane nodes, want 1 to %[1]d", ControlPlaneNodes, y.ControlPlaneNodes)
-	case y.IngressOn < 0 || y.IngressOn >= y.controlPlaneNodes():
-		return fmt.Errorf("no control-plane node %d for the ingress", y.IngressOn)
-	case y.VIPs < 0 || y.VIPs > maxVIPs:
-		return fmt.Errorf("%[2]d VIPs of a kind and family, want at most %[1]d", maxVIPs, y.VIPs)
-	case y.Arbiter && y.Multicast:
-		// machine-config-operator, templates/arbiter/00-arbiter: the list of unicast peers
-		// keeps it out of the API VIPs.
-		return errors.New("an arbiter needs unicast: with multicast it would take part in the API VIPs")
-	case y.Link != LinkPlain && y.VMAC:
-		return errors.New("use_vmac needs a plain link")
-	}
-	return nil
-}
-
-// maxVIPs keeps the VRRP router IDs of API and ingress distinct.
-const maxVIPs = 8
 
 // topology returns the default topology with the changes of the layout.
 func (y Layout) topology() Topology {

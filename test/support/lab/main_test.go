@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
+	"os/signal"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,97 +18,58 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/slowsync"
 )
 
-// labProcessVariable makes the test binary a process that starts as many labs as its value,
-// prints their names and waits for a signal.
-const labProcessVariable = "HTTP01_LAB_HOLD"
+// shared has the lab that the tests use in turn, and the service.
+var shared struct {
+	lab    *Lab
+	binary string
+}
 
 func TestMain(m *testing.M) {
 	flood.Main()
 	slowsync.Main()
-	testLabs.closeOnSignal()
-	if count := os.Getenv(labProcessVariable); count != "" {
-		// On standard output, where the test reads the names.
-		fmt.Println(runLabs(count))
-		os.Exit(1)
-	}
-	// By default, programs with the race detector sleep one second before they exit, and
-	// the status command is run often.
-	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+	code, err := run(m)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := testLabs.close(); err != nil {
-		fmt.Fprintln(os.Stderr, "remove the labs:", err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
 }
 
-// runLabs returns only on a failure. A signal ends the process.
-func runLabs(count string) error {
-	n, err := strconv.Atoi(count)
-	if err != nil {
-		return err
-	}
-	failed := make(chan error)
-	for range n {
-		go func() {
-			l, err := testLabs.newLab()
-			if err != nil {
-				failed <- err
-				return
-			}
-			fmt.Println(l.ID)
-		}()
-	}
-	return <-failed
-}
-
-// shared is the lab that most tests use in turn.
-var shared sharedLab
-
-type sharedLab struct {
-	once   sync.Once
-	lab    *Lab
-	binary string
-	err    error
-}
-
-func (s *sharedLab) get() (*Lab, string, error) {
-	s.once.Do(func() {
-		if s.binary, s.err = serviceBinary(testLabs.ctx); s.err != nil {
-			return
-		}
-		s.lab, s.err = testLabs.newLab()
-	})
-	return s.lab, s.binary, s.err
-}
-
-// serviceBinary returns the binary in the environment variable, or builds one with the race
-// detector.
-func serviceBinary(ctx context.Context) (string, error) {
-	if path := os.Getenv("HTTP01_PROXYD"); path != "" {
-		return path, nil
-	}
-	return BuildService(ctx, "-race")
-}
-
-// needRoot skips the test without root.
-func needRoot(t *testing.T) {
-	t.Helper()
+// run brings up the lab and runs the tests. A signal ends the tests' commands and removes the
+// lab. `go test` waits for this process.
+func run(m *testing.M) (code int, err error) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: network namespaces")
+		return m.Run(), nil
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer stop()
+	// By default, programs with the race detector sleep one second before they exit, and
+	// the status command is run often.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		return 1, err
+	}
+	if shared.binary = os.Getenv("HTTP01_PROXYD"); shared.binary == "" {
+		if shared.binary, err = BuildService(ctx, "-race"); err != nil {
+			return 1, err
+		}
+	}
+	if shared.lab, err = New(ctx); err != nil {
+		return 1, err
+	}
+	closed := context.AfterFunc(ctx, func() { _ = shared.lab.Close(); os.Exit(130) })
+	code = m.Run()
+	closed()
+	return code, shared.lab.Close()
 }
 
 // cluster returns the shared lab with every VIP in place and no running service. The
 // rulesets of all nodes must be unchanged at the end of the test.
 func cluster(t *testing.T) (*Lab, string) {
 	t.Helper()
-	needRoot(t)
-	l, binary, err := shared.get()
-	must(t, err)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
+	}
+	l := shared.lab
 	must(t, l.AwaitVIPs(t.Context()))
 	before := rulesets(t, l)
 	t.Cleanup(func() {
@@ -120,7 +80,7 @@ func cluster(t *testing.T) (*Lab, string) {
 			t.Log(l.Logs())
 		}
 	})
-	return l, binary
+	return l, shared.binary
 }
 
 func rulesets(t *testing.T, l *Lab) []string {

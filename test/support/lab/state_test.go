@@ -126,18 +126,6 @@ func TestWithoutCapability(t *testing.T) {
 	}
 }
 
-// TestWatchdog holds that the service notifies the watchdog of the unit while idle.
-func TestWatchdog(t *testing.T) {
-	l, _ := cluster(t)
-	s := start(t, l.ControlPlane[0].Node, ServiceOptions{Env: []string{"WATCHDOG_USEC=30000000"}})
-	must(t, Eventually(t.Context(), "two WATCHDOG=1", func(context.Context) error {
-		if n := s.Notifications.Count("WATCHDOG=1"); n < 2 {
-			return fmt.Errorf("%d so far", n)
-		}
-		return nil
-	}))
-}
-
 // statusBegins checks that the last STATUS= of sd_notify begins with a reason.
 func statusBegins(s *Service, reason string) func(context.Context) error {
 	return func(context.Context) error {

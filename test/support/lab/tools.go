@@ -112,14 +112,6 @@ func BuildServiceWith(ctx context.Context, file string) (string, error) {
 	})
 }
 
-// BuildProgram compiles the program in a folder of this module. The folder may be a module
-// of its own.
-func BuildProgram(ctx context.Context, folder string) (string, error) {
-	return build(filepath.Base(folder), func(in, binary string) error {
-		return compile(ctx, filepath.Join(in, folder), binary, ".")
-	})
-}
-
 // BuildServiceFor compiles the service for an architecture in Go's naming.
 func BuildServiceFor(ctx context.Context, arch string) (string, error) {
 	return build("http01-proxyd-"+arch, func(in, binary string) error {
