@@ -93,8 +93,9 @@ func decide(s observation) plan {
 	case len(d.Held)+len(d.Standby) > 0:
 		p.setServing("")
 	case len(internal) > 0 && len(d.NotRequired) == 0:
-		message := s.describeInternal(internal) + ": set vips.api to the address that clients use for the API"
-		return plan{reason: report.NoVIPs, message: message + s.internalRemediation(internal)}
+		text, remediation := s.describeInternal(internal)
+		message := text + ": set vips.api to the address that clients use for the API" + remediation
+		return plan{reason: report.NoVIPs, message: message}
 	default:
 		p.reason = report.NotRequired
 		p.message = fmt.Sprintf("API and ingress share %s, so the ingress serves its port 80", address.Join(d.NotRequired))
@@ -109,7 +110,8 @@ func decide(s observation) plan {
 		default:
 			fix = ": delete it from " + s.config.VIPs.KeepalivedConfig + ", or set vips.api and vips.ingress"
 		}
-		p.message += "; " + s.describeInternal(internal) + fix + s.internalRemediation(internal)
+		text, remediation := s.describeInternal(internal)
+		p.message += "; " + text + fix + remediation
 	}
 	switch {
 	case s.config.VIPs.Explicit():

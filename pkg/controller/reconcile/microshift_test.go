@@ -111,8 +111,8 @@ func TestDecideMicroShift(t *testing.T) {
 			config:   `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
 			observed: func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("10.44.0.0", "lo") },
 			reason:   report.NoVIPs,
-			message: "10.44.0.0 is on lo as a single address, where MicroShift has the internal address of its API server, which is never redirected: " +
-				"set vips.api to the address that clients use for the API; if 10.44.0.0 is a VIP, move it to another link, or add it with the prefix length of its network",
+			message: "10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of its API server, which is never redirected: " +
+				"set vips.api to the address that clients use for the API; if it is a VIP, move it to another link, or add it with the prefix length of its network",
 		},
 		"not looked at, and two of both families are alone on lo and br-ex": {
 			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0", "fd02::1:0"], ingress: [192.0.2.6, "2001:db8::6"]}}`,
@@ -121,15 +121,13 @@ func TestDecideMicroShift(t *testing.T) {
 				s.setSingleAddress("10.44.0.0", "lo")
 				s.setSingleAddress("fd02::1:0", "br-ex")
 			},
-			reason: report.NoVIPs,
-			message: "10.44.0.0 is on lo as a single address and fd02::1:0 is on br-ex as a single address, where MicroShift has the internal address of its API server, " +
-				"which is never redirected: set vips.api to the address that clients use for the API; if 10.44.0.0, fd02::1:0 is a VIP, " +
-				"move it to another link, or add it with the prefix length of its network",
+			reason:  report.NoVIPs,
+			message: "10.44.0.0, fd02::1:0 is a single address on lo or br-ex",
 		},
 		"not looked at, and one of two is alone on br-ex": {
 			config:   `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
 			observed: func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("fd02::1:0", "br-ex") },
-			reason:   report.Serving, message: "fd02::1:0 is on br-ex as a single address, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
+			reason:   report.Serving, message: "fd02::1:0 is a single address on lo or br-ex, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
 		},
 		"not looked at any more, and one that was known last is alone on lo": {
 			config: `{microshift: {directory: ""}, vips: {api: [192.0.2.77], ingress: [192.0.2.6]}}`,
@@ -137,7 +135,7 @@ func TestDecideMicroShift(t *testing.T) {
 				s.microShift, s.rememberedInternal = microShift{}, addrs("192.0.2.77")
 				s.setSingleAddress("192.0.2.77", "lo")
 			},
-			reason: report.NoVIPs, message: "192.0.2.77 is on lo as a single address",
+			reason: report.NoVIPs, message: "192.0.2.77 is a single address on lo or br-ex",
 		},
 		"keepalived's VIP is another address alone on br-ex": {
 			observed: func(s *observation) {

@@ -44,8 +44,9 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 				return fmt.Sprintf("vips: {api: [%s], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: \"\"}\n", api, apiName)
 			}
 			s := h.start(given("10.44.0.0"), "NoVIPs")
-			h.awaitMessage(s, "NoVIPs", "10.44.0.0 is on "+name+" as a single address, where MicroShift has the internal address of its API server, which is never redirected: "+
-				"set vips.api to the address that clients use for the API; if 10.44.0.0 is a VIP, move it to another link, or add it with the prefix length of its network")
+			h.awaitMessage(s, "NoVIPs", "10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of "+
+				"its API server, which is never redirected: set vips.api to the address that clients use for the API; "+
+				"if it is a VIP, move it to another link, or add it with the prefix length of its network")
 			h.expectNotRedirected()
 			r, _, err := h.node().Check(t.Context(), shared.binary)
 			must(t, err)
