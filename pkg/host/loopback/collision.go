@@ -3,12 +3,9 @@
 package loopback
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
@@ -22,8 +19,8 @@ type Collision struct {
 }
 
 func (c *Collision) Error() string {
-	return fmt.Sprintf("cannot add %v, the internal address of MicroShift's API server, to lo: %s: configure another network.serviceNetwork or "+
-		"apiServer.advertiseAddress for MicroShift, or remove the conflict", c.Address, c.Reason)
+	return fmt.Sprintf("cannot add %v, the internal address of MicroShift's API server, to lo: %s: configure another "+
+		"network.serviceNetwork or apiServer.advertiseAddress for MicroShift, or remove the conflict", c.Address, c.Reason)
 }
 
 // FindLink returns the link on which MicroShift has an internal address, or "" if it is on no
@@ -58,9 +55,6 @@ func findLink(addr netip.Addr, all []address.Address) (link string, err error) {
 // the destination of that route would become unreachable.
 func checkNoRoute(addr netip.Addr) error {
 	network, link, found, err := route.Match(addr)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EHOSTUNREACH) {
-		return &Collision{addr, "a blackhole, prohibit or unreachable route covers it"}
-	}
 	if err != nil || !found || network.Bits() == 0 {
 		return err
 	}

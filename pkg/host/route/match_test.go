@@ -4,14 +4,11 @@ package route_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"os/exec"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
@@ -74,7 +71,6 @@ func TestMatch(t *testing.T) {
 	for addr, want := range map[string]struct {
 		network string
 		link    uint32
-		err     error
 	}{
 		"10.44.0.0":      {network: "10.44.0.0/15", link: index},
 		"10.45.255.255":  {network: "10.44.0.0/15", link: index},
@@ -82,18 +78,18 @@ func TestMatch(t *testing.T) {
 		"198.51.100.7":   {network: "0.0.0.0/0", link: index},
 		"203.0.113.7":    {network: "203.0.113.0/24", link: index},
 		"203.0.113.11":   {network: "203.0.113.11/32", link: index},
-		"10.46.0.0":      {err: unix.EHOSTUNREACH},
-		"fd04::1":        {err: unix.EHOSTUNREACH},
-		"10.48.0.0":      {err: unix.EINVAL},
-		"10.49.0.0":      {err: unix.EACCES},
+		"10.46.0.0":      {},
+		"fd04::1":        {},
+		"10.48.0.0":      {},
+		"10.49.0.0":      {},
 		"fd02::1:0":      {network: "fd02::/64", link: index},
 		"2001:db8:b::1":  {network: "::/0", link: index},
 		"2001:db8:a::11": {network: "2001:db8:a::11/128", link: index},
-		"fd03::1":        {err: unix.EINVAL},
+		"fd03::1":        {},
 	} {
 		network, link, found, err := route.Match(netip.MustParseAddr(addr))
 		if want.network == "" {
-			if found || !errors.Is(err, want.err) {
+			if found || err != nil {
 				t.Errorf("%s: %v by %d, %v, %v", addr, network, link, found, err)
 			}
 			continue

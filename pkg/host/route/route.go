@@ -62,20 +62,14 @@ func queryRoute(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, 
 	return found, err
 }
 
-// Match returns the destination network and the link of the route to an address. found is
-// false without a route and with an unreachable default route. Any other unreachable route is
-// an EHOSTUNREACH error.
+// Match returns the destination network and the link of the route to an address. found is false without
+// a route and for an unreachable, blackhole or prohibit route, behind which is nothing.
 func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err error) {
 	answer, err := queryRoute(addr, unix.RTM_F_FIB_MATCH)
-	if errors.Is(err, unix.ENETUNREACH) {
-		return netip.Prefix{}, 0, false, nil
-	}
-	if errors.Is(err, unix.EHOSTUNREACH) {
-		rejected, listErr := hasUnreachableRoute(addr)
-		if !rejected && listErr == nil {
+	for _, none := range []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EINVAL, unix.EACCES} {
+		if errors.Is(err, none) {
 			return netip.Prefix{}, 0, false, nil
 		}
-		err = errors.Join(err, listErr)
 	}
 	if err == nil && len(answer) == 0 {
 		err = errors.New("the kernel returned no route")
@@ -84,8 +78,8 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 		return netip.Prefix{}, 0, false, fmt.Errorf("look up the route to %v: %w", addr, err)
 	}
 	m := answer[0]
-	if m.Type == unix.RTN_UNREACHABLE && m.DstLength == 0 {
-		return netip.Prefix{}, 0, false, nil // the kernel's last entry of the IPv6 table
+	if m.Type == unix.RTN_UNREACHABLE {
+		return netip.Prefix{}, 0, false, nil // IPv6
 	}
 	to, ok := netip.AddrFromSlice(m.Attributes.Dst)
 	if !ok { // a default route has no destination
@@ -95,23 +89,6 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 		}
 	}
 	return netip.PrefixFrom(to.Unmap(), int(m.DstLength)), m.Attributes.OutIface, true, nil
-}
-
-// hasUnreachableRoute reports whether an unreachable route other than a default route covers
-// an address. The kernel's reply is the same for both.
-func hasUnreachableRoute(addr netip.Addr) (found bool, err error) {
-	var all []rtnetlink.RouteMessage
-	err = rtnl.Do(func(c *rtnetlink.Conn) (err error) {
-		all, err = c.Route.List()
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("list the routes: %w", err)
-	}
-	return slices.ContainsFunc(all, func(m rtnetlink.RouteMessage) bool {
-		to, known := netip.AddrFromSlice(m.Attributes.Dst)
-		return known && m.Type == unix.RTN_UNREACHABLE && m.DstLength > 0 && netip.PrefixFrom(to, int(m.DstLength)).Contains(addr)
-	}), nil
 }
 
 // InTable reports whether a routing table has a route to exactly this address.
