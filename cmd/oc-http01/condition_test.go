@@ -48,29 +48,6 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// TestConditionHTTP01Proxy: the status of an HTTP01Proxy. The exit code is that of Ready.
-func TestConditionHTTP01Proxy(t *testing.T) {
-	failing := strings.Replace(statusOf("PortInUse", "Standby"), "it is \\u001b[31mPortInUse", "port 8888 is in use", 1)
-	installOC(t, map[string]string{"master0": statusOf("Serving", "Held"), "master1": failing})
-	const ready = "192.0.2.5 is held and served by master0; master1 is not ready (PortInUse): port 8888 is in use; 2 hosts have reported"
-	const degraded = "master1 is not ready (PortInUse): port 8888 is in use; 2 hosts have reported"
-	want := "apiVersion: operator.openshift.io/v1alpha1\nkind: HTTP01Proxy\nmetadata:\n  name: cluster\nstatus:\n  conditions:\n" +
-		"  - type: Ready\n    status: 'True'\n    reason: Serving\n    message: '" + ready + "'\n    lastTransitionTime: '2026-01-02T03:04:05Z'\n" +
-		"  - type: Degraded\n    status: 'True'\n    reason: PortInUse\n    message: '" + degraded + "'\n    lastTransitionTime: '2026-01-02T03:04:05Z'\n"
-	got := runLine(t, "", "condition", "--kind", "HTTP01Proxy", "-o", "yaml")
-	if diff := cmp.Diff(want, got.out); got.code != cli.OK || got.err != "" || diff != "" {
-		t.Errorf("%+v (-want +got):\n%s", got, diff)
-	}
-	text := runLine(t, "", "condition", "--kind", "HTTP01Proxy", "-o", "text")
-	if want := (outcome{cli.OK, "Ready=True (Serving) since 2026-01-02T03:04:05Z: " + ready + "\nDegraded=True (PortInUse) since 2026-01-02T03:04:05Z: " + degraded + "\n", ""}); text != want {
-		t.Errorf("%+v", text)
-	}
-	installOC(t, map[string]string{"master1": failing})
-	if none := runLine(t, "", "condition", "--kind", "HTTP01Proxy"); none.code != cli.Unhealthy {
-		t.Errorf("%+v", none)
-	}
-}
-
 // failingWriter behaves like a full disk.
 type failingWriter struct{}
 

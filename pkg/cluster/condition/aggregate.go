@@ -21,25 +21,15 @@ const (
 	VIPNotHeld   report.Reason = "VIPNotHeld"   // no host holds a VIP
 )
 
-// Aggregate combines the reports of all hosts, which were just queried, into one condition.
-// It is True when every API VIP is held and served by exactly one host, or when none is
-// required. Where BGP announces a VIP, several hosts hold it at once, and each of them must
-// serve it. The transition time is that of the hosts, never after now, and now if it is
-// unknown.
-func Aggregate(hosts []HostReport, now time.Time) report.Condition {
-	hosts = sortedByName(hosts)
-	return newCondition(report.ConditionType, hosts, evaluate(hosts), now)
-}
-
-func sortedByName(hosts []HostReport) []HostReport {
-	return slices.SortedFunc(slices.Values(hosts), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-// newCondition returns the condition of this type for a result. Its message has the problems of the
-// cluster, and ends with how many hosts have reported: nothing is known about the others.
-func newCondition(conditionType string, hosts []HostReport, v result, now time.Time) report.Condition {
-	parts := slices.Clone(v.message)
-	for _, p := range clusterProblems(hosts, now) {
+// newCondition combines the reports of all hosts into one condition. It is True when every API
+// VIP is held and served by exactly one host, or when none is required. Where BGP announces a
+// VIP, several hosts hold it at once, and each of them must serve it. The transition time is
+// that of the hosts, never after now, and now if it is unknown. The message has the problems of
+// the cluster, and ends with how many hosts have reported: nothing is known about the others.
+func newCondition(hosts []HostReport, problems []problem, now time.Time) report.Condition {
+	v := evaluate(hosts)
+	parts := v.message
+	for _, p := range problems {
 		parts = append(parts, p.text())
 	}
 	switch reports, total := len(filter(hosts, HostReport.answered)), len(hosts); {
@@ -58,9 +48,9 @@ func newCondition(conditionType string, hosts []HostReport, v result, now time.T
 		at = now
 	}
 	return report.Condition{
-		Type: conditionType, Status: v.status, Reason: v.reason,
-		Message: printable.Truncate(strings.Join(parts, "; "),
-			report.MaxMessage), LastTransitionTime: at.UTC().Truncate(time.Second),
+		Type: report.ConditionType, Status: v.status, Reason: v.reason,
+		Message:            printable.Truncate(strings.Join(parts, "; "), report.MaxMessage),
+		LastTransitionTime: at.UTC().Truncate(time.Second),
 	}
 }
 

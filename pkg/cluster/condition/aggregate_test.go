@@ -173,13 +173,13 @@ func TestAggregate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := report.Condition{Type: "HTTP01ChallengeProxyReady", Status: tt.status, Reason: tt.reason, Message: tt.message + coverage(tt.hosts), LastTransitionTime: at(tt.minute)}
-			got := condition.Aggregate(tt.hosts, at(59))
+			got := condition.ClusterStatus(tt.hosts, at(59)).Condition
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			reversed := slices.Clone(tt.hosts)
 			slices.Reverse(reversed)
-			if diff := cmp.Diff(got, condition.Aggregate(reversed, at(59))); diff != "" {
+			if diff := cmp.Diff(got, condition.ClusterStatus(reversed, at(59)).Condition); diff != "" {
 				t.Errorf("again, in another order (-first +second):\n%s", diff)
 			}
 		})
@@ -208,7 +208,7 @@ func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	h := host(t, "m0", report.Serving, 50, vip4+" Held")
 	h.Time = at(50)
-	got := condition.Aggregate([]condition.HostReport{h}, at(10))
+	got := condition.ClusterStatus([]condition.HostReport{h}, at(10)).Condition
 	const want = "192.0.2.5 is held and served by m0; the report of m0 is from 2026-01-02T03:50:00Z: its clock is ahead by 40m0s, or the clock of this machine is behind; 1 host has reported"
 	if got.Status != "True" || got.Message != want || !got.LastTransitionTime.Equal(at(10)) {
 		t.Errorf("%+v", got)
@@ -237,7 +237,7 @@ func TestRead(t *testing.T) {
 // TestLongMessage: the limit of Kubernetes.
 func TestLongMessage(t *testing.T) {
 	t.Parallel()
-	got := condition.Aggregate([]condition.HostReport{{Name: "m0", Problem: strings.Repeat("é", 40000)}}, at(0)).Message
+	got := condition.ClusterStatus([]condition.HostReport{{Name: "m0", Problem: strings.Repeat("é", 40000)}}, at(0)).Condition.Message
 	if len(got) > 32<<10 || !strings.HasSuffix(got, "é…") {
 		t.Errorf("%d bytes", len(got))
 	}

@@ -3,6 +3,7 @@
 package condition
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 	"slices"
@@ -15,11 +16,12 @@ import (
 // ClusterStatus combines the reports of all hosts, which were just queried, into the
 // status of the cluster.
 func ClusterStatus(hosts []HostReport, now time.Time) report.ClusterStatus {
-	hosts = sortedByName(hosts)
+	hosts = slices.SortedFunc(slices.Values(hosts), func(a, b HostReport) int { return cmp.Compare(a.Name, b.Name) })
+	problems := clusterProblems(hosts, now)
 	s := report.ClusterStatus{
 		Header:    report.NewHeader("ClusterStatus"),
 		Time:      now.UTC().Truncate(time.Second),
-		Condition: Aggregate(hosts, now),
+		Condition: newCondition(hosts, problems, now),
 		VIPs:      []report.ClusterVIP{},
 		Nodes:     make([]report.NodeStatus, len(hosts)),
 		Problems:  []report.ClusterProblem{},
@@ -30,7 +32,7 @@ func ClusterStatus(hosts []HostReport, now time.Time) report.ClusterStatus {
 	for i, h := range hosts {
 		s.Nodes[i] = h.nodeStatus(now)
 	}
-	for _, p := range clusterProblems(hosts, now) {
+	for _, p := range problems {
 		s.Problems = append(s.Problems, report.ClusterProblem{
 			ID: p.id, Level: p.level, Message: p.message, Remediation: p.remediation, Nodes: names(p.hosts),
 		})

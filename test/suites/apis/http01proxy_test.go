@@ -10,7 +10,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
@@ -189,29 +188,5 @@ func TestHTTP01ProxyRevisions(t *testing.T) {
 	want := map[string]int{"types": 10, "1929, January 2026": 8, "1929, July 2026": 1, "459, September 2026": 1}
 	if diff := cmp.Diff(want, accepted); diff != "" {
 		t.Errorf("accepted objects (-want +got):\n%s", diff)
-	}
-}
-
-// TestHTTP01ProxyCondition holds that the printed status is valid in each revision, and that
-// the printed object cannot be created: it could enable another proxy.
-func TestHTTP01ProxyCondition(t *testing.T) {
-	reports := map[string]string{"master0": `{"conditions": [{"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving",
-		"message": "m", "lastTransitionTime": "2026-01-02T03:04:05Z"}], "vips": [{"address": "192.0.2.5", "state": "Held"}]}`}
-	out, _, err := lab.ClusterCondition(t.Context(), t.TempDir(), reports, "--kind", "HTTP01Proxy", "-o", "yaml")
-	must(t, err)
-	for revision, server := range proxyServers(t) {
-		object, spec := string(out), "spec: {mode: DefaultDeployment}\n"
-		if strings.HasPrefix(revision, "1929") {
-			object = strings.Replace(object, "name: cluster", "name: default\n  namespace: cert-manager-operator", 1)
-		}
-		if strings.HasPrefix(revision, "459") {
-			spec = "spec: {}\n"
-		}
-		if err := server.Object([]byte(object + spec)); err != nil {
-			t.Errorf("%s: %v in\n%s", revision, err, out)
-		}
-		if err := server.Object([]byte(object)); err == nil || !strings.Contains(err.Error(), "spec: Required value") {
-			t.Errorf("%s: without a spec: %v", revision, err)
-		}
 	}
 }

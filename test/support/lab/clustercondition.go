@@ -24,9 +24,7 @@ exit 1
 
 // ClusterCondition runs `oc-http01 condition` with the reports of hosts by name, in a
 // directory. It returns what the program prints, and its exit code.
-func ClusterCondition(
-	ctx context.Context, dir string, reports map[string]string, flags ...string,
-) (out []byte, code int, err error) {
+func ClusterCondition(ctx context.Context, dir string, reports map[string]string) (out []byte, code int, err error) {
 	program, err := BuildCommand(ctx, "oc-http01")
 	if err != nil {
 		return nil, 0, err
@@ -43,7 +41,7 @@ func ClusterCondition(
 	if err != nil {
 		return nil, 0, fmt.Errorf("write the reports: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, program, append([]string{"condition"}, flags...)...)
+	cmd := exec.CommandContext(ctx, program, "condition")
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	out, err = cmd.Output()
 	var exit *exec.ExitError

@@ -88,12 +88,6 @@ type HTTP01ProxyStatus struct {
 	ProxyImage string `json:"proxyImage,omitempty"`
 }
 
-// The types of the conditions.
-const (
-	ConditionReady    = "Ready"
-	ConditionDegraded = "Degraded"
-)
-
 // The names of the object. A cluster has one.
 const (
 	NameCluster = "cluster" // cluster-scoped
