@@ -2,49 +2,89 @@
 
 package asyncread
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
-// Reader runs reads in a goroutine, one at a time. Its methods belong to one goroutine, which
-// receives from Results and then calls Done.
+// Result is the result of a read.
+type Result[T any] struct {
+	Value   T    // of the last read that has returned
+	Stalled bool // the read that runs takes longer than the limit
+}
+
+// Reader runs reads of files, one at a time. It repeats the last one that was requested after file
+// events and after a while.
 type Reader[T any] struct {
-	results chan T
-	begun   time.Time // of the read that runs; zero: none
-	next    func() T  // runs after it
+	changed  <-chan struct{} // file events
+	interval time.Duration   // between two reads without an event
+	limit    time.Duration   // of a read
+	requests chan func() (T, time.Duration)
+	results  chan Result[T]
 }
 
 // New returns a Reader that reads nothing yet.
-func New[T any]() *Reader[T] { return &Reader[T]{results: make(chan T, 1)} }
-
-// Start runs read, or runs it after the read that runs. It replaces a read that waits for that.
-func (r *Reader[T]) Start(read func() T) {
-	if r.Running() {
-		r.next = read
-		return
-	}
-	r.begun, r.next = time.Now(), nil
-	go func() { r.results <- read() }() // never blocks: there is room for the result of one read
-}
-
-// Results receives the result of each read.
-func (r *Reader[T]) Results() <-chan T { return r.results }
-
-// Done ends a read whose result was received, and starts the next one.
-func (r *Reader[T]) Done() {
-	r.begun = time.Time{}
-	if r.next != nil {
-		r.Start(r.next)
+func New[T any](changed <-chan struct{}, interval, limit time.Duration) *Reader[T] {
+	return &Reader[T]{
+		changed: changed, interval: interval, limit: limit,
+		requests: make(chan func() (T, time.Duration), 1), results: make(chan Result[T]),
 	}
 }
 
-// Running reports whether a read runs.
-func (r *Reader[T]) Running() bool { return !r.begun.IsZero() }
-
-// StallsAt returns when the read that runs will have taken longer than limit; false without one.
-func (r *Reader[T]) StallsAt(limit time.Duration) (at time.Time, running bool) {
-	return r.begun.Add(limit), r.Running()
+// Start has read run from now on, at first as soon as no other runs. It returns the delay of the next
+// read, if that is less than the interval and not zero. One goroutine calls Start, which never blocks.
+func (r *Reader[T]) Start(read func() (value T, next time.Duration)) {
+	select {
+	case <-r.requests:
+	default:
+	}
+	r.requests <- read
 }
 
-// Stalled reports whether the read that runs takes longer than limit.
-func (r *Reader[T]) Stalled(limit time.Duration) bool {
-	return r.Running() && time.Since(r.begun) >= limit
+// Results receives the result of each read, and one when a read stalls.
+func (r *Reader[T]) Results() <-chan Result[T] { return r.results }
+
+// Run reads until ctx ends. It does not wait for a read that runs.
+func (r *Reader[T]) Run(ctx context.Context) {
+	type returned struct {
+		value T
+		next  time.Duration
+	}
+	done := make(chan returned, 1) // a read never blocks: there is room for its result
+	var read func() (T, time.Duration)
+	var result Result[T]
+	var timer <-chan time.Time // of the next read, or of the limit of the one that runs
+	running, due := false, false
+	for {
+		publish := false
+		select {
+		case <-ctx.Done():
+			return
+		case read = <-r.requests:
+			due = true
+		case <-r.changed:
+			due = read != nil
+		case d := <-done:
+			running, publish, result = false, true, Result[T]{Value: d.value}
+			if timer = time.After(r.interval); d.next > 0 {
+				timer = time.After(min(r.interval, d.next))
+			}
+		case <-timer:
+			timer, due = nil, due || !running
+			result.Stalled, publish = running, running
+		}
+		if due && !running {
+			running, due, timer = true, false, time.After(r.limit)
+			go func() {
+				value, next := read()
+				done <- returned{value, next}
+			}()
+		}
+		if publish {
+			select {
+			case r.results <- result:
+			case <-ctx.Done():
+			}
+		}
+	}
 }

@@ -3,6 +3,7 @@
 package asyncread_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,31 +11,40 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/asyncread"
 )
 
-// TestReader: one read runs at a time, the last request follows it, and a read that hangs shows.
+// TestReader: one read runs at a time, the last request follows it, a read that hangs shows, and the
+// last read is repeated.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := asyncread.New[int]()
-		if r.Running() || r.Stalled(time.Second) {
-			t.Error("a read runs before the first one")
+		ctx, cancel := context.WithCancel(t.Context())
+		changed, ended, begin := make(chan struct{}, 1), make(chan struct{}), time.Now()
+		r := asyncread.New[int](changed, time.Minute, time.Second)
+		go func() {
+			defer close(ended)
+			r.Run(ctx)
+		}()
+		expect := func(want int, stalled bool, after time.Duration) {
+			t.Helper()
+			if got := <-r.Results(); got.Value != want || got.Stalled != stalled || time.Since(begin) != after {
+				t.Errorf("%+v after %v, want %d after %v", got, time.Since(begin), want, after)
+			}
 		}
 		hung := make(chan struct{})
-		r.Start(func() int { <-hung; return 1 })
-		r.Start(func() int { return 2 })
-		r.Start(func() int { return 3 })
-		<-time.After(time.Second)
-		if at, running := r.StallsAt(time.Second); !running || !at.Equal(time.Now()) || !r.Stalled(time.Second) || r.Stalled(2*time.Second) {
-			t.Errorf("running %t, stalls at %v", running, at)
-		}
+		r.Start(func() (int, time.Duration) { <-hung; return 1, 0 })
+		synctest.Wait()
+		r.Start(func() (int, time.Duration) { return 2, 0 })
+		r.Start(func() (int, time.Duration) { return 3, 10 * time.Second })
+		expect(0, true, time.Second)
 		close(hung)
-		for _, want := range []int{1, 3} {
-			if got := <-r.Results(); got != want {
-				t.Errorf("got %d, want %d", got, want)
-			}
-			r.Done()
-		}
-		if r.Running() {
-			t.Error("the second request was not replaced")
-		}
+		expect(1, false, time.Second)
+		expect(3, false, time.Second)
+		expect(3, false, 11*time.Second)
+		r.Start(func() (int, time.Duration) { return 4, time.Hour })
+		expect(4, false, 11*time.Second)
+		expect(4, false, 71*time.Second)
+		changed <- struct{}{}
+		expect(4, false, 71*time.Second)
+		cancel()
+		<-ended
 	})
 }

@@ -38,8 +38,6 @@ type contents struct {
 
 	systemRoots   [][]byte // the CAs that this host trusts
 	clusterDomain string   // empty: unknown
-
-	next time.Duration // until the next read; 0: fileReadInterval
 }
 
 // reader reads the files. One goroutine at a time uses it, and no other waits for that: a file
@@ -55,8 +53,8 @@ type reader struct {
 	system *trust.System
 }
 
-// read reads everything.
-func (r *reader) read(of config.EgressProxy, now time.Time) (c contents) {
+// read reads everything. It returns also the delay of the next read; 0: fileReadInterval.
+func (r *reader) read(of config.EgressProxy, now time.Time) (c contents, next time.Duration) {
 	if r.file == nil || r.of.File != of.File {
 		r.file = egress.NewFile(of.File)
 	}
@@ -65,7 +63,7 @@ func (r *reader) read(of config.EgressProxy, now time.Time) (c contents) {
 	}
 	r.of, c.of = of, of
 	r.watch.Watch(append([]string{of.File, of.TrustedCA}, r.system.Paths()...)...)
-	c.next = r.system.Refresh(now)
+	next = r.system.Refresh(now)
 	if source := r.system.Source(); source != nil {
 		c.systemRoots = trust.DER(source.Roots())
 	}
@@ -75,7 +73,7 @@ func (r *reader) read(of config.EgressProxy, now time.Time) (c contents) {
 	if of.Inline() {
 		c.request.Settings, c.err = egress.FromConfiguration(of.HTTPProxy, of.HTTPSProxy, of.NoProxy)
 	} else {
-		c.next = settled.ShorterWait(c.next, r.file.Refresh(now))
+		next = settled.ShorterWait(next, r.file.Refresh(now))
 		c.request.Settings, c.err = r.file.Settings()
 	}
 	switch {
@@ -83,11 +81,13 @@ func (r *reader) read(of config.EgressProxy, now time.Time) (c contents) {
 		c.invalid = report.EgressInputFile
 	case !c.request.Settings.IsEmpty():
 		c.request.Endpoints = of.ReadinessEndpoints
-		if c.err = r.readCAs(&c, now); c.err != nil {
+		var wait time.Duration
+		if wait, c.err = r.readCAs(&c, now); c.err != nil {
 			c.invalid = report.EgressInputTrustedCA
 		}
+		next = settled.ShorterWait(next, wait)
 	}
-	return c
+	return c, next
 }
 
 // readCAs reads the CAs for connections to the proxy and through it.
@@ -97,11 +97,11 @@ func (r *reader) read(of config.EgressProxy, now time.Time) (c contents) {
 // (templates/common/_base/files/additional-trust-bundle.yaml of the
 // machine-config-operator). Its CAs are then among those that the host trusts, where the
 // machine-config-daemon adds them.
-func (r *reader) readCAs(c *contents, now time.Time) error {
+func (r *reader) readCAs(c *contents, now time.Time) (next time.Duration, err error) {
 	if egress.IsBlank(r.ca.Path()) {
-		return nil
+		return 0, nil
 	}
-	c.next = settled.ShorterWait(c.next, r.ca.Refresh(now))
+	next = r.ca.Refresh(now)
 	owner := "egressProxy.trustedCA"
 	switch err := r.ca.Err(); {
 	case err == nil:
@@ -109,8 +109,8 @@ func (r *reader) readCAs(c *contents, now time.Time) error {
 	case errors.Is(err, fs.ErrPermission) && slices.Contains(r.anchorDirs, filepath.Dir(r.ca.Path())):
 		c.request.Roots, owner = c.systemRoots, "this host, including those of egressProxy.trustedCA"
 	default:
-		return err
+		return next, err
 	}
 	c.request.RootsDescription = ingress.DescribeCAs(len(c.request.Roots), owner)
-	return nil
+	return next, nil
 }

@@ -19,7 +19,7 @@ import (
 const maxReportedNoProxy = 8 << 10
 
 // report returns the state for people and programs.
-func (w *Watcher) report(routes []egress.ProxiedAddress, stalled bool) report.EgressProxy {
+func (w *Watcher) report(routes []egress.ProxiedAddress) report.EgressProxy {
 	a := &w.acceptance
 	r := report.EgressProxy{
 		Upstream: string(w.input.Config.EgressProxy.Upstream), Since: a.specSince, Pending: a.pending(),
@@ -36,7 +36,7 @@ func (w *Watcher) report(routes []egress.ProxiedAddress, stalled bool) report.Eg
 		r.NextCheck = a.nextProbe
 	}
 	switch {
-	case stalled:
+	case w.stalled:
 		r.InvalidInput = report.EgressInputFile
 		r.Message = fmt.Sprintf("reading egressProxy.file, egressProxy.trustedCA or the CAs of this host "+
 			"has not returned for %v: check the file systems of these files", w.StallTimeout)

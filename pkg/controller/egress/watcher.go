@@ -77,7 +77,7 @@ type Watcher struct {
 	input      Input
 	contents   contents // of the last read
 	hasRead    bool
-	nextRead   time.Time
+	stalled    bool // the read that runs takes longer than StallTimeout
 	acceptance acceptance
 	probing    *egress.Configuration // nil: no probe runs
 	endProbe   context.CancelFunc
@@ -106,7 +106,7 @@ func New(o Options) (*Watcher, error) {
 			watch: files, apiServerURLFile: o.APIServerURLFile, anchorDirs: caAnchorDirs(),
 			system: trust.NewSystem(o.SystemCABundles),
 		},
-		names: make(map[string]lookup), reads: asyncread.New[contents](), results: make(chan func(time.Time), 1),
+		names: make(map[string]lookup), reads: asyncread.New[contents](files.Changed(), fileReadInterval, o.StallTimeout), results: make(chan func(time.Time), 1),
 	}
 	setting, at, err := w.store.Load()
 	switch {
@@ -123,27 +123,27 @@ func New(o Options) (*Watcher, error) {
 func (w *Watcher) Run(ctx context.Context, inputs <-chan Input, dialFailed <-chan struct{}, output func(Output)) error {
 	w.output = output
 	defer w.running.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	w.running.Go(func() { _ = w.files.Run(ctx) })
-	timer := time.NewTimer(fileReadInterval)
-	defer timer.Stop()
+	w.running.Go(func() { w.reads.Run(ctx) })
 	for {
-		timer.Reset(time.Until(w.startDue(ctx, time.Now())))
+		var timer <-chan time.Time
+		if next := w.startDue(ctx, time.Now()); !next.IsZero() {
+			timer = time.After(time.Until(next))
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case in := <-inputs:
 			w.apply(in)
-		case <-w.files.Changed():
-			w.startRead()
-		case c := <-w.reads.Results():
-			w.recordContents(c, time.Now())
+		case r := <-w.reads.Results():
+			if w.stalled = r.Stalled; !w.stalled {
+				w.recordContents(r.Value, time.Now())
+			}
 		case record := <-w.results:
 			record(time.Now())
 		case <-dialFailed:
 			w.dialFailed = true
-		case <-timer.C:
+		case <-timer:
 		}
 		w.decide()
 	}
@@ -153,25 +153,12 @@ func (w *Watcher) Run(ctx context.Context, inputs <-chan Input, dialFailed <-cha
 func (w *Watcher) apply(in Input) {
 	before := w.input
 	w.input = in
-	if before.Generation == 0 || !before.Config.EgressProxy.Equal(in.Config.EgressProxy) {
-		w.startRead()
-	}
-}
-
-// startRead reads the files, which nobody waits for.
-func (w *Watcher) startRead() {
-	if of := w.input.Config.EgressProxy; w.input.Generation != 0 {
-		w.reads.Start(func() contents { return w.reader.read(of, time.Now()) })
+	if of := in.Config.EgressProxy; in.Generation != 0 && (before.Generation == 0 || !before.Config.EgressProxy.Equal(of)) {
+		w.reads.Start(func() (contents, time.Duration) { return w.reader.read(of, time.Now()) })
 	}
 }
 
 func (w *Watcher) recordContents(c contents, now time.Time) {
-	w.reads.Done()
-	wait := fileReadInterval
-	if c.next > 0 {
-		wait = min(wait, c.next)
-	}
-	w.nextRead = now.Add(wait)
 	if !c.of.Equal(w.input.Config.EgressProxy) {
 		return
 	}
@@ -189,23 +176,13 @@ func (w *Watcher) saveAccepted() {
 	w.Save("egress", "accepted egress proxy", func() error { return w.store.Save(accepted, at) })
 }
 
-// startDue starts what is due, and returns when the next job is.
+// startDue starts what is due, and returns when the next job is; the zero time means none.
 func (w *Watcher) startDue(ctx context.Context, now time.Time) (next time.Time) {
-	next = now.Add(fileReadInterval)
 	due := func(at time.Time) bool {
-		if now.Before(at) {
-			if at.Before(next) {
-				next = at
-			}
-			return false
+		if now.Before(at) && (next.IsZero() || at.Before(next)) {
+			next = at
 		}
-		return true
-	}
-	if !w.reads.Running() && due(w.nextRead) {
-		w.startRead()
-	}
-	if at, running := w.reads.StallsAt(w.StallTimeout); running {
-		due(at)
+		return !now.Before(at)
 	}
 	if w.probing != nil && (w.probing != w.acceptance.spec || !w.acceptance.pending()) {
 		w.endProbe() // its result does not count any more
@@ -304,18 +281,17 @@ func (w *Watcher) decide() {
 	routes := egress.ProxiedAddresses(w.input.Config, accepted.Settings, w.input.Ingress, w.automatic)
 	w.trackNames(routes)
 	missing, _ := w.lookupState()
-	stalled := w.reads.Stalled(w.StallTimeout)
 	read := w.hasRead && w.contents.of.Equal(w.input.Config.EgressProxy)
 	// Before the files have been read, the proxy and the CAs of this host are unknown. Without an address of the
 	// proxy, each challenge would fail. Until then, the last decision stays.
-	missing = missing || !read && !stalled
+	missing = missing || !read && !w.stalled
 	out := Output{Generation: w.input.Generation, Ready: w.input.Observed && !missing, Egress: w.lastOutput.Egress}
 	if !missing {
 		addrs := func(name string) []netip.Addr { return w.lookup(name).addrs }
 		out.Egress = egress.Decide(routes, addrs, accepted, w.contents.systemRoots)
 	}
-	if w.hasRead || stalled {
-		out.Report = w.report(routes, stalled)
+	if w.hasRead || w.stalled {
+		out.Report = w.report(routes)
 	}
 	if reflect.DeepEqual(out, w.lastOutput) {
 		return

@@ -361,7 +361,8 @@ func TestCAFileForRootOnly(t *testing.T) {
 		}
 		become(65534)
 		defer become(0)
-		return w.reader.read(w.config.EgressProxy, time.Now())
+		c, _ := w.reader.read(w.config.EgressProxy, time.Now())
+		return c
 	}
 	w.reader.anchorDirs = []string{w.dir}
 	if c := read(); c.err != nil || len(c.request.Roots) != 0 || c.request.Settings.IsEmpty() {

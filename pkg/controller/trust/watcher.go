@@ -54,9 +54,10 @@ type Watcher struct {
 	reads  *asyncread.Reader[reading]
 	reader reader
 
-	last   Output
-	read   reading // the last one
-	logged caLog
+	last    Output
+	read    reading // the last one
+	stalled bool    // the read that runs takes longer than StallTimeout
+	logged  caLog
 }
 
 // New returns a watcher.
@@ -66,7 +67,7 @@ func New(o Options) (*Watcher, error) {
 		return nil, err
 	}
 	return &Watcher{
-		Options: o, files: files, reads: asyncread.New[reading](),
+		Options: o, files: files, reads: asyncread.New[reading](files.Changed(), o.ReadInterval, o.StallTimeout),
 		reader: reader{
 			files: files, lastGood: trust.NewLastGoodCopy(o.StateDir, trust.LastGoodName), systemPaths: o.SystemCABundles,
 		},
@@ -76,23 +77,12 @@ func New(o Options) (*Watcher, error) {
 // Run reads the CAs for each path of a bundle, empty without TLS to the ingress, and again after
 // file events and at intervals, until ctx ends. It passes on what has changed.
 func (w *Watcher) Run(ctx context.Context, paths <-chan string, output func(Output)) error {
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	watching.Go(func() { _ = w.files.Run(ctx) })
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { _ = w.files.Run(ctx) })
+	running.Go(func() { w.reads.Run(ctx) })
 	path, known := "", false
-	start := func() {
-		if of := path; known {
-			w.reads.Start(func() reading { return w.reader.read(of, time.Now()) })
-		}
-	}
-	timer := time.NewTimer(w.ReadInterval)
-	defer timer.Stop()
 	for {
-		if at, running := w.reads.StallsAt(w.StallTimeout); running && !w.reads.Stalled(w.StallTimeout) {
-			timer.Reset(time.Until(at))
-		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -101,26 +91,15 @@ func (w *Watcher) Run(ctx context.Context, paths <-chan string, output func(Outp
 				continue
 			}
 			path, known = next, true
-			start()
-		case <-w.files.Changed():
-			start()
-		case <-timer.C:
-			if !w.reads.Running() {
-				start()
-			}
+			w.reads.Start(func() (reading, time.Duration) { return w.reader.read(next, time.Now()) })
 		case r := <-w.reads.Results():
-			w.reads.Done()
-			wait := w.ReadInterval
-			if r.retry > 0 {
-				wait = min(wait, r.retry)
+			w.stalled = r.Stalled
+			if r.Value.path != path || w.stalled {
+				break
 			}
-			timer.Reset(wait)
-			if r.path != path {
-				continue
-			}
-			w.read = r
-			if r.save != nil {
-				w.Save("trust", "last good CA bundle", r.save)
+			w.read = r.Value
+			if w.read.save != nil {
+				w.Save("trust", "last good CA bundle", w.read.save)
 			}
 		}
 		w.publish(output)
@@ -130,7 +109,7 @@ func (w *Watcher) Run(ctx context.Context, paths <-chan string, output func(Outp
 // publish passes other CAs on before it logs them.
 func (w *Watcher) publish(output func(Output)) {
 	next := Output{w.read.path, w.read.cas, w.read.report}
-	if w.reads.Stalled(w.StallTimeout) {
+	if w.stalled {
 		next.Report.NoUsableCertificate = false
 		next.Report.Error = fmt.Sprintf("reading upstream.trustedCA or the CAs of this host has not returned for %v, "+
 			"and new configurations wait for it: check the file systems of these files", w.StallTimeout)
@@ -166,8 +145,7 @@ type reading struct {
 	path   string
 	cas    *ingress.CABundle
 	report report.Trust
-	save   func() error  // writes the last good copy; nil: it is written
-	retry  time.Duration // until the next read; 0: ReadInterval
+	save   func() error // writes the last good copy; nil: it is written
 }
 
 // reader reads the files. One goroutine at a time uses it.
@@ -180,30 +158,31 @@ type reader struct {
 	system *trust.System // nil while there is a bundle
 }
 
-func (r *reader) read(path string, now time.Time) reading {
+// read returns also the delay of the next read; 0: ReadInterval.
+func (r *reader) read(path string, now time.Time) (result reading, next time.Duration) {
 	if path == "" {
 		r.bundle, r.system = nil, nil
 		r.files.Watch()
-		return reading{report: report.Trust{Kind: report.TrustUnused}}
+		return reading{report: report.Trust{Kind: report.TrustUnused}}, 0
 	}
 	if r.bundle == nil || r.bundle.Path() != path {
 		r.bundle, r.system = trust.NewSource(path, r.lastGood), nil
 	}
-	retry := r.bundle.Refresh(now)
+	next = r.bundle.Refresh(now)
 	paths := []string{path}
 	if r.bundle.Absent() {
 		if r.system == nil {
 			r.system = trust.NewSystem(r.systemPaths)
 		}
-		retry = settled.ShorterWait(retry, r.system.Refresh(now))
+		next = settled.ShorterWait(next, r.system.Refresh(now))
 		paths = append(paths, r.system.Paths()...)
 	} else {
 		r.system = nil
 	}
 	r.files.Watch(paths...)
-	result := reading{path: path, retry: retry, save: r.bundle.UnsavedCopy()}
+	result = reading{path: path, save: r.bundle.UnsavedCopy()}
 	result.report, result.cas = r.summarize()
-	return result
+	return result, next
 }
 
 // summarize returns what the reads have found, for the report and for the proxy.
