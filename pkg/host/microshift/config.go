@@ -4,12 +4,12 @@ package microshift
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -70,19 +70,14 @@ type rawConfig struct {
 		Status        string   `json:"status"`
 		ListenAddress []string `json:"listenAddress"`
 		Ports         struct {
-			HTTP  *int `json:"http"`
-			HTTPS *int `json:"https"`
+			HTTP  uint16 `json:"http"`
+			HTTPS uint16 `json:"https"`
 		} `json:"ports"`
 	} `json:"ingress"`
 }
 
 // defaultBaseDomain is MicroShift's default (dnsDefaults).
 const defaultBaseDomain = "example.com"
-
-// Default returns the configuration of a MicroShift without files.
-func Default() Config {
-	return Config{BaseDomain: defaultBaseDomain, Ingress: Ingress{HTTP: 80, HTTPS: 443}}
-}
 
 // Read reads the configuration in dir. Without files it returns the default.
 func Read(dir string) (Config, error) {
@@ -114,7 +109,7 @@ func parse(dir string, files []file) (Config, error) {
 		err = describeTypeError(json.Unmarshal(text, &raw))
 	}
 	if err == nil {
-		c, err = raw.validate()
+		c, err = raw.values()
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("MicroShift's configuration in %s is invalid: %w", dir, err)
@@ -151,91 +146,56 @@ func mergePatch(target, patch map[string]any) map[string]any {
 	return target
 }
 
-// validate converts the keys to typed values. Empty values count as absent, as in MicroShift
-// (incorporateUserSettings).
-func (w *rawConfig) validate() (Config, error) {
-	c := Default()
-	c.HostnameOverride = w.Node.HostnameOverride
-	c.SubjectAltNames, c.NamedCertificates = w.APIServer.SubjectAltNames, w.APIServer.NamedCertificates
-	if w.DNS.BaseDomain != "" {
-		c.BaseDomain = w.DNS.BaseDomain
+// values converts the keys to typed values. Empty values count as absent, as in MicroShift
+// (incorporateUserSettings), which validates the others when it starts.
+func (w *rawConfig) values() (c Config, err error) {
+	c = Config{
+		HostnameOverride: w.Node.HostnameOverride, BaseDomain: cmp.Or(w.DNS.BaseDomain, defaultBaseDomain),
+		SubjectAltNames: w.APIServer.SubjectAltNames, NamedCertificates: w.APIServer.NamedCertificates,
+		Ingress: Ingress{
+			Removed: w.Ingress.Status == "Removed",
+			HTTP:    cmp.Or(w.Ingress.Ports.HTTP, 80), HTTPS: cmp.Or(w.Ingress.Ports.HTTPS, 443),
+		},
+	}
+	for _, text := range w.Ingress.ListenAddress {
+		if text != "" { // a list that contains only empty strings equals an empty list
+			c.Ingress.ListenAddress = append(c.Ingress.ListenAddress, text)
+		}
 	}
 	var problems []error
-	address := func(into *netip.Addr, key, text string, reachable bool) {
-		if text == "" {
-			return
+	for _, a := range []struct {
+		into      *netip.Addr
+		key, text string
+	}{
+		{&c.NodeIP, "node.nodeIP", w.Node.NodeIP},
+		{&c.NodeIPv6, "node.nodeIPv6", w.Node.NodeIPv6},
+		{&c.AdvertiseAddress, "apiServer.advertiseAddress", w.APIServer.AdvertiseAddress},
+	} {
+		addr, err := netip.ParseAddr(a.text)
+		*a.into = addr.Unmap()
+		switch {
+		case a.text == "":
+		case err != nil || addr.Zone() != "":
+			problems = append(problems, fmt.Errorf("%s is %q, which is not an address", a.key, a.text))
+		case a.into != &c.AdvertiseAddress && !a.into.IsGlobalUnicast():
+			problems = append(problems, fmt.Errorf("%s is %v, which other hosts cannot reach", a.key, *a.into))
 		}
-		a, err := netip.ParseAddr(text)
-		switch *into = a.Unmap(); {
-		case err != nil || a.Zone() != "":
-			problems = append(problems, fmt.Errorf("%s is %q, which is not an address", key, text))
-		case reachable && !into.IsGlobalUnicast():
-			problems = append(problems, fmt.Errorf("%s is %v, which other hosts cannot reach", key, *into))
+	}
+	for _, n := range []struct {
+		into  *[]netip.Prefix
+		key   string
+		texts []string
+	}{
+		{&c.ServiceNetwork, "network.serviceNetwork", w.Network.ServiceNetwork},
+		{&c.ClusterNetwork, "network.clusterNetwork", w.Network.ClusterNetwork},
+	} {
+		for _, text := range n.texts {
+			p, err := netip.ParsePrefix(text)
+			if err != nil || p.Addr().Is4In6() {
+				problems = append(problems, fmt.Errorf("%s contains %q, which is not a network such as 10.43.0.0/16", n.key, text))
+			}
+			*n.into = append(*n.into, p.Masked())
 		}
-	}
-	address(&c.NodeIP, "node.nodeIP", w.Node.NodeIP, true)
-	address(&c.NodeIPv6, "node.nodeIPv6", w.Node.NodeIPv6, true)
-	address(&c.AdvertiseAddress, "apiServer.advertiseAddress", w.APIServer.AdvertiseAddress, false)
-	var err error
-	if c.ServiceNetwork, err = parsePrefixes("network.serviceNetwork", w.Network.ServiceNetwork); err != nil {
-		problems = append(problems, err)
-	}
-	if c.ClusterNetwork, err = parsePrefixes("network.clusterNetwork", w.Network.ClusterNetwork); err != nil {
-		problems = append(problems, err)
-	}
-	if c.Ingress, err = w.validateIngress(); err != nil {
-		problems = append(problems, err)
 	}
 	return c, errors.Join(problems...)
-}
-
-// maxNetworks is one per family (validateNetworkStack).
-const maxNetworks = 2
-
-func parsePrefixes(key string, texts []string) ([]netip.Prefix, error) {
-	if len(texts) > maxNetworks {
-		return nil, fmt.Errorf("%s has %d entries; at most one per address family is allowed", key, len(texts))
-	}
-	var out []netip.Prefix
-	for _, text := range texts {
-		p, err := netip.ParsePrefix(text)
-		if err != nil || p.Addr().Is4In6() {
-			return nil, fmt.Errorf("%s contains %q, which is not a network such as 10.43.0.0/16", key, text)
-		}
-		out = append(out, p.Masked())
-	}
-	if len(out) == maxNetworks && out[0].Addr().Is4() == out[1].Addr().Is4() {
-		return nil, fmt.Errorf("%s has two networks of one address family", key)
-	}
-	return out, nil
-}
-
-func (w *rawConfig) validateIngress() (Ingress, error) {
-	in := Ingress{HTTP: 80, HTTPS: 443}
-	switch w.Ingress.Status {
-	case "", "Managed":
-	case "Removed":
-		in.Removed = true
-	default:
-		return in, fmt.Errorf("ingress.status is %q; allowed values are Managed and Removed", w.Ingress.Status)
-	}
-	// A list that contains only empty strings equals an empty list.
-	in.ListenAddress = slices.DeleteFunc(slices.Clone(w.Ingress.ListenAddress), func(s string) bool { return s == "" })
-	if len(in.ListenAddress) == 0 {
-		in.ListenAddress = nil
-	}
-	for _, p := range []struct {
-		into  *uint16
-		key   string
-		value *int
-	}{{&in.HTTP, "http", w.Ingress.Ports.HTTP}, {&in.HTTPS, "https", w.Ingress.Ports.HTTPS}} {
-		if p.value == nil {
-			continue
-		}
-		if *p.value < 1 || *p.value > 65535 {
-			return in, fmt.Errorf("ingress.ports.%s is %d; allowed values are 1 to 65535", p.key, *p.value)
-		}
-		*p.into = uint16(*p.value)
-	}
-	return in, nil
 }
