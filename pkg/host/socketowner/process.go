@@ -6,19 +6,17 @@ package socketowner
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-const (
-	// maxDescriptors limits the search through the descriptors of all processes. Each costs
-	// about a microsecond.
-	maxDescriptors = 1 << 17
-	batch          = 256
-)
+// maxDescriptors limits the search through the descriptors of all processes. Each costs about a
+// microsecond.
+const maxDescriptors = 1 << 17
 
 // Process is a process with an open socket.
 type Process struct {
@@ -33,76 +31,27 @@ func (p Process) String() string { return fmt.Sprintf("process %d (%s)", p.PID, 
 // only processes whose descriptors this process may read (PTRACE_MODE_READ_FSCREDS,
 // proc_pid_fd(5)), the likely ones first, and stops after maxDescriptors descriptors.
 func FindProcess(inode uint64, likely ...int) (Process, bool) {
-	w := descriptorSearch{target: fmt.Sprintf("socket:[%d]", inode), remaining: maxDescriptors}
-	for _, pid := range likely {
-		if w.hasDescriptor(pid) {
-			return readProcess(pid)
+	wanted, examined := fmt.Sprintf("socket:[%d]", inode), 0
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			likely = append(likely, pid)
 		}
 	}
-	if pid, found := w.searchAllProcesses(); found {
-		return readProcess(pid)
+	for _, pid := range likely {
+		dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+		descriptors, _ := os.ReadDir(dir) // of a process that has ended, or that this one may not examine: none
+		for _, d := range descriptors {
+			if examined++; examined > maxDescriptors {
+				return Process{}, false
+			}
+			if found, err := os.Readlink(filepath.Join(dir, d.Name())); err == nil && found == wanted {
+				comm, err := textfile.Read(filepath.Join("/proc", strconv.Itoa(pid), "comm"), maxComm)
+				return Process{pid, replaceUnprintable(strings.TrimSuffix(string(comm), "\n"))}, err == nil
+			}
+		}
 	}
 	return Process{}, false
 }
 
-// readProcess returns false if the process has ended.
-func readProcess(pid int) (Process, bool) {
-	f, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
-	if err != nil {
-		return Process{}, false
-	}
-	defer func() { _ = f.Close() }()
-	comm, err := io.ReadAll(io.LimitReader(f, 64))
-	if err != nil {
-		return Process{}, false
-	}
-	return Process{PID: pid, Comm: replaceUnprintable(strings.TrimSuffix(string(comm), "\n"))}, true
-}
-
-// descriptorSearch searches for a descriptor of the target.
-type descriptorSearch struct {
-	target    string
-	remaining int // number of descriptors that may still be examined
-}
-
-func (w *descriptorSearch) searchAllProcesses() (pid int, found bool) {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return 0, false
-	}
-	defer func() { _ = proc.Close() }()
-	for w.remaining > 0 {
-		names, err := proc.Readdirnames(batch)
-		for _, name := range names {
-			if pid, notOne := strconv.Atoi(name); notOne == nil && w.hasDescriptor(pid) {
-				return pid, true
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	return 0, false
-}
-
-func (w *descriptorSearch) hasDescriptor(pid int) bool {
-	path := filepath.Join("/proc", strconv.Itoa(pid), "fd")
-	dir, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = dir.Close() }()
-	for w.remaining > 0 {
-		names, err := dir.Readdirnames(batch)
-		w.remaining -= len(names)
-		for _, name := range names {
-			if target, err := os.Readlink(filepath.Join(path, name)); err == nil && target == w.target {
-				return true
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	return false
-}
+const maxComm = 64
