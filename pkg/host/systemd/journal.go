@@ -72,29 +72,9 @@ func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup returns the handler: no record has groups.
 func (h *journalHandler) WithGroup(string) slog.Handler { return h }
 
+// addField adds an attribute. A key in snake case becomes the name of a journal field in capital letters.
 func addField(fields map[string]string, a slog.Attr) {
-	if name := fieldName(a.Key); name != "" {
-		fields[name] = a.Value.Resolve().String()
-	}
-}
-
-// fieldName converts an attribute's key to the name of a journal field. It consists of at
-// most 64 capital letters, digits and underscores and does not start with a digit or an
-// underscore, which journald reserves (systemd src/basic/journal-importer and
-// journal_field_valid).
-func fieldName(key string) string {
-	name := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z':
-			return r - 'a' + 'A'
-		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-			return r
-		default:
-			return '_'
-		}
-	}, key)
-	name = strings.TrimLeft(name, "_0123456789")
-	return name[:min(len(name), 64)]
+	fields[strings.ToUpper(a.Key)] = a.Value.Resolve().String()
 }
 
 func priority(level slog.Level) journal.Priority {
