@@ -26,7 +26,7 @@ const maxRebuilds = 3
 // owner is replaced.
 //
 // After every netlink error the kernel's table is read again and compared with t: a batch
-// whose reply was lost may have been committed. An error is ErrUnavailable and means that t
+// whose reply was lost may have been committed. An error means that t
 // is not known to be in force.
 func (c *Conn) Apply(t ruleset.Table) error {
 	if t.Port() == 0 {
@@ -130,7 +130,7 @@ func (c *Conn) tablePresent() (bool, error) {
 	case t == nil:
 		return false, nil
 	case t.Owner != 0 && t.Owner != c.sock.port:
-		return false, newOwnerError(t.Owner)
+		return false, ownerError(t.Owner)
 	default:
 		return true, nil
 	}
@@ -204,7 +204,7 @@ func (c *Conn) remove() (removed bool, err error) {
 }
 
 // Cleanup removes a table that an earlier process left. removed reports whether there was
-// one. A table that a running process owns is not changed, and the error is ErrOwned and
+// one. A table that a running process owns is not changed, and the error
 // names the process.
 func Cleanup() (removed bool, err error) {
 	c, err := Open()

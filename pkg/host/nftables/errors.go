@@ -17,53 +17,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 )
 
-// Errors for errors.Is. ErrPermission, ErrOwned and ErrUnsupported are also ErrUnavailable.
+// Errors for errors.Is.
 var (
-	// ErrUnavailable means that the kernel rejected the table or could not be queried.
-	ErrUnavailable = errors.New("nftables is unavailable")
-	// ErrPermission means that this process lacks CAP_NET_ADMIN.
-	ErrPermission = errors.New("CAP_NET_ADMIN is missing")
-	// ErrOwned means that another running process owns a table of our name.
-	ErrOwned = errors.New("the table has another owner")
-	// ErrUnsupported means that the kernel has no nf_tables or lacks a feature of it.
-	ErrUnsupported = errors.New("the kernel lacks an nf_tables feature")
+	// ErrUnsupported means that the kernel has no nf_tables or lacks a part of it.
+	ErrUnsupported = errors.New("the kernel lacks a part of nf_tables that the table requires")
 	// ErrDiffers means that the kernel's table is not the one that was applied.
 	ErrDiffers = errors.New("the table in the kernel is not the one that was applied")
 )
 
-// unavailableError is ErrUnavailable, and also kind if that is set.
-type unavailableError struct {
-	action      string // what failed
-	kind        error  // ErrPermission, ErrOwned, ErrUnsupported, or nil
-	remediation string // the reason and the remediation; may be empty
-	cause       error  // may be nil
+// ownerError means that another running process owns a table of our name.
+func ownerError(port uint32) error {
+	return fmt.Errorf("the table belongs to %s: stop that process first; only one process can serve a host", describeOwner(port))
 }
-
-func (e *unavailableError) Error() string {
-	text := e.action
-	if e.remediation != "" {
-		text += ": " + e.remediation
-	}
-	if e.cause != nil {
-		text += fmt.Sprintf(" (%v)", e.cause)
-	}
-	return text
-}
-
-func (e *unavailableError) Is(target error) bool {
-	return target == ErrUnavailable || (e.kind != nil && target == e.kind)
-}
-
-func (e *unavailableError) Unwrap() error { return e.cause }
-
-// ownerError means that the table has another owner.
-type ownerError struct{ port uint32 }
-
-func (e *ownerError) Error() string {
-	return "its owner is " + describeOwner(e.port)
-}
-
-func newOwnerError(port uint32) error { return &ownerError{port: port} }
 
 // explain describes an error of an action for operators. Where needed it queries the kernel
 // for the reason.
@@ -71,11 +36,11 @@ func (c *Conn) explain(act string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) && hasNetAdmin():
 		if t, lookErr := c.getTable(); lookErr == nil && t != nil && t.Owner != 0 && t.Owner != c.sock.port {
-			err = newOwnerError(t.Owner)
+			err = ownerError(t.Owner)
 		}
 	case isUnsupported(err):
 		if rejected := c.tryTable(); isUnsupported(rejected) {
-			return &unavailableError{action: act, kind: ErrUnsupported, remediation: requirements, cause: rejected}
+			return fmt.Errorf("%s: %w: %s (%w)", act, ErrUnsupported, requirements, rejected)
 		}
 	}
 	return explain(act, err)
@@ -83,25 +48,17 @@ func (c *Conn) explain(act string, err error) error {
 
 // explain is the part of Conn.explain that needs no connection.
 func explain(act string, err error) error {
-	e := &unavailableError{action: act, cause: err}
-	var owner *ownerError
 	switch {
-	case errors.As(err, &owner):
-		e.kind = ErrOwned
-		e.remediation = fmt.Sprintf("the table belongs to %s: stop that process first; only one process can serve a host", describeOwner(owner.port))
-		e.cause = nil
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) && !hasNetAdmin():
-		e.kind = ErrPermission
-		e.remediation = "this process lacks CAP_NET_ADMIN: run it as root, " +
-			"or set AmbientCapabilities=CAP_NET_ADMIN in its unit and include it in CapabilityBoundingSet="
+		return fmt.Errorf("%s: this process lacks CAP_NET_ADMIN: run it as root, "+
+			"or set AmbientCapabilities=CAP_NET_ADMIN in its unit and include it in CapabilityBoundingSet= (%w)", act, err)
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT):
-		e.kind = ErrUnsupported
-		e.remediation = "the kernel requires CONFIG_NETFILTER_NETLINK (modprobe nfnetlink), " +
-			"and the unit's RestrictAddressFamilies= must contain AF_NETLINK"
+		return fmt.Errorf("%s: %w: the kernel requires CONFIG_NETFILTER_NETLINK (modprobe nfnetlink), "+
+			"and the unit's RestrictAddressFamilies= must contain AF_NETLINK (%w)", act, ErrUnsupported, err)
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		e.remediation = "no file descriptor is free: increase LimitNOFILE= of the unit"
+		return fmt.Errorf("%s: no file descriptor is free: increase LimitNOFILE= of the unit (%w)", act, err)
 	}
-	return e
+	return fmt.Errorf("%s: %w", act, err)
 }
 
 // isUnsupported reports whether the kernel returned an error for something it does not know:

@@ -5,7 +5,6 @@
 package nftables
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -60,8 +59,8 @@ func TestPersistentTable(t *testing.T) {
 	if other, err := Open(); err != nil {
 		t.Error(err)
 	} else {
-		if err := other.Apply(ruleset.New(9999, nil)); !errors.Is(err, ErrOwned) {
-			t.Errorf("another process: %v, want ErrOwned", err)
+		if err := other.Apply(ruleset.New(9999, nil)); err == nil || !strings.Contains(err.Error(), "the table belongs to process") {
+			t.Errorf("another process: %v, want its owner", err)
 		}
 		_ = other.Close()
 	}
@@ -84,8 +83,8 @@ func withoutFlags(listing string) string {
 func TestCleanupOfAnOrphan(t *testing.T) {
 	nstest.Require(t)
 	owner := startChild(t, "persist")
-	if _, err := Cleanup(); !errors.Is(err, ErrOwned) {
-		t.Errorf("Cleanup of a table in use: %v, want ErrOwned", err)
+	if _, err := Cleanup(); err == nil || !strings.Contains(err.Error(), "the table belongs to process") {
+		t.Errorf("Cleanup of a table in use: %v, want its owner", err)
 	}
 	owner.kill()
 	if removed, err := Cleanup(); !removed || err != nil {

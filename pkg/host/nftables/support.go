@@ -16,8 +16,8 @@ import (
 const trialTable = ruleset.Name + "-trial"
 
 // requirements is the remediation for a kernel that rejects the trial as unknown.
-const requirements = "the kernel lacks a part of nf_tables that the table requires: Linux 5.12 or a backport of the owner flag, " +
-	"and the modules nf_tables, nft_chain_nat, nft_counter, nft_ct, nft_fib_inet, nft_nat and nft_reject_inet"
+const requirements = "use Linux 5.12 or a backport of the owner flag, " +
+	"with the modules nf_tables, nft_chain_nat, nft_counter, nft_ct, nft_fib_inet, nft_nat and nft_reject_inet"
 
 // tryTable adds the whole table under another name and deletes it in the same batch, so it leaves
 // nothing in the kernel.
@@ -34,7 +34,7 @@ func (c *Conn) tryTable() error {
 }
 
 // CheckSupport reports whether the kernel supports everything that the table requires. It leaves
-// nothing in the kernel. The error is ErrUnavailable, and ErrUnsupported if a part is missing.
+// nothing in the kernel. The error is ErrUnsupported if a part is missing.
 func CheckSupport() (err error) {
 	c, err := Open()
 	if err != nil {

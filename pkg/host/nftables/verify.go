@@ -18,7 +18,7 @@ import (
 
 // Verify reads the table and compares it with the one that was applied last, or expects no
 // table if none was applied or it was removed. ErrDiffers lists the differences and makes the
-// next Apply rebuild the whole table. ErrUnavailable means that the kernel could not be
+// next Apply rebuild the whole table. Another error means that the kernel could not be
 // queried.
 func (c *Conn) Verify() error {
 	got, err := c.readTable()

@@ -66,7 +66,7 @@
 //     machine would reach everything else on it. test/suites/clock (TestSteps) steps the clock
 //     of a QEMU machine by an hour and ten years, forward and back.
 //   - another owner of the table in a random sequence: it can exist only while no process of
-//     the service runs. TestForeignOwner here, pkg/host/nftables (ErrOwned).
+//     the service runs. TestForeignOwner here, pkg/host/nftables.
 //   - SIGSTOP of the proxy process for ten seconds: the service replaces it after eight, so
 //     HangProxy is that fault.
 //   - DNS that is wrong or slow: a silent name server is drawn, and nothing that the model
