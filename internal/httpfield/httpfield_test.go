@@ -259,13 +259,3 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-func BenchmarkSplit(b *testing.B) {
-	line := []byte("User-Agent: Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, problem := httpfield.Split(line); problem != httpfield.NoFault {
-			b.Fatal(problem)
-		}
-	}
-}

@@ -483,18 +483,3 @@ func TestRunEnds(t *testing.T) {
 		}
 	})
 }
-
-// BenchmarkSnapshot reads the addresses of a namespace with few addresses.
-func BenchmarkSnapshot(b *testing.B) {
-	nstest.Require(b)
-	w, err := Open(slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = w.Close() }()
-	for b.Loop() {
-		if _, err := w.Snapshot(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

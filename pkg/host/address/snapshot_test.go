@@ -7,10 +7,8 @@ package address
 import (
 	"errors"
 	"net"
-	"net/netip"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/jsimonetti/rtnetlink/v2"
 	"github.com/mdlayher/netlink"
 	"github.com/mdlayher/netlink/nlenc"
@@ -18,53 +16,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestFromMessage has what the kernel of the other tests does not send.
 func TestFromMessage(t *testing.T) {
 	t.Parallel()
-	ip6 := net.ParseIP("2001:db8::5")
-	message := func(header uint8, flags uint32) *rtnetlink.AddressMessage {
-		return &rtnetlink.AddressMessage{
-			Flags: header, Index: 7,
-			Attributes: &rtnetlink.AddressAttributes{Address: ip6, Flags: flags},
+	for name, m := range map[string]*rtnetlink.AddressMessage{
+		"no attributes":                {},
+		"no address":                   {Attributes: &rtnetlink.AddressAttributes{}},
+		"an address of a wrong length": {Attributes: &rtnetlink.AddressAttributes{Local: net.IP{1, 2, 3}}},
+	} {
+		if got, ok := fromMessage(m); ok {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	want := func(change func(*Address)) *Address {
-		a := Address{IP: netip.MustParseAddr("2001:db8::5"), Link: 7}
-		change(&a)
-		return &a
-	}
-	tests := []struct {
-		name string
-		msg  *rtnetlink.AddressMessage
-		want *Address // nil: no address
-	}{
-		{"no attributes", &rtnetlink.AddressMessage{}, nil},
-		{"no address", &rtnetlink.AddressMessage{Attributes: &rtnetlink.AddressAttributes{}}, nil},
-		{"an address of a wrong length", &rtnetlink.AddressMessage{Attributes: &rtnetlink.AddressAttributes{Local: net.IP{1, 2, 3}}}, nil},
-		{"tentative", message(0, unix.IFA_F_TENTATIVE), want(func(a *Address) { a.Tentative = true })},
-		{"tentative by the header alone", message(unix.IFA_F_TENTATIVE, 0), want(func(a *Address) { a.Tentative = true })},
+	for flags, tentative := range map[uint32]bool{
+		unix.IFA_F_TENTATIVE: true,
 		// The kernel uses an optimistic address while it probes for it.
-		{"optimistic", message(0, unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC), want(func(*Address) {})},
-		{"failed", message(0, unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED), want(func(a *Address) { a.Tentative, a.DADFailed = true, true })},
-		{"flags above the header's eight bits", message(0, unix.IFA_F_NOPREFIXROUTE|unix.IFA_F_PERMANENT), want(func(*Address) {})},
-		{
-			"the own end of an IPv4 pair",
-			&rtnetlink.AddressMessage{Attributes: &rtnetlink.AddressAttributes{
-				Local: net.IPv4(192, 0, 2, 5).To4(), Address: net.IPv4(198, 51, 100, 1).To4(),
-			}},
-			&Address{IP: netip.MustParseAddr("192.0.2.5"), Bits: 32},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			got, ok := fromMessage(tt.msg)
-			switch {
-			case tt.want == nil && ok:
-				t.Errorf("got %+v, want none", got)
-			case tt.want != nil && (!ok || got != *tt.want):
-				t.Errorf("got %+v, %v, want %+v", got, ok, *tt.want)
-			}
-		})
+		unix.IFA_F_TENTATIVE | unix.IFA_F_OPTIMISTIC: false,
+	} {
+		attributes := &rtnetlink.AddressAttributes{Address: net.ParseIP("2001:db8::5"), Flags: flags}
+		if got, ok := fromMessage(&rtnetlink.AddressMessage{Attributes: attributes}); !ok || got.Tentative != tentative {
+			t.Errorf("flags %#x: %+v", flags, got)
+		}
 	}
 }
 
@@ -148,43 +120,4 @@ func TestFamilyDump(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestRetryInterrupted(t *testing.T) {
-	t.Parallel()
-	one := []Address{{IP: netip.MustParseAddr("192.0.2.5")}}
-	broken := errors.New("broken")
-	tests := []struct {
-		name        string
-		interrupted int   // number of interrupted dumps
-		then        error // of the next dump
-		wantCalls   int
-		wantErr     error
-	}{
-		{"consistent at once", 0, nil, 1, nil},
-		{"consistent after some", 3, nil, 4, nil},
-		{"consistent at the last attempt", maxDumps - 1, nil, maxDumps, nil},
-		{"never consistent", maxDumps + 5, nil, maxDumps, errInterrupted},
-		{"broken", 1, broken, 2, broken},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			calls := 0
-			got, err := retryInterrupted(func() ([]Address, error) {
-				if calls++; calls <= tt.interrupted {
-					return nil, errInterrupted
-				}
-				return one, tt.then
-			})
-			if calls != tt.wantCalls || !errors.Is(err, tt.wantErr) {
-				t.Errorf("%d calls, error %v; want %d, %v", calls, err, tt.wantCalls, tt.wantErr)
-			}
-			if err == nil {
-				if diff := gocmp.Diff(one, got, gocmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-					t.Errorf("addresses (-want +got):\n%s", diff)
-				}
-			}
-		})
-	}
 }

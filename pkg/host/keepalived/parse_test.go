@@ -4,7 +4,6 @@ package keepalived
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"path"
@@ -248,45 +247,4 @@ func isSubset(part, whole []netip.Addr) bool {
 		}
 	}
 	return true
-}
-
-func FuzzParse(f *testing.F) {
-	f.Add([]byte("vrrp_instance a_API_0 { virtual_ipaddress { 192.0.2.1 } }\n"), []byte(""))
-	f.Add([]byte("include x\n"), []byte("include x\n"))
-	f.Add([]byte("include unreadable\n"), []byte(""))
-	f.Add([]byte("@node1 a \"{ # } ${_HASH}"), []byte("$B=1"))
-	f.Add([]byte("vrrp_instance \"a_INGRESS_1\"\n{ virtual_ipaddress_excluded{2001:db8::1%a/64 label x\n"), []byte("}\n"))
-	f.Fuzz(func(t *testing.T, main, included []byte) {
-		files := 0
-		include := func(_, pattern string) ([]source, error) {
-			if pattern == "unreadable" {
-				return nil, errors.New("no access")
-			}
-			if files++; files > maxFiles {
-				return nil, errors.New("too many files")
-			}
-			return []source{{"included", string(included)}}, nil
-		}
-		run := func() (VIPs, error) {
-			files = 0
-			return parse(source{"main", string(main)}, include)
-		}
-		got, err := run()
-		again, errAgain := run()
-		if diff := cmp.Diff(got, again, compareAddrs); diff != "" {
-			t.Errorf("the second reading differs (-first +second):\n%s", diff)
-		}
-		if fmt.Sprint(err) != fmt.Sprint(errAgain) {
-			t.Errorf("errors %v and %v", err, errAgain)
-		}
-		for _, vips := range [][]netip.Addr{got.API, got.Ingress} {
-			seen := make(map[netip.Addr]bool)
-			for _, a := range vips {
-				if seen[a] || !a.IsValid() || a.Zone() != "" || a != a.Unmap() || a.IsUnspecified() || a.IsMulticast() {
-					t.Errorf("VIP %v", a)
-				}
-				seen[a] = true
-			}
-		}
-	})
 }

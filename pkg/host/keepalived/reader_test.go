@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -155,51 +154,6 @@ func TestReader(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestReaderKeepsVIPsUntilSettled reads random sequences of truncated, absent and complete
-// files. VIPs may disappear only after the file has been unchanged for SettleTime.
-func TestReaderKeepsVIPsUntilSettled(t *testing.T) {
-	text, err := os.ReadFile("testdata/openshift-dual-unicast.conf")
-	must(t, err)
-	for seed := range uint64(50) {
-		rnd := rand.New(rand.NewPCG(seed, 2))
-		f := files{}
-		r := NewReader("/k.conf")
-		now, since := time.Unix(1000, 0), time.Unix(1000, 0)
-		var before Snapshot
-		for i := range 200 {
-			now = now.Add(time.Duration(rnd.Int64N(int64(SettleTime))))
-			if rnd.IntN(3) > 0 {
-				old, had := f["/k.conf"]
-				mutateFile(rnd, f, string(text))
-				if now2, has := f["/k.conf"]; now2 != old || had != has {
-					since = now
-				}
-			}
-			got := readMemory(r, f, "/k.conf", now)
-			kept := isSubset(before.Discovery.VIPs.API, got.Discovery.VIPs.API) && isSubset(before.Discovery.VIPs.Ingress, got.Discovery.VIPs.Ingress)
-			if !kept && now.Sub(since) < SettleTime {
-				t.Fatalf("seed %d, step %d: %v became %v %v after the last change", seed, i, before.Discovery.VIPs, got.Discovery.VIPs, now.Sub(since))
-			}
-			if before.Known && !got.Known {
-				t.Fatalf("seed %d, step %d: a known configuration was dropped", seed, i)
-			}
-			before = got
-		}
-	}
-}
-
-// mutateFile changes the content of the file.
-func mutateFile(rnd *rand.Rand, f files, text string) {
-	switch rnd.IntN(5) {
-	case 0:
-		delete(f, "/k.conf")
-	case 1:
-		f["/k.conf"] = text
-	default:
-		f["/k.conf"] = text[:rnd.IntN(len(text))]
 	}
 }
 

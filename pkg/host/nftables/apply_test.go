@@ -234,7 +234,7 @@ func TestDescribeOwner(t *testing.T) {
 // TestOtherTablesStayTheSame: the tables of other programs never change.
 func TestOtherTablesStayTheSame(t *testing.T) {
 	c := openConn(t)
-	loadRuleset(t, ocpNAT)
+	loadRuleset(t, "table ip ocp_nat { chain c { type nat hook prerouting priority -100; ip daddr 192.0.2.5 tcp dport 80 redirect to :9445; }; }")
 	loadRuleset(t, "table inet filter { set s { type ipv4_addr; elements = { 192.0.2.5 } }; chain input { type filter hook input priority 0; policy drop; ct state established,related accept; ip saddr @s counter accept; }; }")
 	t.Cleanup(func() { flushRuleset(t) })
 	before := listOtherTables(t)
@@ -484,34 +484,5 @@ func TestErrorIsCompared(t *testing.T) {
 	c.desired = ruleset.Table{}
 	if !c.confirmed(lost) {
 		t.Error("a removed table is not confirmed")
-	}
-}
-
-// BenchmarkApplyElement measures the cost of a VIP that is added or removed.
-func BenchmarkApplyElement(b *testing.B) {
-	c := openConn(b)
-	with, without := ruleset.New(8888, parseAddrs("192.0.2.5")), ruleset.New(8888, nil)
-	apply(b, c, without)
-	for i := 0; b.Loop(); i++ {
-		apply(b, c, []ruleset.Table{with, without}[i%2])
-	}
-}
-
-// BenchmarkApplyPort measures the cost of a rebuild.
-func BenchmarkApplyPort(b *testing.B) {
-	c := openConn(b)
-	for i := 0; b.Loop(); i++ {
-		apply(b, c, ruleset.New(uint16(8888+i%2), parseAddrs("192.0.2.5")))
-	}
-}
-
-// BenchmarkState measures the cost of a status request or a scrape of metrics.
-func BenchmarkState(b *testing.B) {
-	c := openConn(b)
-	apply(b, c, ruleset.New(8888, parseAddrs("192.0.2.5", "2001:db8::5")))
-	for b.Loop() {
-		if _, err := c.State(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

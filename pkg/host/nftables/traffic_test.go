@@ -322,35 +322,6 @@ func TestStaleElement(t *testing.T) {
 	})
 }
 
-// TestOtherNATChains: nodes already have NAT chains at -100. Our connections do not reach
-// them, and theirs are unaffected.
-func TestOtherNATChains(t *testing.T) {
-	n := newLAN(t)
-	loadRuleset(t, ocpNAT)
-	t.Cleanup(func() { flushRuleset(t) })
-	vip80 := func(server string, port uint16) []connection {
-		return []connection{
-			{"client to VIP:80", n.client, hostPort(vip4, 80), response{server, addrPort(vip4, port), true}},
-			{"client to VIP:80, IPv6", n.client, hostPort(vip6, 80), response{server, addrPort(vip6, port), true}},
-		}
-	}
-	// Without our table, the other one applies: redirect uses the first address of the link.
-	if got := connectTo(t, n.client, "", hostPort(vip4, 80)); got.Server != "lb" {
-		t.Fatalf("the other table does not redirect: %+v", got)
-	}
-	before := listOtherTables(t)
-	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6)))
-	checkConnections(t, vip80("proxy", 8888))
-	checkConnections(t, n.proxiedConnections())
-	checkConnections(t, n.outgoingConnections())
-	for _, vip := range []string{vip4, vip6} {
-		if got := connectTo(t, n.client, "", hostPort(vip, 6443)); got.Server != "lb" {
-			t.Errorf("their redirect of %s:6443 has no effect: %+v", vip, got)
-		}
-	}
-	expectUnchanged(t, "other tables", before, listOtherTables(t))
-}
-
 // TestFirewalld: the real firewalld with its real rules accepts redirected connections and
 // does not change our table when it reloads, and its own rules stay unchanged.
 func TestFirewalld(t *testing.T) {

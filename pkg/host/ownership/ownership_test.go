@@ -3,9 +3,7 @@
 package ownership_test
 
 import (
-	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -120,73 +118,5 @@ func TestDecide(t *testing.T) {
 				t.Errorf("Decide (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// randomAddrs returns up to n addresses of a small set, so that the three inputs often have
-// the same ones. Some are IPv4-mapped and some are invalid.
-func randomAddrs(r *rand.Rand, n int) []netip.Addr {
-	universe := addrs("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "::ffff:192.0.2.3", "2001:db8::1", "2001:db8::2")
-	universe = append(universe, netip.Addr{})
-	list := make([]netip.Addr, r.IntN(n+1))
-	for i := range list {
-		list[i] = universe[r.IntN(len(universe))]
-	}
-	return list
-}
-
-func TestDecideProperties(t *testing.T) {
-	t.Parallel()
-	const seed1, seed2 = 1, 2
-	r := rand.New(rand.NewPCG(seed1, seed2))
-	equal := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-	for range 20_000 {
-		api, ingress := randomAddrs(r, 5), randomAddrs(r, 4)
-		var held []ownership.Address
-		for _, ip := range randomAddrs(r, 6) {
-			held = append(held, ownership.Address{IP: ip, Tentative: r.IntN(4) == 0, DADFailed: r.IntN(4) == 0})
-		}
-		d := ownership.Decide(api, ingress, held)
-
-		classes := map[netip.Addr]int{}
-		for _, list := range [][]netip.Addr{d.Held, d.Standby, d.NotRequired} {
-			if !slices.IsSortedFunc(list, netip.Addr.Compare) {
-				t.Fatalf("not sorted: %v", list)
-			}
-			for _, a := range list {
-				classes[a]++
-			}
-		}
-		want := map[netip.Addr]int{}
-		for _, a := range api {
-			if a.IsValid() {
-				want[a.Unmap()] = 1
-			}
-		}
-		if diff := cmp.Diff(want, classes, equal); diff != "" {
-			t.Fatalf("Decide(%v, %v, %v) = %v: classes of each VIP (-want +got):\n%s", api, ingress, held, d, diff)
-		}
-		for _, a := range d.NotRequired {
-			if !slices.ContainsFunc(ingress, func(i netip.Addr) bool { return i.Unmap() == a }) {
-				t.Fatalf("Decide(%v, %v, %v) = %v: %v is not an ingress VIP", api, ingress, held, d, a)
-			}
-		}
-		for _, a := range d.Held {
-			if !slices.ContainsFunc(held, func(h ownership.Address) bool {
-				return h.IP.Unmap() == a && !h.Tentative && !h.DADFailed
-			}) {
-				t.Fatalf("Decide(%v, %v, %v) = %v: %v is not usable on this host", api, ingress, held, d, a)
-			}
-		}
-
-		shuffle := func(list []netip.Addr) []netip.Addr {
-			list = slices.Clone(list)
-			r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-			return list
-		}
-		slices.Reverse(held)
-		if diff := cmp.Diff(d, ownership.Decide(shuffle(api), shuffle(ingress), held), equal); diff != "" {
-			t.Fatalf("the order of the inputs matters (-before +after):\n%s", diff)
-		}
 	}
 }

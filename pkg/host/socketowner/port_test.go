@@ -182,17 +182,3 @@ func TestFindProcess(t *testing.T) {
 		t.Errorf("the owner of a closed socket is %v", got)
 	}
 }
-
-// BenchmarkDescribeTCPPort measures a lookup on a node with many cgroups, where the last
-// cgroup owns the port.
-func BenchmarkDescribeTCPPort(b *testing.B) {
-	for i := range 1000 {
-		makeCgroup(b, uniqueCgroup(fmt.Sprintf("pod%d.slice/%d.scope", i, i)))
-	}
-	s := startListener(b, makeCgroup(b, uniqueCgroup("pod999.slice/999.scope")), "tcp", ":0", "")
-	for b.Loop() {
-		if name := DescribeTCPPort(s.port); !strings.Contains(name, "999.scope") {
-			b.Fatal(name)
-		}
-	}
-}

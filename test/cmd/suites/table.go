@@ -169,7 +169,6 @@ func fuzzers() []fuzzer {
 		{"pkg/proxy/upstream", "FuzzRedirect", "20000x"},
 		{"pkg/proxy/upstream", "FuzzAbsoluteForm", "100000x"},
 		{"pkg/proxy/viptest", "FuzzParseResponse", "100000x"},
-		{"pkg/host/keepalived", "FuzzParse", "75000x"},
 		{"pkg/ingress/trust", "FuzzFilter", "100000x"},
 		{"pkg/config", "FuzzParse", "50000x"},
 		{"pkg/findings/cause", "FuzzReport", "50000x"},
