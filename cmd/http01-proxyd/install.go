@@ -20,7 +20,7 @@ func installCommand() *cobra.Command {
 previous binary if the service does not become ready. http01-proxyd-install.service
 runs this command, and its MachineConfig has the image and the checksums.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o := install.Options{Candidate: candidate, Getenv: os.Getenv, Environ: os.Environ(), Log: c.ErrOrStderr()}
+			o := install.Options{Candidate: candidate, Getenv: os.Getenv, Log: c.ErrOrStderr()}
 			if o.Image() == "" {
 				return cli.UsageError("http01-proxyd-install.service runs this command, it cannot be started by hand: " +
 					"run \"systemctl restart http01-proxyd-install\"")

@@ -9,21 +9,21 @@
 // command of the extracted binary with --candidate. [ExitFailed] is a failure that the command has
 // reported, and that ends the script. With any other code the script continues: the previous binary,
 // then a pull and the extracted binary. So a release whose command always fails does not prevent its
-// upgrade. Such codes are [ExitNext] after an error of the host or of the release, and all codes of a
-// binary that cannot run. A rejected image, and the proven binary that the MachineConfig requires,
-// end with [ExitFailed]: a pull returns the same binary. A candidate never ends with [ExitNext].
+// upgrade. Such codes are [ExitNext] after an error, and all codes of a binary that cannot run. A
+// rejected image ends with [ExitFailed]: a pull returns the same binary. A candidate never ends with
+// [ExitNext].
 //
 // # State
 //
-// One [State] in one file has the installed binary, which has become ready, the previous and the
-// rejected one. [State.Decide] is the only decision, of this state and the checksums of the files on
-// the disk. A power loss at any time is a new run, which finds:
+// One [State] in one file has the installed binary, which has become ready, and the rejected one.
+// [State.Decide] is the only decision, of this state and the checksums of the files on the disk. A
+// power loss at any time is a new run, which finds:
 //
 //	on the disk                               decision
 //	the installed binary                      that of the MachineConfig: keep it, swap, or request a pull
 //	another binary, after a swap              the same; it may still be replaced by the previous one
 //	the rejected binary and a previous one    go back
-//	another one than the rejected binary      a run by the timer keeps it; one by hand tries the image again
+//	another one than the rejected binary      keep it, until another image is required
 //
 // The required checksum is that of the MachineConfig, or the one that the same image, by digest,
 // had when it was pulled before. Without either, the candidate is the required binary.

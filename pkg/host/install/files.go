@@ -15,21 +15,23 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // paths are the files that the installer writes.
 type paths struct {
-	program, previous, next string
-	state                   string
-	remover, removerInRun   string
-	proc                    string
+	program, previous     string
+	state                 string
+	remover, removerInRun string
+	proc                  string
 }
 
 // hostPaths are the paths in the MachineConfig and in the script, which are constant.
 func hostPaths(stateDirectory string) paths {
 	const program = "/usr/local/bin/http01-proxyd"
 	return paths{
-		program: program, previous: program + ".previous", next: filepath.Dir(program) + "/.http01-proxyd.next",
+		program: program, previous: program + ".previous",
 		state:   filepath.Join(stateDirectory, "state.json"),
 		remover: "/usr/local/lib/systemd/system/" + removerName, removerInRun: "/run/systemd/system/" + removerName,
 		proc: "/proc",
@@ -66,8 +68,11 @@ func (p paths) swap(next string, keep bool) error {
 		return err
 	}
 	if keep {
-		second := p.previous + ".next"
-		if err := errors.Join(link(p.program, second), os.Rename(second, p.previous)); err != nil {
+		second := p.previous + ".next" // of an interrupted run, it may exist
+		if err := os.Remove(second); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := errors.Join(os.Link(p.program, second), os.Rename(second, p.previous)); err != nil {
 			return err
 		}
 	}
@@ -85,12 +90,12 @@ func (p paths) restore() error {
 	return syncPath(filepath.Dir(p.program))
 }
 
-// link gives a file a second name, which may be that of another file.
-func link(path, name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// exchange swaps the installed binary and the previous one.
+func (p paths) exchange() error {
+	if err := unix.Renameat2(unix.AT_FDCWD, p.previous, unix.AT_FDCWD, p.program, unix.RENAME_EXCHANGE); err != nil {
 		return err
 	}
-	return os.Link(path, name)
+	return syncPath(filepath.Dir(p.program))
 }
 
 func syncPath(path string) error {

@@ -36,15 +36,12 @@ const (
 const (
 	defaultSettle = time.Minute
 	maxSettle     = 10 * time.Minute
-	// rejectedAgain is how long the next runs only report a rejected image again.
-	rejectedAgain = 60
 )
 
 // Options are the input of a run.
 type Options struct {
 	Candidate string              // file with the extracted binary; empty without one
 	Getenv    func(string) string // environment of the unit
-	Environ   []string
 	Log       io.Writer
 }
 
@@ -59,7 +56,6 @@ type run struct {
 	selinux bool
 	command commander
 	manager manager
-	uptime  func() int64
 	boot    string // its ID
 	machine string // as in uname -m
 	settle  time.Duration
@@ -76,18 +72,18 @@ func Run(ctx context.Context, o Options) int {
 	}
 	r := &run{
 		Options: o, paths: hostPaths(directory), command: runCommand,
-		uptime: uptime, machine: machine(), settle: settleTime(o.Getenv("HTTP01_PROXYD_SETTLE_TIME")),
+		machine: machine(), settle: settleTime(o.Getenv("HTTP01_PROXYD_SETTLE_TIME")),
 	}
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	r.selinux = err == nil
 	id, err := textfile.Read("/proc/sys/kernel/random/boot_id", 64)
 	if err != nil {
-		return r.fail(err, Observation{})
+		return r.fail(err)
 	}
 	r.boot = strings.TrimSpace(string(id))
 	bus, err := systemd.OpenManager(ctx)
 	if err != nil {
-		return r.fail(err, Observation{})
+		return r.fail(err)
 	}
 	defer bus.Close()
 	r.manager = bus
@@ -100,15 +96,6 @@ func settleTime(text string) time.Duration {
 		return defaultSettle
 	}
 	return min(time.Duration(seconds)*time.Second, maxSettle)
-}
-
-// uptime is in seconds since the boot.
-func uptime() int64 {
-	var now unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
-		return 0
-	}
-	return now.Sec
 }
 
 func machine() string {
@@ -130,22 +117,17 @@ func (r *run) run(ctx context.Context) int {
 		err = r.file.save(r.state)
 	}
 	if err != nil {
-		return r.fail(err, o)
+		return r.fail(err)
 	}
 	decision := r.state.Decide(o)
 	switch decision {
 	case Pull:
 		return ExitPull
-	case ReportRejected:
-		return r.failWith(rejectedText(o.Image))
-	case ReportMismatch:
-		return r.failWith(fmt.Sprintf("the binary in %s has the checksum %s, not that of an earlier pull. The installed "+
-			"binary is unchanged. Remove the image from this host: podman rmi %s", o.Image, o.Candidate, o.Image))
 	case GoBack:
 		return r.goBack(ctx, o)
-	case SwapCandidate, SwapPrevious:
-		if err := r.swap(ctx, decision, &o); err != nil {
-			return r.fail(err, o)
+	case Swap, SwapPrevious:
+		if err := r.swap(decision, &o); err != nil {
+			return r.fail(err)
 		}
 	case Keep, KeepPrevious:
 	}
@@ -154,8 +136,7 @@ func (r *run) run(ctx context.Context) int {
 
 // begin observes the host, before it changes anything but the remover.
 func (r *run) begin(ctx context.Context) (Observation, error) {
-	o := Observation{Image: r.Image(), ByTimer: r.Getenv("TRIGGER_UNIT") == timer}
-	o.Checksum, o.Unlisted = r.checksumFor(r.machine)
+	o := Observation{Image: r.Image(), Checksum: r.Getenv("HTTP01_PROXYD_SHA256_" + strings.ToUpper(r.machine))}
 	var err error
 	for path, sum := range map[string]*string{
 		r.paths.program: &o.Program, r.paths.previous: &o.Previous, r.Candidate: &o.Candidate,
@@ -183,21 +164,7 @@ func (r *run) begin(ctx context.Context) (Observation, error) {
 			}
 		}
 	}
-	o.JustRejected = r.state.Boot.RejectedAt != 0 && r.uptime()-r.state.Boot.RejectedAt < rejectedAgain
 	return o, r.prepareRemover(ctx, booted)
-}
-
-// checksumFor is the checksum that the environment has for a machine. unlisted: it has some, but
-// none for this machine.
-func (r *run) checksumFor(machine string) (sum string, unlisted bool) {
-	const prefix = "HTTP01_PROXYD_SHA256_"
-	if sum = r.Getenv(prefix + strings.ToUpper(machine)); sum != "" {
-		return sum, false
-	}
-	for _, variable := range r.Environ {
-		unlisted = unlisted || strings.HasPrefix(variable, prefix)
-	}
-	return "", unlisted
 }
 
 // prepareRemover writes the unit that removes the service. Each boot may have another SELinux policy.
@@ -226,32 +193,26 @@ func (r *run) prepareRemover(ctx context.Context, booted bool) error {
 }
 
 // swap installs the required binary. A proven binary that it replaces becomes the previous one.
-func (r *run) swap(ctx context.Context, decision Decision, o *Observation) error {
-	next := r.Candidate
-	if decision == SwapPrevious {
-		next = r.paths.next
-		r.log(info, "using the previous binary, which has the checksum of "+o.Image)
-		if err := link(r.paths.previous, next); err != nil {
-			return fmt.Errorf("link the previous binary: %w", err)
-		}
-	}
-	if _, err := r.version(ctx, next); err != nil {
-		return fmt.Errorf("the binary in %s does not run on this %s host: %w. Use an image for this architecture",
-			o.Image, r.machine, err)
-	}
-	r.state.Rejected = Binary{} // the image may be the rejected one, which is tried again
+func (r *run) swap(decision Decision, o *Observation) error {
+	r.state.Rejected = Binary{}
 	if err := r.file.save(r.state); err != nil {
 		return err
 	}
-	err := r.paths.swap(next, o.Program != "" && o.Program == r.state.Installed.SHA256)
-	if err == nil {
-		o.Program, err = checksum(r.paths.program)
-	}
-	if err == nil {
-		o.Previous, err = checksum(r.paths.previous)
+	proven, replaced := o.Program != "" && o.Program == r.state.Installed.SHA256, o.Program
+	var err error
+	switch {
+	case decision == Swap:
+		err, o.Program = r.paths.swap(r.Candidate, proven), o.Candidate
+	case proven:
+		err, o.Program = r.paths.exchange(), o.Previous
+	default:
+		err, o.Program, replaced = r.paths.restore(), o.Previous, ""
 	}
 	if err != nil {
 		return fmt.Errorf("install the binary of %s: %w", o.Image, err)
+	}
+	if proven || decision == SwapPrevious {
+		o.Previous = replaced
 	}
 	return nil
 }
@@ -263,22 +224,22 @@ func (r *run) startInstalled(ctx context.Context, decision Decision, o Observati
 	known := o.Program == r.state.Installed.SHA256
 	switch {
 	case err != nil:
-		return r.fail(err, o)
+		return r.fail(err)
 	case result == NotReady && !known && o.Previous != "":
 		r.state.Rejected = Binary{o.Image, o.Program}
 		return r.goBack(ctx, o)
 	case result == Ready && decision != KeepPrevious:
-		r.state.setInstalled(Binary{o.Image, o.Program})
+		r.state.Installed, r.state.Rejected = Binary{o.Image, o.Program}, Binary{}
 	}
 	if err := r.file.save(r.state); err != nil {
-		return r.fail(err, o)
+		return r.fail(err)
 	}
 	switch {
 	case result != Ready:
 		return r.reportNotStarted(ctx, result, o)
 	case decision == KeepPrevious:
-		return r.succeed(ctx, warning, o.Image+" did not become ready before: the previous binary stays. Apply another "+
-			"image, or retry this one: systemctl restart http01-proxyd-install")
+		r.stopTimer(ctx)
+		return r.failWith(r.rejectedText(o.Image))
 	}
 	text := o.Image + " is installed, unchanged"
 	if decision != Keep || !known {
@@ -288,35 +249,33 @@ func (r *run) startInstalled(ctx context.Context, decision Decision, o Observati
 		}
 		text = fmt.Sprintf("%s is installed: %s", o.Image, version)
 	}
-	return r.succeed(ctx, notice, text)
+	r.succeed(ctx, text)
+	return 0
 }
 
 // goBack replaces the rejected binary by the previous one.
 func (r *run) goBack(ctx context.Context, o Observation) int {
 	if err := r.file.save(r.state); err != nil {
-		return r.fail(err, o)
+		return r.fail(err)
 	}
 	if err := r.paths.restore(); err != nil {
-		return r.fail(fmt.Errorf("restore the previous binary: %w", err), o)
+		return r.fail(fmt.Errorf("restore the previous binary: %w", err))
 	}
 	result, err := r.start(ctx, "restarting "+service+" with the previous binary")
 	if err != nil {
-		return r.fail(err, o)
+		return r.fail(err)
 	}
-	rejected, text := r.state.Rejected.Image, ""
-	switch result {
-	case Ready:
-		r.state.Boot.RejectedAt, text = r.uptime(), rejectedText(rejected)
-	case NotReady:
+	rejected := r.state.Rejected.Image
+	text := r.rejectedText(rejected)
+	if result == NotReady {
 		r.state.Rejected = Binary{} // the next run tries the image again
 		text = fmt.Sprintf("%s, neither with %s nor with the previous binary, which is restored: see journalctl -u %s",
 			notReady, rejected, service)
-	case Stopped, Disabled:
 	}
 	if err := r.file.save(r.state); err != nil {
-		return r.fail(err, o)
+		return r.fail(err)
 	}
-	if text == "" {
+	if result == Stopped || result == Disabled {
 		return r.reportNotStarted(ctx, result, o)
 	}
 	if rejected == o.Image { // otherwise the timer retries, with the image that is required now
@@ -334,16 +293,18 @@ func (r *run) version(ctx context.Context, binary string) (string, error) {
 
 const notReady = service + " does not become ready"
 
-func rejectedText(image string) string {
+func (r *run) rejectedText(image string) string {
 	return fmt.Sprintf("%s with %s: the previous binary is restored and serves. See journalctl -u %s. Apply another "+
-		"image, or retry this one in a minute: systemctl restart http01-proxyd-install", notReady, image, service)
+		"image, or retry this one: rm %s && systemctl restart http01-proxyd-install",
+		notReady, image, service, r.paths.state)
 }
 
 // reportNotStarted reports a service that has not become ready.
 func (r *run) reportNotStarted(ctx context.Context, result Result, o Observation) int {
 	switch result {
 	case Disabled:
-		return r.succeed(ctx, notice, service+" is disabled: stopped")
+		r.succeed(ctx, service+" is disabled: stopped")
+		return 0
 	case Stopped:
 		return r.failWith(fmt.Sprintf("%s was stopped before it became ready with %s. The timer retries in 5 min.",
 			service, o.Image))
@@ -353,16 +314,16 @@ func (r *run) reportNotStarted(ctx context.Context, result Result, o Observation
 }
 
 // succeed ends a run, and the retries.
-func (r *run) succeed(ctx context.Context, level int, text string) int {
-	r.log(level, text)
+func (r *run) succeed(ctx context.Context, text string) {
+	r.log(notice, text)
 	r.stopTimer(ctx)
-	return 0
 }
 
-// fail reports an error of the host or of this release.
-func (r *run) fail(err error, o Observation) int {
+// fail reports an error of the host or of this release. Another binary may succeed: the previous one,
+// or that of the image. Otherwise a release with such an error would prevent its own upgrade.
+func (r *run) fail(err error) int {
 	code := r.failWith(err.Error() + ".")
-	if r.Candidate == "" && r.state.anotherMaySucceed(o) {
+	if r.Candidate == "" {
 		code = ExitNext
 	}
 	return code

@@ -21,8 +21,8 @@ import (
 // fakeManager has one service. The real manager is used in test/suites/delivery.
 type fakeManager struct {
 	unit    systemd.Unit
-	enabled time.Time // from then on the service is enabled
-	restart func() bool
+	enabled time.Time     // from then on the service is enabled
+	restart func() string // the result of the job
 	reload  func()
 	fails   error  // of each query
 	start   func() // of the main process
@@ -50,15 +50,18 @@ func (m *fakeManager) Reload(context.Context) error {
 	return m.called("reload")
 }
 
-func (m *fakeManager) Restart(_ context.Context, name string) (bool, error) {
+func (m *fakeManager) Restart(_ context.Context, name string) (string, error) {
 	if m.step != nil {
 		m.step()
 	}
-	done := m.restart == nil || m.restart()
-	if done {
+	result := "done"
+	if m.restart != nil {
+		result = m.restart()
+	}
+	if result == "done" {
 		m.start()
 	}
-	return done, m.called("restart " + name)
+	return result, m.called("restart " + name)
 }
 
 func (m *fakeManager) Stop(_ context.Context, name string) error { return m.called("stop " + name) }
@@ -81,21 +84,17 @@ func newRun(t *testing.T, m *fakeManager, environment map[string]string) (*run, 
 	m.unit.File, m.unit.LoadState, m.unit.MainPID = unit, "loaded", 1
 	m.start = func() { write(t, filepath.Join(dir, "proc", "1", "exe"), read(t, filepath.Join(dir, "program"))) }
 	var log strings.Builder
-	var environ []string
-	for name, value := range environment {
-		environ = append(environ, name+"="+value)
-	}
 	return &run{
-		Options: Options{Getenv: func(name string) string { return environment[name] }, Environ: environ, Log: &log},
+		Options: Options{Getenv: func(name string) string { return environment[name] }, Log: &log},
 		paths: paths{
-			program: filepath.Join(dir, "program"), previous: filepath.Join(dir, "previous"), next: filepath.Join(dir, "next"),
+			program: filepath.Join(dir, "program"), previous: filepath.Join(dir, "previous"),
 			state: filepath.Join(dir, "state", "state.json"), remover: filepath.Join(dir, "units", removerName), removerInRun: filepath.Join(dir, "run", removerName),
 			proc: filepath.Join(dir, "proc"),
 		},
 		command: func(_ context.Context, name string, _ ...string) (string, error) {
 			return "version of " + filepath.Base(name) + "\n", nil
 		},
-		manager: m, uptime: func() int64 { return 1000 }, boot: "this boot", machine: "x86_64", settle: time.Minute,
+		manager: m, boot: "this boot", machine: "x86_64", settle: time.Minute,
 	}, &log
 }
 
@@ -128,7 +127,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 	m.start()
 	step := func(name, candidate string, code int, message string, files [2]string, calls ...string) {
 		t.Helper()
-		next, next2 := *r, r.paths.next
+		next, next2 := *r, r.paths.program+".candidate"
 		if candidate != "" {
 			write(t, next2, candidate)
 			next.Candidate = next2
@@ -153,21 +152,23 @@ func TestUpgradeAndRollback(t *testing.T) {
 	step("another image", "", ExitPull, "", [2]string{"first", ""})
 	step("its candidate", "second", 0, image+" is installed: version of program", [2]string{"second", "first"}, restart, endTimer)
 
-	environment["HTTP01_PROXYD_IMAGE"] = otherImage
-	step("back, without a pull", "", 0, "using the previous binary", [2]string{"first", "second"}, restart, endTimer)
+	const checksum = "HTTP01_PROXYD_SHA256_X86_64"
+	environment["HTTP01_PROXYD_IMAGE"], environment[checksum] = otherImage, sumOf(t, r.paths.previous)
+	step("back, without a pull", "", 0, otherImage+" is installed: version of program", [2]string{"first", "second"}, restart, endTimer)
 
-	environment["HTTP01_PROXYD_IMAGE"] = image + "3"
-	m.unit.ActiveState, m.unit.Result = "activating", "exit-code"
+	environment["HTTP01_PROXYD_IMAGE"], environment[checksum] = image+"3", ""
 	starts := 0
-	m.restart = func() bool { starts++; return starts > 1 }
-	step("not ready", "third", ExitFailed, "the previous binary is restored and serves", [2]string{"first", ""}, restart, restart, endTimer)
-	m.unit.ActiveState, m.unit.Result = "active", "success"
-	step("again", "", ExitFailed, "the previous binary is restored and serves", [2]string{"first", ""})
-	r.uptime = func() int64 { return 2000 }
-	environment["TRIGGER_UNIT"] = timer
-	step("by the timer", "", 0, "did not become ready before", [2]string{"first", ""}, endTimer)
-	environment["TRIGGER_UNIT"] = ""
-	step("by hand", "", ExitPull, "", [2]string{"first", ""})
+	m.restart = func() string {
+		if starts++; starts > 1 {
+			return "done"
+		}
+		return "failed"
+	}
+	const restored = "the previous binary is restored and serves"
+	step("not ready", "third", ExitFailed, restored, [2]string{"first", ""}, restart, restart, endTimer)
+	step("again", "", ExitFailed, restored, [2]string{"first", ""}, endTimer)
+	environment["HTTP01_PROXYD_IMAGE"] = otherImage
+	step("back", "", 0, "is installed, unchanged", [2]string{"first", ""}, endTimer)
 
 	if text := read(t, r.paths.remover); text != Remover {
 		t.Errorf("the unit for the removal is %q", text)
@@ -178,49 +179,46 @@ func TestUpgradeAndRollback(t *testing.T) {
 func TestResults(t *testing.T) {
 	t.Parallel()
 	const restart, endTimer = "restart " + service, "queue stop " + timer
-	dead, failing := systemd.Unit{ActiveState: "failed"}, systemd.Unit{ActiveState: "activating", Result: "exit-code"}
 	for name, tt := range map[string]struct {
 		rejected, required string // images
 		program, previous  string
-		unit               systemd.Unit
-		ready              bool
-		code               int
+		absent             bool   // the unit
+		result             string // of the job
 		log, end           string // the binary at the end
 		calls              []string
 	}{
-		"back after a power loss":      {image, image, "second", "first", failing, true, ExitFailed, "with " + image + ": the previous binary is restored and serves", "first", []string{restart, endTimer}},
-		"back, another image by now":   {image, otherImage, "second", "first", failing, true, ExitFailed, "with " + image + ": the previous binary", "first", []string{restart}},
-		"neither is ready":             {image, image, "second", "first", failing, false, ExitFailed, "neither with " + image + " nor with the previous binary", "first", []string{restart, endTimer}},
-		"stopped while going back":     {image, image, "second", "first", dead, false, ExitFailed, "was stopped before it became ready", "first", []string{restart}},
-		"stopped":                      {"", byTag, "second", "", dead, false, ExitFailed, "was stopped before it became ready with " + byTag, "second", []string{restart}},
-		"not ready, nothing to go to":  {"", byTag, "second", "", failing, false, ExitFailed, "does not become ready: see", "second", []string{restart}},
-		"rejected, and not ready now":  {image, image, "first", "", failing, false, ExitFailed, "does not become ready: see", "first", []string{restart}},
-		"no such unit on the host":     {"", byTag, "second", "", systemd.Unit{LoadState: "not-found"}, false, ExitFailed, "is not installed on this host", "second", nil},
-		"another checksum than before": {"", otherImage, "second", "", failing, false, ExitFailed, "not that of an earlier pull", "second", nil},
+		"back after a power loss":     {image, image, "second", "first", false, "done", "with " + image + ": the previous binary is restored and serves", "first", []string{restart, endTimer}},
+		"back, another image by now":  {image, otherImage, "second", "first", false, "done", "with " + image + ": the previous binary", "first", []string{restart}},
+		"neither is ready":            {image, image, "second", "first", false, "failed", "neither with " + image + " nor with the previous binary", "first", []string{restart, endTimer}},
+		"stopped while going back":    {image, image, "second", "first", false, "canceled", "was stopped before it became ready", "first", []string{restart}},
+		"stopped":                     {"", byTag, "second", "", false, "canceled", "was stopped before it became ready with " + byTag, "second", []string{restart}},
+		"not ready, nothing to go to": {"", byTag, "second", "", false, "timeout", "does not become ready: see", "second", []string{restart}},
+		"rejected, and not ready now": {image, image, "first", "", false, "failed", "does not become ready: see", "first", []string{restart}},
+		"no such unit on the host":    {"", byTag, "second", "", true, "done", "is not installed on this host", "second", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &fakeManager{unit: tt.unit, restart: func() bool { return tt.ready }}
-			r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": tt.required, "TRIGGER_UNIT": timer})
-			if tt.unit.LoadState != "" {
-				m.unit.LoadState = tt.unit.LoadState
+			m := &fakeManager{restart: func() string { return tt.result }}
+			r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": tt.required})
+			if tt.absent {
+				m.unit.LoadState = "not-found"
 			}
 			write(t, r.paths.remover, Remover)
-			for path, text := range map[string]string{r.paths.program: tt.program, r.paths.previous: tt.previous, r.paths.next: "second"} {
+			for path, text := range map[string]string{r.paths.program: tt.program, r.paths.previous: tt.previous, r.paths.program + ".candidate": "second"} {
 				if text != "" {
 					write(t, path, text)
 				}
 			}
-			r.Candidate = r.paths.next
+			r.Candidate = r.paths.program + ".candidate"
 			state := State{Installed: Binary{otherImage, "first"}, Boot: Boot{ID: r.boot}}
 			if tt.rejected != "" {
-				state.Rejected = Binary{tt.rejected, sumOf(t, r.paths.next)}
+				state.Rejected = Binary{tt.rejected, sumOf(t, r.paths.program+".candidate")}
 			}
 			if err := (&stateFile{path: r.paths.state}).save(state); err != nil {
 				t.Fatal(err)
 			}
-			if code := r.run(t.Context()); code != tt.code || !strings.Contains(log.String(), tt.log) {
-				t.Errorf("exit code %d with %q, want %d with %q", code, log, tt.code, tt.log)
+			if code := r.run(t.Context()); code != ExitFailed || !strings.Contains(log.String(), tt.log) {
+				t.Errorf("exit code %d with %q, want %d with %q", code, log, ExitFailed, tt.log)
 			}
 			if got := read(t, r.paths.program); got != tt.end {
 				t.Errorf("the binary is %q, want %q", got, tt.end)
@@ -232,90 +230,16 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestCopiedByHand: a service that runs a binary that was copied by hand is restarted with the
-// required one, at most once, and a later upgrade can restore what has served before.
-func TestCopiedByHand(t *testing.T) {
-	t.Parallel()
-	const restart, endTimer = "restart " + service, "queue stop " + timer
-	for name, tt := range map[string]struct {
-		restarted bool // by hand
-		calls     []string
-		previous  string
-	}{
-		"restarted":     {true, []string{restart, endTimer}, "copied"},
-		"not restarted": {false, []string{endTimer}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}}
-			r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
-			run := func(candidate string) {
-				t.Helper()
-				m.calls = nil
-				next := *r
-				next.Candidate = r.paths.next
-				write(t, next.Candidate, candidate)
-				if code := next.run(t.Context()); code != 0 {
-					t.Fatalf("exit code %d with %q", code, log)
-				}
-			}
-			write(t, r.paths.program, "required")
-			m.start()
-			run("required")
-
-			if err := os.Remove(r.paths.program); err != nil {
-				t.Fatal(err)
-			}
-			write(t, r.paths.program, "copied")
-			if tt.restarted {
-				m.start()
-			}
-			run("required")
-			if diff := cmp.Diff(tt.calls, m.calls); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
-			if got := read(t, filepath.Join(r.paths.proc, "1", "exe")); got != "required" {
-				t.Errorf("the service runs %q", got)
-			}
-			if got := read(t, r.paths.previous); got != tt.previous {
-				t.Errorf("the previous binary is %q, want %q", got, tt.previous)
-			}
-			run("required")
-			if diff := cmp.Diff([]string{endTimer}, m.calls); diff != "" {
-				t.Errorf("calls of the next run (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // TestErrorHandsOver: a run with an error does not prevent that of another binary, and the run of a
 // candidate is the last one.
 func TestErrorHandsOver(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		checksum  string
-		candidate bool
-		code      int
-	}{
-		"another binary is required":   {"unknown", false, ExitNext},
-		"no checksum":                  {"", false, ExitNext},
-		"the installed one":            {"a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e", false, ExitFailed},
-		"a candidate":                  {"unknown", true, ExitFailed},
-		"a candidate without checksum": {"", true, ExitFailed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := &fakeManager{fails: errors.New("systemd does not respond")}
-			r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image, "HTTP01_PROXYD_SHA256_X86_64": tt.checksum})
-			write(t, r.paths.program, "first")
-			if tt.candidate {
-				r.Candidate = r.paths.next
-				write(t, r.Candidate, "second")
-			}
-			if code := r.run(t.Context()); code != tt.code || !strings.Contains(log.String(), "systemd does not respond.") {
-				t.Errorf("exit code %d with %q, want %d", code, log, tt.code)
-			}
-		})
+	r, log := newRun(t, &fakeManager{fails: errors.New("systemd does not respond")}, map[string]string{"HTTP01_PROXYD_IMAGE": image})
+	for candidate, want := range map[string]int{"": ExitNext, r.paths.program + ".candidate": ExitFailed} {
+		r.Candidate = candidate
+		if code := r.run(t.Context()); code != want || !strings.Contains(log.String(), "systemd does not respond.") {
+			t.Errorf("candidate %q: exit code %d with %q, want %d", candidate, code, log, want)
+		}
 	}
 }
 
@@ -329,7 +253,7 @@ func TestChangedSinceBoot(t *testing.T) {
 	write(t, r.paths.program, "first")
 	m.start()
 	write(t, r.paths.remover, Remover)
-	r.Candidate = r.paths.next
+	r.Candidate = r.paths.program + ".candidate"
 	write(t, r.Candidate, "first")
 	if code := r.run(t.Context()); code != 0 {
 		t.Errorf("exit code %d with %q", code, log)
@@ -358,7 +282,7 @@ func TestDisabledService(t *testing.T) {
 				r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
 				write(t, r.paths.program, "first")
 				m.start()
-				r.Candidate = r.paths.next
+				r.Candidate = r.paths.program + ".candidate"
 				write(t, r.Candidate, "first")
 				begin := time.Now()
 				if code := r.run(t.Context()); code != 0 || !strings.Contains(log.String(), tt.log) {
@@ -372,29 +296,6 @@ func TestDisabledService(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestReadiness has each state of a service after a restart.
-func TestReadiness(t *testing.T) {
-	t.Parallel()
-	for state, want := range map[[2]string]struct {
-		Result
-		known bool
-	}{
-		{"active", "success"}:         {Ready, true},
-		{"active", "exit-code"}:       {Ready, true},
-		{"inactive", "success"}:       {Stopped, true},
-		{"failed", "exit-code"}:       {Stopped, true},
-		{"activating", "exit-code"}:   {NotReady, true},
-		{"activating", "timeout"}:     {NotReady, true},
-		{"activating", "success"}:     {Stopped, false},
-		{"deactivating", "exit-code"}: {Stopped, false},
-		{"reloading", "success"}:      {Stopped, false},
-	} {
-		if result, known := readiness(systemd.Unit{ActiveState: state[0], Result: state[1]}); result != want.Result || known != want.known {
-			t.Errorf("%v: %d %v, want %+v", state, result, known, want)
-		}
 	}
 }
 
@@ -418,13 +319,13 @@ func TestLabels(t *testing.T) {
 }
 
 // TestWarnings: an unreadable state, an SELinux type that cannot be set and a timer that does not stop
-// do not prevent an installation. A binary that does not run does.
+// do not prevent an installation.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	m := &fakeManager{stopFails: errors.New("no timer"), unit: systemd.Unit{ActiveState: "active"}}
 	environment := map[string]string{"HTTP01_PROXYD_IMAGE": image, "JOURNAL_STREAM": "8:1"}
 	r, log := newRun(t, m, environment)
-	r.selinux, r.Candidate = true, r.paths.next
+	r.selinux, r.Candidate = true, r.paths.program+".candidate"
 	write(t, r.paths.state, "{")
 	write(t, r.Candidate, "second")
 	works := r.command
@@ -441,12 +342,6 @@ func TestWarnings(t *testing.T) {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in %s", want, log)
 		}
-	}
-	environment["HTTP01_PROXYD_IMAGE"] = otherImage
-	write(t, r.Candidate, "third")
-	r.command = func(context.Context, string, ...string) (string, error) { return "", errors.New("exec format error") }
-	if code := r.run(t.Context()); code != ExitFailed || !strings.Contains(log.String(), "does not run on this x86_64 host: exec format error") {
-		t.Errorf("exit code %d with %s", code, log)
 	}
 }
 
@@ -491,25 +386,6 @@ func TestUnitIsLabelledFirst(t *testing.T) {
 	}
 }
 
-// TestChecksumFor reads the checksum of this machine from the environment of the unit.
-func TestChecksumFor(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		environment map[string]string
-		sum         string
-		unlisted    bool
-	}{
-		"none":            {nil, "", false},
-		"this machine":    {map[string]string{"HTTP01_PROXYD_SHA256_X86_64": good, "HTTP01_PROXYD_SHA256_S390X": other}, good, false},
-		"another machine": {map[string]string{"HTTP01_PROXYD_SHA256_S390X": other}, "", true},
-	} {
-		r, _ := newRun(t, &fakeManager{}, tt.environment)
-		if sum, unlisted := r.checksumFor("x86_64"); sum != tt.sum || unlisted != tt.unlisted {
-			t.Errorf("%s: %q %v", name, sum, unlisted)
-		}
-	}
-}
-
 // TestSettleTime: a value that cannot be used is the default.
 func TestSettleTime(t *testing.T) {
 	t.Parallel()
@@ -535,7 +411,7 @@ func TestRunCommand(t *testing.T) {
 func TestRemover(t *testing.T) {
 	t.Parallel()
 	p := hostPaths("/var/lib/http01-proxyd/install")
-	for _, path := range []string{p.program, p.previous, p.previous + ".next", p.next} {
+	for _, path := range []string{p.program, p.previous, p.previous + ".next"} {
 		if !slices.Contains(strings.Fields(Remover), path) {
 			t.Errorf("%s stays", path)
 		}

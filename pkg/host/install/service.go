@@ -21,8 +21,7 @@ const (
 
 	maxUnit = 1 << 20
 
-	jobTimeout   = 2 * time.Minute // start and stop of the service, by its unit
-	readyTimeout = time.Minute     // until the state of a service that was restarted is clear
+	jobTimeout   = 3 * time.Minute // start and stop of the service, by its unit
 	pollInterval = 200 * time.Millisecond
 )
 
@@ -30,7 +29,7 @@ const (
 type manager interface {
 	Unit(ctx context.Context, name string) (systemd.Unit, error)
 	Reload(ctx context.Context) error
-	Restart(ctx context.Context, name string) (done bool, err error)
+	Restart(ctx context.Context, name string) (result string, err error)
 	Stop(ctx context.Context, name string) error
 	QueueStop(ctx context.Context, name string) error
 }
@@ -89,10 +88,18 @@ func (r *run) settled(ctx context.Context) (systemd.Unit, error) {
 		return u, err
 	}
 	r.log(notice, fmt.Sprintf("%s is disabled: waiting up to %v, in case an update enables it again", service, r.settle))
-	_ = poll(ctx, r.settle, func() bool {
-		u, err = r.loaded(ctx)
-		return err == nil && !isDisabled(u)
-	})
+	ctx, cancel := context.WithTimeout(ctx, r.settle)
+	defer cancel()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for err == nil && isDisabled(u) {
+		select {
+		case <-tick.C:
+			u, err = r.loaded(context.WithoutCancel(ctx))
+		case <-ctx.Done():
+			return u, nil
+		}
+	}
 	return u, err
 }
 
@@ -143,53 +150,19 @@ func (r *run) start(ctx context.Context, text string) (Result, error) {
 	return result, err
 }
 
-// restart restarts the service and returns Ready, NotReady or Stopped.
+// restart restarts the service and returns Ready, NotReady or Stopped: a job that was canceled was
+// replaced by one that stops the service (JobRemoved of org.freedesktop.systemd1(5)).
 func (r *run) restart(ctx context.Context) (Result, error) {
-	jobCtx, cancel := context.WithTimeout(ctx, jobTimeout)
+	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
 	defer cancel()
-	if done, err := r.manager.Restart(jobCtx, service); done && err == nil {
-		return Ready, nil
-	}
-	result := Stopped
-	_ = poll(ctx, readyTimeout, func() bool {
-		u, err := r.manager.Unit(ctx, service)
-		if err != nil {
-			return false // systemd does not respond now
-		}
-		var known bool
-		result, known = readiness(u)
-		return known
-	})
-	return result, context.Cause(ctx)
-}
-
-// readiness is what the state of a service after a failed restart means, if it is clear. systemd
-// restarts a service that fails (Restart=always): an inactive service was stopped.
-func readiness(u systemd.Unit) (result Result, known bool) {
+	job, err := r.manager.Restart(ctx, service)
 	switch {
-	case u.ActiveState == "active":
-		return Ready, true
-	case u.ActiveState == "inactive", u.ActiveState == "failed":
-		return Stopped, true
-	case u.ActiveState == "activating" && u.Result != "success":
-		return NotReady, true
-	default:
-		return Stopped, false
+	case err != nil:
+		return NotReady, err
+	case job == "done":
+		return Ready, nil
+	case job == "canceled":
+		return Stopped, nil
 	}
-}
-
-// poll calls ended until it returns true, at most for a time.
-func poll(ctx context.Context, limit time.Duration, ended func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for !ended() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
+	return NotReady, nil
 }

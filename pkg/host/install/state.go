@@ -4,6 +4,7 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,108 +23,58 @@ type Binary struct {
 // State is all that a run of the installer must keep for the next one.
 type State struct {
 	Installed Binary `json:"installed,omitzero"` // it has become ready last; without an image, if it was copied by hand
-	Previous  Binary `json:"previous,omitzero"`  // the one before it
 	Rejected  Binary `json:"rejected,omitzero"`  // it did not become ready, and the installed one replaces it
 	Boot      Boot   `json:"boot"`
 }
 
-// setInstalled records the binary that has become ready. The one before it becomes the previous
-// one.
-func (s *State) setInstalled(b Binary) {
-	if b.SHA256 != s.Installed.SHA256 {
-		s.Previous = s.Installed
-	}
-	s.Installed, s.Rejected = b, Binary{}
-}
-
 // Boot is the part of the state that is valid for one boot.
 type Boot struct {
-	ID         string `json:"id"`
-	Started    string `json:"started,omitempty"`    // checksum of unit and binary at the start of the service
-	RejectedAt int64  `json:"rejectedAt,omitempty"` // seconds since the boot
+	ID      string `json:"id"`
+	Started string `json:"started,omitempty"` // checksum of unit and binary at the start of the service
 }
 
 // Observation is the host at the begin of a run.
 type Observation struct {
 	Image    string // which the MachineConfig requires
 	Checksum string // of its binary, in the MachineConfig
-	// Unlisted: the MachineConfig has checksums, but none for this machine.
-	Unlisted bool
 	// The checksums of the files; empty without a file.
 	Program, Previous, Candidate string
-	ByTimer                      bool // the timer has started the run
-	JustRejected                 bool // an image was rejected less than 60 s ago
 }
 
 // Decision is what a run does.
 type Decision int
 
-// The decisions. Pull and the reports end the run.
+// The decisions.
 const (
-	Keep          Decision = iota // start the installed binary, which is the required one
-	SwapCandidate                 // install the candidate, and start it
-	SwapPrevious                  // the same with the previous binary
-	GoBack                        // restore the previous binary, because the installed one was rejected
-	KeepPrevious                  // the image was rejected in an earlier run: start the installed binary
-	Pull
-	ReportRejected // the image was rejected just now
-	ReportMismatch // the candidate has another checksum
+	Keep         Decision = iota // start the installed binary, which is the required one
+	Swap                         // install the candidate, and start it
+	SwapPrevious                 // the same with the previous binary, which is the required one
+	GoBack                       // restore the previous binary, because the installed one was rejected
+	KeepPrevious                 // the image was rejected in an earlier run: start the installed binary
+	Pull                         // end the run
 )
 
 // Decide is the only decision of a run. A power loss is a new run: the disk shows how far the
 // last one came.
 func (s State) Decide(o Observation) Decision {
-	required := s.required(o)
+	required := cmp.Or(o.Checksum, o.Candidate)
+	// The binary of an image by digest, which cannot change, is known from an earlier pull.
+	if o.Checksum == "" && o.Image == s.Installed.Image && strings.Contains(o.Image, "@sha256:") {
+		required = s.Installed.SHA256
+	}
 	switch {
 	case o.Program != "" && o.Program == s.Rejected.SHA256 && o.Previous != "":
 		return GoBack
-	case s.rejects(o) && o.JustRejected: // the machine-config-daemon starts the run once for each changed unit
-		return ReportRejected
-	case s.rejects(o):
+	case o.Program != "" && o.Program != s.Rejected.SHA256 && o.Image != "" && o.Image == s.Rejected.Image:
 		return KeepPrevious
-	case o.Unlisted:
-		return Pull // the script reports it
 	case required != "" && o.Program == required:
 		return Keep
 	case required != "" && o.Previous == required:
 		return SwapPrevious
 	case o.Candidate == "":
 		return Pull
-	case required != "" && o.Candidate != required:
-		return ReportMismatch
-	case o.Program == o.Candidate:
-		return Keep
 	}
-	return SwapCandidate
-}
-
-// rejects reports whether this run must not try the image again, because it was rejected.
-func (s State) rejects(o Observation) bool {
-	return o.Image != "" && s.Rejected.Image == o.Image && s.Rejected.SHA256 != o.Program && (o.JustRejected || o.ByTimer)
-}
-
-// required is the checksum of the required binary; empty if it is not known before a pull. That of an
-// image by digest, which cannot change, is known from an earlier pull.
-func (s State) required(o Observation) string {
-	switch {
-	case o.Checksum != "" || !strings.Contains(o.Image, "@sha256:"):
-		return o.Checksum
-	case o.Image == s.Installed.Image:
-		return s.Installed.SHA256
-	case o.Image == s.Previous.Image:
-		return s.Previous.SHA256
-	}
-	return ""
-}
-
-// anotherMaySucceed reports whether another binary may succeed after an error in this run: the
-// previous one, or that of the image. Otherwise a release with such an error would prevent its own
-// upgrade. A pull is useless if it returns the binary that is installed and was proven, or a
-// rejected one.
-func (s State) anotherMaySucceed(o Observation) bool {
-	unproven := s.Installed.SHA256 != "" && s.Installed.SHA256 != o.Program
-	another := o.Program == "" || o.Program != s.required(o)
-	return (another || unproven) && !s.rejects(o)
+	return Swap
 }
 
 const maxState = 64 << 10

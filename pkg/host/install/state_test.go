@@ -26,85 +26,45 @@ const (
 // TestDecide has each decision. A run after a power loss decides by the same rules.
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	c := Binary{image, candidate}
 	proven := State{Installed: Binary{otherImage, good}}
-	upgraded := State{Installed: c, Previous: Binary{otherImage, good}}
-	rejected := State{Installed: Binary{otherImage, good}, Rejected: c}
-	byHand := State{Installed: Binary{SHA256: other}}
+	rejected := State{Installed: Binary{otherImage, good}, Rejected: Binary{image, candidate}}
 	for name, tt := range map[string]struct {
 		s    State
 		o    Observation
 		want Decision
 	}{
-		"first run":                      {State{}, Observation{Image: image}, Pull},
-		"first candidate":                {State{}, Observation{Image: image, Candidate: candidate}, SwapCandidate},
-		"first candidate, checksum":      {State{}, Observation{Image: image, Candidate: candidate, Checksum: candidate}, SwapCandidate},
-		"installed in another way":       {State{}, Observation{Image: image, Program: good}, Pull},
-		"copied by hand":                 {byHand, Observation{Image: image, Program: other, Checksum: good}, Pull},
-		"no checksum for the machine":    {proven, Observation{Image: image, Program: good, Unlisted: true}, Pull},
-		"installed, by checksum":         {proven, Observation{Image: otherImage, Program: good, Checksum: good}, Keep},
-		"installed, by an earlier pull":  {proven, Observation{Image: otherImage, Program: good}, Keep},
-		"installed, by the candidate":    {proven, Observation{Image: image, Program: good, Candidate: good}, Keep},
-		"another image, same binary":     {proven, Observation{Image: image, Program: good, Checksum: good}, Keep},
-		"another image":                  {proven, Observation{Image: image, Program: good, Checksum: candidate}, Pull},
-		"its candidate":                  {proven, Observation{Image: image, Program: good, Candidate: candidate}, SwapCandidate},
-		"another candidate":              {proven, Observation{Image: image, Program: good, Checksum: other, Candidate: candidate}, ReportMismatch},
-		"other than in an earlier pull":  {proven, Observation{Image: otherImage, Program: other, Candidate: candidate}, ReportMismatch},
-		"back, by checksum":              {upgraded, Observation{Image: byTag, Program: candidate, Previous: good, Checksum: good}, SwapPrevious},
-		"back, by an earlier pull":       {upgraded, Observation{Image: otherImage, Program: candidate, Previous: good}, SwapPrevious},
-		"back, without the previous one": {upgraded, Observation{Image: otherImage, Program: candidate}, Pull},
-		"by tag":                         {State{Installed: Binary{byTag, good}}, Observation{Image: byTag, Program: good}, Pull},
-		"by tag, the same":               {State{Installed: Binary{byTag, good}}, Observation{Image: byTag, Program: good, Candidate: good}, Keep},
-		"the binary was deleted":         {proven, Observation{Image: otherImage, Checksum: good}, Pull},
-		"the binary was changed":         {proven, Observation{Image: otherImage, Program: other, Checksum: good, Candidate: good}, SwapCandidate},
+		"first run":                     {State{}, Observation{Image: image}, Pull},
+		"first candidate":               {State{}, Observation{Image: image, Candidate: candidate}, Swap},
+		"first candidate, checksum":     {State{}, Observation{Image: image, Candidate: candidate, Checksum: candidate}, Swap},
+		"installed in another way":      {State{}, Observation{Image: image, Program: good}, Pull},
+		"copied by hand":                {State{Installed: Binary{SHA256: other}}, Observation{Image: image, Program: other, Checksum: good}, Pull},
+		"installed, by checksum":        {proven, Observation{Image: otherImage, Program: good, Checksum: good}, Keep},
+		"installed, by an earlier pull": {proven, Observation{Image: otherImage, Program: good}, Keep},
+		"installed, by the candidate":   {proven, Observation{Image: image, Program: good, Candidate: good}, Keep},
+		"another image, same binary":    {proven, Observation{Image: image, Program: good, Checksum: good}, Keep},
+		"another image":                 {proven, Observation{Image: image, Program: good, Checksum: candidate}, Pull},
+		"its candidate":                 {proven, Observation{Image: image, Program: good, Candidate: candidate}, Swap},
+		"by tag":                        {State{Installed: Binary{byTag, good}}, Observation{Image: byTag, Program: good}, Pull},
+		"by tag, the same":              {State{Installed: Binary{byTag, good}}, Observation{Image: byTag, Program: good, Candidate: good}, Keep},
+		"back, by checksum":             {proven, Observation{Image: byTag, Program: good, Previous: other, Checksum: other}, SwapPrevious},
+		"the binary was deleted":        {proven, Observation{Image: otherImage, Checksum: good}, Pull},
+		"the binary was changed":        {proven, Observation{Image: otherImage, Program: other, Checksum: good, Candidate: good}, Swap},
 
-		"power loss before the swap":               {proven, Observation{Image: image, Program: good, Previous: good, Checksum: candidate}, Pull},
-		"power loss after the swap":                {proven, Observation{Image: image, Program: candidate, Previous: good, Checksum: candidate}, Keep},
-		"power loss after the swap, no checksum":   {proven, Observation{Image: image, Program: candidate, Previous: good}, Pull},
-		"power loss after the swap, another image": {proven, Observation{Image: otherImage, Program: candidate, Previous: good}, SwapPrevious},
-		"power loss before going back":             {rejected, Observation{Image: image, Program: candidate, Previous: good}, GoBack},
-		"power loss before it, another image":      {rejected, Observation{Image: byTag, Program: candidate, Previous: good}, GoBack},
-		"power loss before it, no previous":        {rejected, Observation{Image: image, Program: candidate, Checksum: candidate, ByTimer: true}, Keep},
-		"power loss after going back":              {rejected, Observation{Image: image, Program: good, ByTimer: true}, KeepPrevious},
+		"power loss before the swap":             {proven, Observation{Image: image, Program: good, Previous: good, Checksum: candidate}, Pull},
+		"power loss after the swap":              {proven, Observation{Image: image, Program: candidate, Previous: good, Checksum: candidate}, Keep},
+		"power loss after the swap, no checksum": {proven, Observation{Image: image, Program: candidate, Previous: good}, Pull},
+		"power loss after it, another image":     {proven, Observation{Image: otherImage, Program: candidate, Previous: good}, SwapPrevious},
+		"power loss before going back":           {rejected, Observation{Image: image, Program: candidate, Previous: good}, GoBack},
+		"power loss before it, another image":    {rejected, Observation{Image: byTag, Program: candidate, Previous: good}, GoBack},
+		"power loss before it, no previous":      {rejected, Observation{Image: image, Program: candidate, Checksum: candidate}, Keep},
 
-		"rejected: again by the timer":    {rejected, Observation{Image: image, Program: good, ByTimer: true}, KeepPrevious},
-		"rejected: again by the daemon":   {rejected, Observation{Image: image, Program: good, JustRejected: true}, ReportRejected},
-		"rejected: again by hand":         {rejected, Observation{Image: image, Program: good, Checksum: candidate}, Pull},
-		"rejected: by hand, pulled":       {rejected, Observation{Image: image, Program: good, Checksum: candidate, Candidate: candidate}, SwapCandidate},
-		"rejected: another image":         {rejected, Observation{Image: byTag, Program: good, Checksum: other, JustRejected: true}, Pull},
-		"rejected: back to the installed": {rejected, Observation{Image: otherImage, Program: good, Checksum: good, ByTimer: true}, Keep},
+		"rejected: again":                 {rejected, Observation{Image: image, Program: good, Checksum: candidate}, KeepPrevious},
+		"rejected: the binary is deleted": {rejected, Observation{Image: image, Checksum: candidate}, Pull},
+		"rejected: another image":         {rejected, Observation{Image: byTag, Program: good, Checksum: other}, Pull},
+		"rejected: back to the installed": {rejected, Observation{Image: otherImage, Program: good, Checksum: good}, Keep},
 	} {
 		if got := tt.s.Decide(tt.o); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
-		}
-	}
-}
-
-// TestAnotherMaySucceed: a pull must not return a binary with the same error.
-func TestAnotherMaySucceed(t *testing.T) {
-	t.Parallel()
-	proven := State{Installed: Binary{image, candidate}}
-	rejected := State{Installed: Binary{otherImage, good}, Rejected: Binary{image, candidate}}
-	for name, tt := range map[string]struct {
-		s    State
-		o    Observation
-		want bool
-	}{
-		"before the host is observed": {State{}, Observation{}, true},
-		"no checksum":                 {State{}, Observation{Image: image, Program: candidate}, true},
-		"another binary":              {proven, Observation{Image: image, Program: good, Checksum: candidate}, true},
-		"the required one":            {proven, Observation{Image: image, Program: candidate, Checksum: candidate}, false},
-		"of an earlier pull":          {proven, Observation{Image: image, Program: candidate}, false},
-		"another image":               {proven, Observation{Image: otherImage, Program: candidate}, true},
-		"no binary":                   {proven, Observation{Image: image, Checksum: candidate}, true},
-		"not proven":                  {rejected, Observation{Image: image, Program: candidate, Previous: good, Checksum: candidate}, true},
-		"rejected: just now":          {rejected, Observation{Image: image, Program: good, Checksum: candidate, JustRejected: true}, false},
-		"rejected: by the timer":      {rejected, Observation{Image: image, Program: good, Checksum: candidate, ByTimer: true}, false},
-		"rejected: by hand":           {rejected, Observation{Image: image, Program: good, Checksum: candidate}, true},
-		"rejected: another image":     {rejected, Observation{Image: otherImage, Program: good, Checksum: other, ByTimer: true}, true},
-	} {
-		if got := tt.s.anotherMaySucceed(tt.o); got != tt.want {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
 }
@@ -113,7 +73,7 @@ func TestAnotherMaySucceed(t *testing.T) {
 func TestState(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.json")
-	want := State{Installed: Binary{image, candidate}, Previous: Binary{otherImage, good}, Rejected: Binary{byTag, other}, Boot: Boot{"b", "s", 7}}
+	want := State{Installed: Binary{image, candidate}, Rejected: Binary{byTag, other}, Boot: Boot{"b", "s"}}
 	file := stateFile{path: path}
 	if err := file.save(want); err != nil {
 		t.Fatal(err)
@@ -169,19 +129,19 @@ func TestPowerLoss(t *testing.T) {
 					}
 					steps--
 				}
-				m := &fakeManager{unit: systemd.Unit{UnitFileState: "enabled", ActiveState: "activating", Result: "exit-code"}, step: step}
-				environment := map[string]string{"HTTP01_PROXYD_IMAGE": image}
-				r, log := newRun(t, m, environment)
+				m := &fakeManager{unit: systemd.Unit{UnitFileState: "enabled", ActiveState: "activating"}, step: step}
+				r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
 				r.command = func(context.Context, string, ...string) (string, error) {
 					step()
 					return "", nil
 				}
-				m.restart = func() bool {
+				m.restart = func() string {
 					ready := strings.Contains(" "+strings.Join(tt.ready, " ")+" ", " "+read(t, r.paths.program)+" ")
-					if ready {
-						m.unit.ActiveState = "active"
+					if !ready {
+						return "failed"
 					}
-					return ready
+					m.unit.ActiveState = "active"
+					return "done"
 				}
 				if tt.program != "" {
 					write(t, r.paths.program, tt.program)
@@ -198,14 +158,13 @@ func TestPowerLoss(t *testing.T) {
 					next := *r
 					m.unit.ActiveState = "activating"
 					if pulled {
-						next.Candidate = r.paths.next
+						next.Candidate = r.paths.program + ".candidate"
 						write(t, next.Candidate, "second")
 					}
 					return next.run(t.Context()), true
 				}
 				_, ended = run(true)
 				steps = -1
-				environment["TRIGGER_UNIT"] = timer
 				code, _ := run(false)
 				if code == ExitPull {
 					code, _ = run(true)

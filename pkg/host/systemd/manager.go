@@ -42,16 +42,16 @@ func (m *Manager) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Restart restarts a unit and reports whether its job was successful.
-func (m *Manager) Restart(ctx context.Context, name string) (done bool, err error) {
-	result, err := await(ctx, func(results chan<- string) error {
+// Restart restarts a unit and returns the result of its job, such as done.
+func (m *Manager) Restart(ctx context.Context, name string) (result string, err error) {
+	result, err = await(ctx, func(results chan<- string) error {
 		_, err := m.bus.RestartUnitContext(ctx, name, "replace", results)
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("restart %s: %w", name, err)
+		return "", fmt.Errorf("restart %s: %w", name, err)
 	}
-	return result == "done", nil
+	return result, nil
 }
 
 // Stop stops a unit and returns when its job has ended.
