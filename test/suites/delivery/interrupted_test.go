@@ -168,7 +168,7 @@ func TestBadBinaryIsTriedOnce(t *testing.T) {
 	before := n.installerStarts()
 	n.addMachineConfig("99-master-environment", otherEnvironment)
 	n.apply(n.unreadyImage("once", "exit 1"))
-	n.expectTimerFired()
+	n.awaitUnitState(timer, "inactive")
 	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves", "status=1/FAILURE")
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 	if got := n.installerStarts() - before; got != 1 {
