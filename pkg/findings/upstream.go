@@ -188,8 +188,8 @@ func routeEntries() []Entry {
 		{
 			ID: ResponseTooLarge, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream sent a response that is too large",
-			Symptom:     "Challenges get a truncated response, or 502 with `upstream sent a response that is too large`.",
-			Message:     "{upstream} {error}, which was truncated",
+			Symptom:     "Challenges get 502 with `upstream sent a response that is too large`.",
+			Message:     "{upstream} {error}",
 			Remediation: "Find the route or ingress of this name that serves the path. A key authorisation has about a hundred bytes, so another program than cert-manager's solver responds.",
 		},
 		{
@@ -202,7 +202,7 @@ func routeEntries() []Entry {
 		{
 			ID: ResponseTruncated, Exchange: true, Check: check, Level: Problem,
 			Reply:       "upstream sent an incomplete response",
-			Symptom:     "Challenges get 502 with `upstream sent an incomplete response`, or a truncated response.",
+			Symptom:     "Challenges get 502 with `upstream sent an incomplete response`.",
 			Message:     "{upstream} sent an incomplete response ({error})",
 			Remediation: "See the router's log.",
 		},

@@ -216,7 +216,7 @@ func otherApplicationCut(f *failure) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	f.otherApplication(cut, `failed to read response body: .*: connection reset by peer$`, "response-truncated")
+	f.otherApplication(cut, `wrong status code '502', expected '200'$`, "response-truncated")
 }
 
 func (f *failure) otherApplication(handler http.Handler, text, finding string) {

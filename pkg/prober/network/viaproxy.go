@@ -36,20 +36,28 @@ func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResu
 			client.Close()
 		}
 	})()
-	answer := responseRecorder{begin: begin}
-	_, at, err := client.Exchange(request, &answer)
+	var response upstream.Relay
+	defer response.Reset()
+	at, failure := client.Exchange(request, &response)
 	if at.IsValid() {
 		f.UpstreamAddr = cause.WithoutZone(at)
 	}
-	answer.writeTo(f)
-	var found *upstream.Error
-	if errors.As(err, &found) {
-		f.ViaEgressProxy = found.EgressProxy != ""
-		setCause(f, found)
-		if found.Forwarded() {
-			f.ResponseCause, f.Cause = f.Cause, ""
+	if failure != nil {
+		f.ViaEgressProxy = failure.EgressProxy != ""
+		setCause(f, failure)
+		if !failure.Forwarded() {
+			return f
 		}
+		f.ResponseCause, f.Cause = f.Cause, ""
 	}
+	f.FirstByte = time.Since(begin)
+	answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(response.Output())), nil)
+	if err != nil {
+		return f // it is complete, and package upstream has checked it
+	}
+	defer answer.Body.Close()
+	_ = recordResponse(f, answer) // as above
+	f.Via = ""                    // the last one is the proxy's own
 	return f
 }
 
@@ -80,33 +88,4 @@ func proxyRequest(ctx context.Context, q *protocol.FetchRequest) (*upstream.Requ
 		Host:     string(head.Hostname()),
 		Target:   head.Target(),
 	}, nil
-}
-
-// responseRecorder records a response as a client receives it. Package upstream bounds it.
-type responseRecorder struct {
-	begin     time.Time
-	firstByte time.Duration
-	text      bytes.Buffer
-}
-
-func (g *responseRecorder) Write(p []byte) (int, error) {
-	if g.firstByte == 0 {
-		g.firstByte = time.Since(g.begin)
-	}
-	return g.text.Write(p)
-}
-
-// writeTo writes the response, also an incomplete one, to a result.
-func (g *responseRecorder) writeTo(f *protocol.FetchResult) {
-	if g.text.Len() == 0 {
-		return
-	}
-	f.FirstByte = g.firstByte
-	answer, err := http.ReadResponse(bufio.NewReader(&g.text), nil)
-	if err != nil {
-		return // incomplete; the exchange has reported the cause
-	}
-	defer answer.Body.Close()
-	_ = recordResponse(f, answer) // as above
-	f.Via = ""                    // the last one is the proxy's own
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -68,7 +67,6 @@ type connection struct {
 	headLength int
 	head       reqhead.Request
 	out        []byte // the forwarded head, or a response of this proxy
-	part       []byte // of the response that a delegate has passed
 	pending    []byte // the next bytes for the client
 	written    int    // of pending
 	clientGone bool   // a write to the client has failed
@@ -104,9 +102,9 @@ func (c *connection) Ready(uint32) {
 	switch c.state {
 	case reading:
 		c.read()
-	case flushing, delivering, replying:
+	case replying:
 		if c.flush() {
-			c.unblock()
+			c.finish()
 		}
 	case draining:
 		c.drain()
@@ -288,11 +286,11 @@ func (c *connection) expired() {
 		c.reject(report.SourceLimit)
 	case connecting:
 		c.exchangeFailed(upstream.DialError(c.direct.Addr, os.ErrDeadlineExceeded))
-	case sending, awaiting, relaying:
+	case sending, awaiting:
 		c.linkFailed(os.ErrDeadlineExceeded)
-	case flushing, delivering, replying:
+	case replying:
 		c.clientGone = true
-		c.unblock()
+		c.finish()
 	default:
 		c.leave()
 	}
@@ -340,21 +338,6 @@ func (c *connection) flush() bool {
 	return true
 }
 
-func (c *connection) unblock() {
-	switch c.state {
-	case flushing:
-		c.setTimer(c.request.Deadline)
-		c.to(relaying)
-		c.link.Sent(c.written)
-		c.pending, c.written = nil, 0
-		c.relayBody()
-	case delivering:
-		c.delivered()
-	default:
-		c.finish()
-	}
-}
-
 // end ends the connection after a response. If bytes of the client are unread or still
 // arrive, close(2) sends a reset. The reset can discard the response before the client
 // has read it (RFC 9112 section 9.6). The connection is then closed in two steps.
@@ -398,8 +381,7 @@ func (c *connection) drain() {
 	c.leave()
 }
 
-// abort closes the connection with a reset. It serves two cases: the client has a
-// part of a response that may look complete, or the connection is evicted. A reset
+// abort closes an evicted connection with a reset. A reset
 // leaves neither unread bytes nor a wait for the peer in this host's kernel
 // (tcp(7), SO_LINGER). A client sees at once that it can retry.
 func (c *connection) abort() {
@@ -437,9 +419,6 @@ func (c *connection) leave() {
 		c.fd = -1
 	}
 	c.closeLink()
-	if c.state == delivering {
-		c.delivery <- net.ErrClosed
-	}
 	c.workerEntry.Remove()
 	c.state = closed
 	if !c.hasDelegate {
@@ -457,9 +436,13 @@ func kept(buf []byte) []byte {
 
 func (c *connection) release() {
 	c.releaseRequest()
+	if c.relay != nil {
+		c.relay.Reset()
+		relays.Put(c.relay)
+	}
 	c.settings, c.exchange, c.pending = nil, exchange{}, nil
 	c.watched, c.clientGone, c.expectsMore, c.written, c.discarded, c.headLength = false, false, false, 0, 0, 0
-	c.out, c.part, c.evictionReason = kept(c.out), kept(c.part), ""
+	c.out, c.evictionReason = kept(c.out), ""
 	if w := c.worker; len(w.free) < maxFree {
 		w.free = append(w.free, c)
 	}

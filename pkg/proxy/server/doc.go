@@ -23,15 +23,12 @@
 //	queueing   | connecting sending delegated replying            | a slot of its source
 //	connecting | sending delegated replying                       | a connection to the ingress
 //	sending    | connecting awaiting delegated replying           | the ingress to take the request
-//	awaiting   | connecting relaying delegated replying           | the head of the response
-//	relaying   | flushing replying draining                       | the body
-//	flushing   | relaying                                         | a slow client
-//	delegated  | delivering replying draining                     | the goroutine
-//	delivering | delegated                                        | a slow client
+//	awaiting   | connecting delegated replying                    | the response
+//	delegated  | replying                                         | the goroutine
 //	replying   | draining                                         | the client to take the response
 //	draining   |                                                  | the client to close
 //
 // sending and awaiting lead back to connecting when the ingress has closed a kept connection,
 // or has sent bytes on it that no request is waiting for. delegated follows a failure while
-// other addresses remain. The proxy itself responds in replying.
+// other addresses remain. The client gets a response when it is complete.
 package server

@@ -4,9 +4,9 @@ package server
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,12 +38,13 @@ type exchange struct {
 	direct      upstream.Direct
 	link        *link
 	firstByteBy time.Time // of the response
-	shown       error     // what the response shows
 
-	hasDelegate bool       // a goroutine that uses this memory
-	delivery    chan error // the result of the last part
-	ended       func()     // completes the exchange of a delegate after its last part
+	hasDelegate bool            // a goroutine that uses this memory
+	relay       *upstream.Relay // with the response to a delegate
 }
+
+//nolint:gochecknoglobals // memory between exchanges of delegates
+var relays = sync.Pool{New: func() any { return new(upstream.Relay) }}
 
 // forward sends the request to the upstream. Without a response from there, the proxy
 // answers.
@@ -82,7 +83,6 @@ func (c *connection) forward() {
 		Host:     c.record.Host[:len(c.head.Hostname())],
 		Target:   c.out[target : target+len(c.head.Target())],
 		IsHead:   c.head.IsHead(),
-		HTTP10:   c.head.Minor() == 0,
 	}
 	c.releaseRequest()
 	var ok bool
@@ -152,8 +152,6 @@ func (c *connection) linkReady(events uint32) {
 		c.transmitAndRead(true)
 	case awaiting:
 		c.readResponse()
-	case relaying:
-		c.relayBody()
 	default: // the client is slow; the response waits
 		c.link.hasUnread = c.link.hasUnread || events&loop.Readable != 0
 	}
@@ -178,29 +176,22 @@ func (c *connection) transmit() {
 	}
 }
 
+// readResponse reads until the response is complete, or the ingress has to be awaited.
 func (c *connection) readResponse() {
-	for complete := false; !complete; {
-		if !c.readLink() {
-			return
-		}
-		var err error
-		if complete, err = c.link.ParseHead(); err != nil {
+	for c.readLink() {
+		switch done, follow, err := c.direct.Advance(&c.link.Relay, &c.request); {
+		case err != nil:
 			c.linkFailed(err)
 			return
+		case follow:
+			c.closeLink()
+			c.request.Redirected = true
+			c.delegate()
+			return
+		case done:
+			c.exchanged(&c.link.Relay, c.direct.Addr, c.direct.Shown(&c.link.Relay))
+			return
 		}
-	}
-	shown, follow, err := c.direct.Begin(&c.link.Relay, &c.request)
-	switch {
-	case err != nil:
-		c.linkFailed(err)
-	case follow:
-		c.releaseLink()
-		c.request.Redirected = true
-		c.delegate()
-	default:
-		c.shown = shown
-		c.to(relaying)
-		c.relayBody()
 	}
 }
 
@@ -229,35 +220,6 @@ func (c *connection) readLink() bool {
 	return true
 }
 
-// relayBody relays the response until the ingress or the client has to be awaited.
-func (c *connection) relayBody() {
-	x := c.link
-	for {
-		if err := x.Advance(); err != nil {
-			c.linkFailed(err)
-			return
-		}
-		if c.pending = x.Output(); len(c.pending) > 0 {
-			if !c.flush() {
-				c.to(flushing)
-				c.await(c.writeBy)
-				return
-			}
-			x.Sent(c.written)
-			c.pending, c.written = nil, 0
-		}
-		if x.Done() || c.clientGone {
-			status := x.Status()
-			c.releaseLink()
-			c.exchanged(status, c.direct.Addr, c.shown)
-			return
-		}
-		if !c.readLink() {
-			return
-		}
-	}
-}
-
 // linkFailed ends an exchange after an error of the ingress. If a kept connection is lost,
 // the request is sent again on a new one: GET and HEAD are idempotent (RFC 9110 section
 // 9.2.2).
@@ -266,28 +228,25 @@ func (c *connection) linkFailed(err error) {
 		c.reconnect()
 		return
 	}
-	c.exchangeFailed(c.link.Failure(c.direct.Addr, err))
+	c.exchangeFailed(upstream.ExchangeError(c.direct.Addr, err, c.link.HasReceived()))
 }
 
 // exchangeFailed tries the other addresses, or answers.
 func (c *connection) exchangeFailed(e *upstream.Error) {
-	status, received := 0, false
-	if c.link != nil {
-		status, received = c.link.Status(), c.link.HasReceived()
-	}
+	received := c.link != nil && c.link.HasReceived()
 	c.closeLink()
 	if c.direct.Others > 0 && !received {
 		c.request.Failed = e
 		c.delegate()
 		return
 	}
-	c.exchanged(status, c.direct.Addr, e)
+	c.exchanged(nil, c.direct.Addr, e)
 }
 
 // releaseLink keeps the connection to the ingress for the next exchange if that is possible.
 // Bytes that may still be unread would be the next response.
 func (c *connection) releaseLink() {
-	if l := c.link; l.Reusable() && !l.hasUnread && !l.ended {
+	if l := c.link; l != nil && l.Reusable() && !l.hasUnread && !l.ended {
 		c.link = nil
 		c.worker.keepLink(l)
 		return
@@ -302,37 +261,26 @@ func (c *connection) closeLink() {
 	}
 }
 
-// exchanged ends an exchange. The proxy answers if the client has nothing. If the client
-// has a part of a response, it gets a reset.
-func (c *connection) exchanged(code int, from netip.AddrPort, err error) {
+// exchanged ends an exchange. The client gets the response that x contains. Without one, the
+// proxy answers.
+func (c *connection) exchanged(x *upstream.Relay, from netip.AddrPort, e *upstream.Error) {
 	c.worker.StopTimer(&c.timer)
-	c.record.Status, c.record.Upstream = code, from
-	if err == nil || c.clientGone {
-		c.finish()
+	c.record.Upstream = from
+	if e != nil {
+		f := e.Failure()
+		c.record.Cause, c.failure = f.Cause, &f
+	}
+	if e == nil || e.ClientStatus == 0 {
+		c.record.Status = x.Status()
+		c.reply(x.Output(), c.writeBy)
 		return
 	}
-	answer := reqhead.Response{Status: 502, Phrase: "Bad Gateway", Text: "the upstream request failed"}
-	truncated := code != 0
-	var failed *upstream.Error
-	if errors.As(err, &failed) {
-		id, f := string(failed.Cause), failed.Failure()
-		answer.Text, truncated = cause.Reply(id), failed.Truncated()
-		if failed.ClientStatus == 504 {
-			answer.Status, answer.Phrase = 504, "Gateway Timeout"
-		}
-		c.record.Cause, c.failure = id, &f
+	answer := reqhead.Response{Status: 502, Phrase: "Bad Gateway", Text: cause.Reply(c.record.Cause)}
+	if e.ClientStatus == 504 {
+		answer.Status, answer.Phrase = 504, "Gateway Timeout"
 	}
-	switch {
-	case truncated:
-		c.finishRecord()
-		c.abort()
-		c.leave()
-	case code == 0:
-		c.record.Status = answer.Status
-		c.respond(answer, c.request.IsHead)
-	default:
-		c.finish()
-	}
+	c.record.Status = answer.Status
+	c.respond(answer, c.request.IsHead)
 }
 
 // finish ends a connection whose client has its response, or is gone.
@@ -340,6 +288,7 @@ func (c *connection) finish() {
 	if c.forwarded {
 		c.finishRecord()
 	}
+	c.releaseLink()
 	c.end()
 }
 
@@ -363,7 +312,7 @@ func (c *connection) finishRecord() {
 func (c *connection) delegate() {
 	c.worker.StopTimer(&c.timer)
 	c.to(delegated)
-	c.hasDelegate, c.delivery = true, make(chan error, 1)
+	c.hasDelegate = true
 	select {
 	case c.worker.delegates <- c:
 		c.worker.idleDelegates.Add(-1)
@@ -385,87 +334,31 @@ func (w *worker) runDelegates(c *connection) {
 }
 
 func (c *connection) exchangeDelegated() {
-	code, from, err := c.worker.server.upstream.Exchange(&c.request, &delegate{connection: c})
-	c.worker.Post(func() { c.delegateEnded(code, from, err) })
-}
-
-func (c *connection) delegateEnded(code int, from netip.AddrPort, err error) {
-	c.hasDelegate = false
-	switch c.state {
-	case closed:
-		c.release()
-	case delivering: // to a slow client
-		c.ended = func() { c.exchanged(code, from, err) }
-	default:
-		c.exchanged(code, from, err)
-	}
-}
-
-// delegate is the client as the upstream's exchange sees it.
-type delegate struct {
-	*connection
-
-	begun bool // a part was passed to the worker
-}
-
-var errClientGone = errors.New("the client has closed the connection or does not read")
-
-// Write implements io.Writer. The worker writes. The delegate waits for it with the next part
-// only: most responses have one, whose delegate is not woken again.
-func (d *delegate) Write(p []byte) (int, error) {
-	if d.begun {
-		select {
-		case err := <-d.delivery:
-			if err != nil {
-				return 0, err
-			}
-		case <-d.worker.stopped:
-			return 0, net.ErrClosed
+	c.relay, _ = relays.Get().(*upstream.Relay)
+	from, failure := c.worker.server.upstream.Exchange(&c.request, c.relay)
+	c.worker.Post(func() {
+		if c.hasDelegate = false; c.state == closed {
+			c.release()
+			return
 		}
-	}
-	d.begun, d.part = true, append(d.part[:0], p...)
-	d.worker.Post(d.deliver)
-	return len(p), nil
-}
-
-// deliver writes the part of a response that a delegate has passed.
-func (c *connection) deliver() {
-	if c.state != delegated {
-		c.delivery <- net.ErrClosed
-		return
-	}
-	c.to(delivering)
-	if c.pending = c.part; c.flush() {
-		c.delivered()
-	} else {
-		c.await(c.writeBy)
-	}
-}
-
-// delivered lets the delegate continue, or ends the exchange if the delegate has ended.
-func (c *connection) delivered() {
-	c.worker.StopTimer(&c.timer)
-	c.pending, c.written = nil, 0
-	c.to(delegated)
-	switch {
-	case c.ended != nil:
-		c.ended()
-	case c.clientGone:
-		c.delivery <- errClientGone
-	default:
-		c.delivery <- nil
-	}
+		c.exchanged(c.relay, from, failure)
+	})
 }
 
 func (c *connection) respond(r reqhead.Response, isHead bool) {
 	now := time.Now()
 	c.out = appendResponse(c.out[:0], r, now, isHead)
-	c.pending, c.written, c.writeBy = c.out, 0, now.Add(responseWriteTimeout)
+	c.reply(c.out, now.Add(responseWriteTimeout))
+}
+
+// reply writes a response, until a time if the client is slow.
+func (c *connection) reply(response []byte, by time.Time) {
+	c.pending, c.written = response, 0
 	c.to(replying)
 	if c.flush() {
 		c.finish()
 	} else {
-		c.await(c.writeBy)
+		c.await(by)
 	}
 }
 

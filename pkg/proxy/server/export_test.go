@@ -108,12 +108,9 @@ func (s *Server) ExpireHead(client netip.AddrPort, n int) bool {
 	return s.expire(client, func(c *connection) bool { return c.state == reading && c.isInFlight() && len(c.buf) == n })
 }
 
-// ExpireExchange ends the wait for the ingress as its timer would, once the client has a part of
-// the response, or none. It reports whether it has.
-func (s *Server) ExpireExchange(client netip.AddrPort, part bool) bool {
-	return s.expire(client, func(c *connection) bool {
-		return (c.state == sending || c.state == awaiting || c.state == relaying) && (c.link.Status() != 0) == part
-	})
+// ExpireExchange ends the wait for the ingress as its timer would. It reports whether it has.
+func (s *Server) ExpireExchange(client netip.AddrPort) bool {
+	return s.expire(client, func(c *connection) bool { return c.state == sending || c.state == awaiting })
 }
 
 func (s *Server) expire(client netip.AddrPort, waits func(*connection) bool) (expired bool) {

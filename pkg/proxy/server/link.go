@@ -93,6 +93,7 @@ func (w *worker) unlist(l *link) {
 
 func (l *link) close() {
 	l.owner = nil
+	l.Reset()
 	l.worker.unlist(l)
 	l.worker.Close(l.fd)
 }

@@ -5,7 +5,6 @@ package server
 import (
 	"context"
 	"errors"
-	"io"
 	"net/netip"
 	"runtime"
 	"strconv"
@@ -28,13 +27,9 @@ type Upstream interface {
 	// Direct returns the route of requests that the event loops exchange themselves. ok is
 	// false if Exchange must.
 	Direct(vip netip.Addr) (d upstream.Direct, ok bool)
-	// Exchange forwards r to the ingress and writes the response to client, all
-	// before the deadline.
-	//
-	// It returns the status that was written to client, or 0 if nothing was
-	// written, and the ingress address. Unless client.Write failed, the error is an
-	// [*upstream.Error].
-	Exchange(r *upstream.Request, client io.Writer) (status int, from netip.AddrPort, err error)
+	// Exchange forwards r to the ingress, all before the deadline. It returns the ingress
+	// address. The response for the client is in x, unless the failure has a ClientStatus.
+	Exchange(r *upstream.Request, x *upstream.Relay) (from netip.AddrPort, failure *upstream.Error)
 }
 
 // Recorder records how each connection ended, with exactly one call, and failures of

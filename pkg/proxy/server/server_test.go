@@ -4,7 +4,6 @@ package server_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
@@ -265,6 +265,8 @@ func TestUpstreamErrors(t *testing.T) {
 		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response", "response-malformed"},
 		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
 		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed response", "response-malformed"},
+		"breaks off a body":  {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
+		"breaks off chunks":  {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
 		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
 		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), testTimeout, 503, "<html>", "route-missing"},
 		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), testTimeout, 302, "", "route-redirects-https"},
@@ -340,71 +342,10 @@ type blockingUpstream struct{ requested, proceed chan struct{} }
 
 func (blockingUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
 
-func (w blockingUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPort, error) {
+func (w blockingUpstream) Exchange(*upstream.Request, *upstream.Relay) (netip.AddrPort, *upstream.Error) {
 	w.requested <- struct{}{}
 	<-w.proceed
-	return 0, netip.AddrPort{}, errors.New("let go")
-}
-
-// partsUpstream passes each response in parts that no buffer of the kernel holds.
-type partsUpstream struct {
-	parts  int
-	passed chan error // the result of each part
-}
-
-const partSize = 8 << 20
-
-func (partsUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
-
-func (w partsUpstream) Exchange(_ *upstream.Request, client io.Writer) (int, netip.AddrPort, error) {
-	var err error
-	for range w.parts {
-		part := bytes.Repeat([]byte("x"), partSize)
-		_, err = client.Write(part)
-		clear(part) // the server has its own copy
-		w.passed <- err
-	}
-	return 200, netip.AddrPort{}, err
-}
-
-// TestDelegatedParts: a delegate continues while a slow client has not taken the part. Its
-// next part waits, and its end does not cut off the last one.
-func TestDelegatedParts(t *testing.T) {
-	for name, test := range map[string]struct {
-		parts int
-		gone  bool
-	}{"taken late": {2, false}, "never taken": {2, true}, "the last part is never taken": {1, true}} {
-		t.Run(name, func(t *testing.T) {
-			up, records := partsUpstream{test.parts, make(chan error, test.parts)}, newRecorder()
-			g := newServer(t, testSettings(), up, records, func() {})
-			ln := newListener(t, "127.0.0.1:0")
-			serveUntilStop(t, g, ln)
-			tcp := dial(t, ln.addr)
-			send(t, tcp, challengeRequest)
-			if err := <-up.passed; err != nil {
-				t.Fatal(err)
-			}
-			want := 200
-			if test.gone {
-				want = 0
-				_ = tcp.Close()
-			} else {
-				if n, err := io.CopyN(io.Discard, tcp, partSize); err != nil {
-					t.Fatalf("%d bytes of the first part, %v", n, err)
-				}
-				if err := <-up.passed; err != nil {
-					t.Fatal(err)
-				}
-				if got, err := io.ReadAll(tcp); err != nil || bytes.Count(got, []byte("x")) != partSize || len(got) != partSize {
-					t.Errorf("%d bytes of the second part, of which %d are right, %v", len(got), bytes.Count(got, []byte("x")), err)
-				}
-			}
-			recorded, _ := records.await(t, 1)
-			if c := recorded[0]; c.Status != want || c.Cause != "" {
-				t.Errorf("recorded %+v, want status %d", c, want)
-			}
-		})
-	}
+	return netip.AddrPort{}, &upstream.Error{Cause: findings.ExchangeStopped, ClientStatus: 502}
 }
 
 // recordingUpstream keeps copies of its requests.
@@ -412,26 +353,26 @@ type recordingUpstream chan upstream.Request
 
 func (recordingUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
 
-func (n recordingUpstream) Exchange(r *upstream.Request, _ io.Writer) (int, netip.AddrPort, error) {
+func (n recordingUpstream) Exchange(r *upstream.Request, _ *upstream.Relay) (netip.AddrPort, *upstream.Error) {
 	requested := *r
 	requested.Head, requested.Target = slices.Clone(r.Head), slices.Clone(r.Target)
 	n <- requested
-	return 0, netip.AddrPort{}, errors.New("noted")
+	return netip.AddrPort{}, &upstream.Error{Cause: findings.ExchangeStopped, ClientStatus: 502}
 }
 
 // TestUpstreamRequest checks the fields of the request besides the head.
 func TestUpstreamRequest(t *testing.T) {
 	const path = "/.well-known/acme-challenge/token?a=b"
 	for name, test := range map[string]struct {
-		request, host  string
-		toHead, http10 bool
+		request, host string
+		toHead        bool
 	}{
-		"GET":                {"GET " + path + " HTTP/1.1\r\nHost: api.example.com\r\n\r\n", "api.example.com", false, false},
-		"HEAD":               {"HEAD " + path + " HTTP/1.1\r\nHost: api.example.com\r\n\r\n", "api.example.com", true, false},
-		"in canonical form":  {"GET " + path + " HTTP/1.1\r\nHost: API.Example.COM.:80\r\n\r\n", "api.example.com", false, false},
-		"another port":       {"GET " + path + " HTTP/1.1\r\nHost: api.example.com:8080\r\n\r\n", "api.example.com", false, false},
-		"an address of IPv6": {"GET " + path + " HTTP/1.1\r\nHost: [2001:DB8:0::5]:8080\r\n\r\n", "[2001:db8::5]", false, false},
-		"no host":            {"GET " + path + " HTTP/1.0\r\n\r\n", "", false, true},
+		"GET":                {"GET " + path + " HTTP/1.1\r\nHost: api.example.com\r\n\r\n", "api.example.com", false},
+		"HEAD":               {"HEAD " + path + " HTTP/1.1\r\nHost: api.example.com\r\n\r\n", "api.example.com", true},
+		"in canonical form":  {"GET " + path + " HTTP/1.1\r\nHost: API.Example.COM.:80\r\n\r\n", "api.example.com", false},
+		"another port":       {"GET " + path + " HTTP/1.1\r\nHost: api.example.com:8080\r\n\r\n", "api.example.com", false},
+		"an address of IPv6": {"GET " + path + " HTTP/1.1\r\nHost: [2001:DB8:0::5]:8080\r\n\r\n", "[2001:db8::5]", false},
+		"no host":            {"GET " + path + " HTTP/1.0\r\n\r\n", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requested := make(recordingUpstream, 1)
@@ -445,7 +386,7 @@ func TestUpstreamRequest(t *testing.T) {
 			if test.toHead {
 				method = "HEAD "
 			}
-			if got.Host != test.host || string(got.Target) != path || got.IsHead != test.toHead || got.HTTP10 != test.http10 ||
+			if got.Host != test.host || string(got.Target) != path || got.IsHead != test.toHead ||
 				!strings.HasPrefix(string(got.Head), method+path+" HTTP/1.1\r\nHost: ") || !strings.HasSuffix(string(got.Head), "\r\n\r\n") ||
 				got.VIP != netip.MustParseAddrPort("127.0.0.1:80") || got.Client.String() != tcp.LocalAddr().String() || time.Until(got.Deadline) <= 0 {
 				t.Errorf("the request is %+v", got)
@@ -490,57 +431,44 @@ func memoryInUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestTruncatedResponseIsReset has an upstream that ends in the middle of a response.
-// The client must not take the part for the whole, whatever framing it supports.
-func TestTruncatedResponseIsReset(t *testing.T) {
-	const ok = "HTTP/1.1 200 OK\r\n"
-	for name, test := range map[string]struct {
-		minor    byte
-		response string
-	}{
-		"by length":           {'1', ok + "Content-Length: 9\r\n\r\ntoken"},
-		"chunks":              {'1', ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"},
-		"chunks for HTTP/1.0": {'0', ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"},
-	} {
+// TestSlowReader: a client that reads late gets the whole response. One that never does is
+// recorded without a status.
+func TestSlowReader(t *testing.T) {
+	body := strings.Repeat("x", 64<<10)
+	for name, reads := range map[string]bool{"late": true, "never": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answered := make(chan struct{})
 			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
 				if readHead(r) != "" {
-					_, _ = io.WriteString(tcp, test.response)
+					_, _ = io.WriteString(tcp, "HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n"+body)
+					close(answered)
 				}
+				_, _ = r.ReadByte()
 			})
-			f := startServer(t, testSettings(), router)
-			tcp := dial(t, f.addr)
-			send(t, tcp, strings.Replace(challengeRequest, "HTTP/1.1", "HTTP/1."+string(test.minor), 1))
-			if b, err := io.ReadAll(tcp); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("read %q, %v; want a reset", b, err)
+			s, want := testSettings(), 200
+			if !reads {
+				s.Upstream.Timeout, want = 100*time.Millisecond, 0
+			}
+			f := startWithSmallBuffers(t, s, router)
+			conn, err := (&net.Dialer{Control: setSmallBuffers}).DialContext(t.Context(), "tcp", f.addr.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tcp := conn.(*net.TCPConn)
+			defer tcp.Close()
+			send(t, tcp, challengeRequest)
+			<-answered
+			if reads {
+				if got := readAll(t, tcp); !strings.HasSuffix(got, "\r\n\r\n"+body) {
+					t.Errorf("%d bytes of the response", len(got))
+				}
 			}
 			recorded, _ := f.rec.await(t, 1)
-			if c := recorded[0]; c.Status != 200 || c.Cause != "response-truncated" {
+			if c := recorded[0]; c.Status != want || c.Cause != "" {
 				t.Errorf("recorded %+v", c)
 			}
 		})
-	}
-}
-
-// TestSlowReader has an endless response and a client that reads nothing.
-func TestSlowReader(t *testing.T) {
-	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
-		if readHead(r) == "" {
-			return
-		}
-		_, err := io.WriteString(tcp, "HTTP/1.1 200 OK\r\n\r\n")
-		for block := make([]byte, 64<<10); err == nil; {
-			_, err = tcp.Write(block)
-		}
-	})
-	s := testSettings()
-	s.Upstream.Timeout = 100 * time.Millisecond
-	f := startServer(t, s, router)
-	tcp := dial(t, f.addr)
-	send(t, tcp, challengeRequest)
-	recorded, _ := f.rec.await(t, 1)
-	if c := recorded[0]; c.Status != 0 && c.Cause != "ingress-no-response" && c.Cause != "response-too-large" {
-		t.Errorf("recorded %+v", c)
 	}
 }
 
@@ -682,7 +610,7 @@ type unusedUpstream struct{}
 
 func (unusedUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
 
-func (unusedUpstream) Exchange(*upstream.Request, io.Writer) (int, netip.AddrPort, error) {
+func (unusedUpstream) Exchange(*upstream.Request, *upstream.Relay) (netip.AddrPort, *upstream.Error) {
 	panic("nothing may be forwarded")
 }
 

@@ -14,10 +14,7 @@ const (
 	connecting
 	sending
 	awaiting
-	relaying
-	flushing
 	delegated
-	delivering
 	replying
 	draining
 	stateCount
@@ -32,11 +29,8 @@ var next = [stateCount][]state{
 	queueing:   {connecting, sending, delegated, replying},
 	connecting: {sending, delegated, replying},
 	sending:    {connecting, awaiting, delegated, replying},
-	awaiting:   {connecting, relaying, delegated, replying},
-	relaying:   {flushing, replying, draining},
-	flushing:   {relaying},
-	delegated:  {delivering, replying, draining},
-	delivering: {delegated},
+	awaiting:   {connecting, delegated, replying},
+	delegated:  {replying},
 	replying:   {draining},
 }
 

@@ -12,7 +12,7 @@ import (
 
 // stateNames are in the order of the constants.
 func stateNames() []string {
-	return strings.Fields("closed reading queueing connecting sending awaiting relaying flushing delegated delivering replying draining")
+	return strings.Fields("closed reading queueing connecting sending awaiting delegated replying draining")
 }
 
 // TestTransitions compares the states after each state with the table in doc.go, and tries
@@ -57,7 +57,7 @@ func TestDefectIsCounted(t *testing.T) {
 	for _, step := range []struct {
 		to   state
 		want uint64
-	}{{reading, 0}, {relaying, 1}, {flushing, 1}, {queueing, 2}} {
+	}{{reading, 0}, {awaiting, 1}, {replying, 1}, {queueing, 2}} {
 		if c.to(step.to); c.state != step.to || g.defects.Load() != step.want {
 			t.Errorf("in state %d with %d defects, want %d with %d", c.state, g.defects.Load(), step.to, step.want)
 		}

@@ -26,7 +26,7 @@ type Error struct {
 	Addr        netip.AddrPort // the zero value if no address is known
 	EgressProxy string         // the egress proxy of the route; empty: none
 	// ClientStatus is the status for the client, 502 or 504. It is 0 when the
-	// client got the upstream's response, complete or in part.
+	// client gets the upstream's response.
 	ClientStatus int
 	Err          error    // of the system or the parser; for a complete response the destination of its redirect, or nil
 	Others       []*Error // the errors of the addresses that were tried afterwards
@@ -43,10 +43,6 @@ func (e *Error) Forwarded() bool {
 	f, _ := findings.Lookup(e.Cause)
 	return f.Forwarded()
 }
-
-// Truncated reports whether a response ended after a part of it went to the client.
-// The client must then not take it for complete.
-func (e *Error) Truncated() bool { return !e.Forwarded() && e.ClientStatus == 0 }
 
 // Failure is the error as this process reports it to the controller, which renders
 // the sentence. Of what came from the network, it contains only checked values.
@@ -150,6 +146,8 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 		e.Cause = findings.ResponseTooLarge
 	case errors.Is(err, errMalformed):
 		e.Cause = findings.ResponseMalformed
+	case errors.Is(err, syscall.ENOBUFS):
+		e.Cause = findings.LocalResources
 	case cause.IsTimeout(err):
 		e.Cause, e.ClientStatus = findings.IngressNoResponse, 504
 	case errors.Is(err, net.ErrClosed):

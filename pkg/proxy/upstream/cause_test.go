@@ -4,7 +4,6 @@ package upstream
 
 import (
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -66,10 +65,9 @@ func TestJournalOnlyFindings(t *testing.T) {
 	closed.Update(Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: 1, ConnectTimeout: time.Second}})
 	closed.Close()
 	for want, client := range map[findings.ID]*Client{"ingress-no-address": nowhere, "exchange-stopped": closed} {
-		_, _, err := client.Exchange(&Request{Deadline: time.Now().Add(time.Second), VIP: netip.MustParseAddrPort("192.0.2.5:80"), Head: []byte("GET / HTTP/1.1\r\n\r\n")}, io.Discard)
-		var failure *Error
-		if !errors.As(err, &failure) || failure.Finding().ID != want {
-			t.Errorf("got %v, want %s", err, want)
+		r := &Request{Deadline: time.Now().Add(time.Second), VIP: netip.MustParseAddrPort("192.0.2.5:80"), Head: []byte("GET / HTTP/1.1\r\n\r\n")}
+		if _, failure := client.Exchange(r, new(Relay)); failure == nil || failure.Finding().ID != want {
+			t.Errorf("got %v, want %s", failure, want)
 		}
 	}
 }

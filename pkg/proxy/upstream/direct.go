@@ -38,13 +38,20 @@ func (c *Client) Direct(vip netip.Addr) (d Direct, ok bool) {
 	return Direct{r.addr, len(s.plain) - 1, s.ConnectTimeout, r, s}, true
 }
 
-// Begin starts to relay a response with a complete head. It returns the cause that the
-// response shows as an *Error, or nil. follow means that nothing may be relayed, and that
-// Exchange has to follow the redirect.
-func (d *Direct) Begin(x *Relay, r *Request) (shown error, follow bool, err error) {
-	cause, follow, err := x.begin(r, d.settings, 0)
-	if follow || err != nil {
-		return nil, follow, err
+// Advance converts what x has received of the response to r, and reports whether it is
+// complete. follow means that Exchange has to follow the redirect.
+func (d *Direct) Advance(x *Relay, r *Request) (done, follow bool, err error) {
+	if !x.begun {
+		if complete, err := x.parseHead(); !complete || err != nil {
+			return false, false, err
+		}
+		if follow, err = x.begin(r, d.settings, false); follow || err != nil {
+			return false, follow, err
+		}
 	}
-	return x.result(d.route, cause), false, nil
+	err = x.advance()
+	return x.done, false, err
 }
+
+// Shown returns the cause that a complete response shows, or nil.
+func (d *Direct) Shown(x *Relay) *Error { return x.result(d.route) }

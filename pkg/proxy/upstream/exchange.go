@@ -4,12 +4,10 @@ package upstream
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
@@ -26,7 +24,6 @@ type Request struct {
 	Host     string // in canonical form, without a port; empty if the client sent none
 	Target   []byte // as in Head
 	IsHead   bool   // the method is HEAD
-	HTTP10   bool   // the client does not support chunks
 
 	// What the caller has done already, by a [Direct] route.
 	Failed     *Error // at the first address
@@ -42,60 +39,43 @@ type attempt struct {
 	request        *Request
 }
 
-//nolint:gochecknoglobals // memory between exchanges
-var relays = sync.Pool{New: func() any { return new(Relay) }}
-
-// Exchange forwards r to the ingress and relays the response to client, all before
-// the deadline. It tries the addresses of the VIP's family first, then the others.
-// It tries the next address only while no byte of a response has arrived.
+// Exchange forwards r to the ingress, all before the deadline. It tries the addresses of the
+// VIP's family first, then the others. It tries the next address only while no byte of a
+// response has arrived.
 //
-// It returns the relayed status, or 0 if nothing was relayed, and the address that
-// was tried last, or the zero value. The error is an *Error, also for a relayed
-// response with a cause, or the error of client.Write. The client gets the parts of
-// the response as they arrive, but the head not before the first byte of the body.
-// Nothing is written after an error.
-func (c *Client) Exchange(r *Request, client io.Writer) (status int, from netip.AddrPort, err error) {
-	x, settings := relays.Get().(*Relay), c.active.Load() //nolint:forcetypeassert // of relays.New
-	defer relays.Put(x)
-	defer x.Reset()
-	current, redirects := r, 0 // the request in its current form
-	if r.Redirected {
-		current, redirects = r.redirectedToTLS(), 1
-	}
-	for ; ; redirects++ {
-		conn, failure := c.tryAddresses(x, settings, current, redirects > 0)
+// It returns the address that was tried last, or the zero value. The complete response for the
+// client is in x, unless the error has a ClientStatus.
+func (c *Client) Exchange(r *Request, x *Relay) (from netip.AddrPort, failure *Error) {
+	settings, redirected := c.active.Load(), r.Redirected
+	for {
+		current := r // in its current form
+		if redirected {
+			current = r.redirectedToTLS()
+		}
+		conn, failure := c.tryAddresses(x, settings, current, redirected)
 		if failure != nil {
-			return 0, failure.Addr, failure
+			return failure.Addr, failure
 		}
 		route := conn.route
 		if route.proxy != nil && x.response.isFromProxy(route.usesAbsoluteForm()) {
 			conn.abort()
-			return 0, route.addr, route.rejection(&x.response)
+			return route.addr, route.rejection(&x.response)
 		}
-		cause, follow, err := x.begin(r, settings, redirects)
-		switch {
-		case err != nil:
+		follow, err := x.begin(r, settings, redirected)
+		if follow {
 			conn.abort()
-			return 0, route.addr, route.attributeToProxy(x.Failure(route.addr, err))
-		case follow:
-			c.release(settings, conn, x)
 			x.Reset()
-			if redirects == 0 {
-				current = r.redirectedToTLS()
-			}
+			redirected = true
 			continue
 		}
-		clientErr, err := x.relay(conn, client)
-		c.release(settings, conn, x)
-		switch {
-		case clientErr != nil:
-			err = fmt.Errorf("cannot relay the response to the client: %w", clientErr)
-		case err != nil:
-			err = route.attributeToProxy(x.Failure(route.addr, err))
-		default:
-			err = x.result(route, cause)
+		if err == nil {
+			err = x.readBody(conn)
 		}
-		return x.Status(), route.addr, err
+		c.release(settings, conn, x)
+		if err != nil {
+			return route.addr, route.attributeToProxy(ExchangeError(route.addr, err, x.received))
+		}
+		return route.addr, x.result(route)
 	}
 }
 
@@ -108,49 +88,39 @@ func (c *Client) release(settings *activeSettings, conn *conn, x *Relay) {
 	}
 }
 
-// relay sends the response, whose head is complete, to the client. It sends received
-// bytes before it waits for more.
-func (x *Relay) relay(conn io.Reader, client io.Writer) (clientErr, err error) {
+// readBody reads the body of a response with a complete head.
+func (x *Relay) readBody(conn io.Reader) error {
 	for {
-		if err := x.Advance(); err != nil {
-			return nil, err
-		}
-		if output := x.Output(); len(output) > 0 {
-			n, err := client.Write(output)
-			if x.Sent(n); err != nil {
-				x.done = false
-				return err, nil
-			}
-		}
-		if x.Done() {
-			return nil, nil
+		if err := x.advance(); err != nil || x.done {
+			return err
 		}
 		n, err := conn.Read(x.Space())
 		x.Received(n)
 		if n == 0 && errors.Is(err, io.EOF) {
-			err = x.End()
+			return x.End()
 		}
 		if n == 0 && err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
 
-// result returns the cause that a relayed response shows as the error of Exchange. It
-// replaces the cause by a more specific one for this route.
-func (x *Relay) result(route *upstreamRoute, cause findings.ID) error {
+// result returns the cause that a complete response shows, or nil. It replaces the cause by a
+// more specific one for this route.
+func (x *Relay) result(route *upstreamRoute) *Error {
+	id := x.shown
 	switch {
-	case cause == findings.RouteLoop && route.usesAbsoluteForm():
-		cause = findings.EgressLoop
-	case cause == "" && x.response.status == 400 && route.proxyProtocol != ingress.ProxyProtocolOff && route.verifier == nil:
+	case id == findings.RouteLoop && route.usesAbsoluteForm():
+		id = findings.EgressLoop
+	case id == "" && x.response.status == 400 && route.proxyProtocol != ingress.ProxyProtocolOff && route.verifier == nil:
 		// With TLS there would be no response, because a PROXY header does not start
 		// a handshake.
-		cause = findings.IngressPROXYProtocol
-	case cause == "":
+		id = findings.IngressPROXYProtocol
+	case id == "":
 		return nil
 	}
-	e := &Error{Cause: cause, Addr: route.addr}
-	if cause == findings.RouteRedirectsElsewhere {
+	e := &Error{Cause: id, Addr: route.addr}
+	if id == findings.RouteRedirectsElsewhere {
 		e.Err = x.response.redirectTarget
 	}
 	return route.attributeToProxy(e)
@@ -243,7 +213,7 @@ func (x *Relay) sendAndReadHead(conn net.Conn, a *attempt, request []byte) error
 		if first && a.firstByteBy.Before(a.deadline) {
 			_ = conn.SetDeadline(a.deadline) // on a closed connection, Read fails
 		}
-		if complete, err := x.ParseHead(); complete || err != nil {
+		if complete, err := x.parseHead(); complete || err != nil {
 			return err
 		}
 	}

@@ -8,14 +8,16 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-// TestMalformedBody has bodies with an error in the first bytes, in any pieces. No
-// byte of the response may be sent, so that the client can get an error response.
+// TestMalformedBody has bodies with an error, in any pieces.
 func TestMalformedBody(t *testing.T) {
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for name, body := range map[string]string{
@@ -34,66 +36,51 @@ func TestMalformedBody(t *testing.T) {
 				"at once":      bytes.NewReader([]byte(chunked + body)),
 				"byte by byte": byteReader{bytes.NewReader([]byte(chunked + body))},
 			} {
-				out, x, _, err := relayResponse(response, false, false)
-				if err == nil || len(out) > 0 || x.sent {
-					t.Errorf("%s: %v after %q", piecewise, err, out)
+				if _, err := relayResponse(response, false); err == nil {
+					t.Errorf("%s: no error", piecewise)
 				}
 			}
 		})
 	}
 }
 
-// measuringWriter is a client that checks the buffers of the exchange at each
-// write.
-type measuringWriter struct {
-	t *testing.T
-	x *Relay
-	n int
-}
-
-func (m *measuringWriter) Write(p []byte) (int, error) {
-	first := m.n == 0
-	m.n += len(p)
-	if first {
-		return len(p), nil // the head, and the bytes that arrived with it
-	}
-	if in, out := len(m.x.input), cap(m.x.output); in > relayBufferSize || out > 2*relayBufferSize || len(p) > relayBufferSize+len("1000\r\n\r\n0\r\n\r\n") {
-		m.t.Errorf("after %d bytes: %d are written, %d held for reading and %d for writing", m.n, len(p), in, out)
-	}
-	return len(p), nil
-}
-
-// TestRelayMemory bounds the cost of a slow reader of a long response, also after the
-// longest head.
-func TestRelayMemory(t *testing.T) {
-	const size = maxBody
-	body := strings.Repeat("x", size)
-	for name, response := range map[string]string{
-		"by length":   "Content-Length: 65536\r\n\r\n" + body,
-		"chunks":      "Transfer-Encoding: chunked\r\n\r\n10000\r\n" + body + "\r\n0\r\n\r\n",
-		"small ones":  "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", size) + "0\r\n\r\n",
-		"until close": "\r\n" + body,
+// TestLargeResponses: the larger responses in memory are bounded, whatever their framing. None
+// keeps its buffers for the next exchange.
+func TestLargeResponses(t *testing.T) {
+	body := strings.Repeat("x", maxBody)
+	var all []*Relay
+	for _, response := range []string{
+		"Content-Length: 65536\r\n\r\n" + body,
+		"Transfer-Encoding: chunked\r\n\r\n10000\r\n" + body + "\r\n0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", maxBody) + "0\r\n\r\n",
+		"\r\n" + body,
 	} {
-		for filled, field := range map[string]string{"": "", ", a long head": "X: " + strings.Repeat("y", maxResponseHead-200) + "\r\n"} {
-			t.Run(name+filled, func(t *testing.T) {
-				x := new(Relay)
-				w := scriptedStream{sent: strings.NewReader("HTTP/1.1 200 OK\r\n" + field + response)}
-				if err := x.sendAndReadHead(w, &attempt{}, nil); err != nil {
-					t.Fatal(err)
-				}
-				m := &measuringWriter{t: t, x: x}
-				if _, _, err := x.begin(&Request{}, &activeSettings{}, 0); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := x.relay(w, m); err != nil || m.n < size {
-					t.Errorf("%d bytes relayed: %v", m.n, err)
-				}
-				x.Reset()
-				if len(x.input) > firstReadSize || cap(x.output) > 2*firstReadSize {
-					t.Errorf("%d and %d bytes are kept for the next exchange", len(x.input), cap(x.output))
-				}
-			})
+		for range maxLargeResponses / 4 {
+			x, err := relayResponse(strings.NewReader("HTTP/1.1 200 OK\r\n"+response), false)
+			if err != nil || !bytes.HasSuffix(x.Output(), []byte(body)) {
+				t.Fatalf("%d bytes, %v", len(x.Output()), err)
+			}
+			all = append(all, x)
 		}
+	}
+	next := func(n int) error {
+		x, err := relayResponse(strings.NewReader("HTTP/1.1 200 OK\r\n\r\n"+body[:n]), false)
+		x.Reset()
+		return err
+	}
+	if err := next(smallResponse); ExchangeError(netip.AddrPort{}, err, true).Cause != findings.LocalResources {
+		t.Errorf("one more: %v", err)
+	}
+	if err := next(smallResponse / 2); err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	for _, x := range all {
+		if x.Reset(); len(x.input) > firstReadSize || cap(x.output) > 2*firstReadSize {
+			t.Errorf("%d and %d bytes are kept for the next exchange", len(x.input), cap(x.output))
+		}
+	}
+	if err := next(smallResponse); err != nil {
+		t.Errorf("after their end: %v", err)
 	}
 }
 

@@ -15,9 +15,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 )
 
-// maxRedirects bounds the redirects that are followed for one request.
-const maxRedirects = 3
-
 // sameOverHTTPS reports whether a Location is the https URL of the same request.
 // The request was made by http for host (in canonical form, without a port) and
 // target. Everything else is false: another scheme, host, port, path or query, even
@@ -69,10 +66,10 @@ func isAddress(host string) bool {
 }
 
 // classify returns the cause that a well-formed response shows, or reports that it is a
-// redirect to follow. redirects is the number of redirects so far. A 503 is the router's
-// own, whatever its page: the cluster can configure the page (IngressController,
-// spec.httpErrorCodePages), and no solver answers 503.
-func (a *response) classify(r *Request, settings *activeSettings, redirects int) (shown findings.ID, follow bool) {
+// redirect to follow. redirected means that another one was followed: a second redirect to the
+// same URL is a loop. A 503 is the router's own, whatever its page: the cluster can configure
+// the page (IngressController, spec.httpErrorCodePages), and no solver answers 503.
+func (a *response) classify(r *Request, settings *activeSettings, redirected bool) (shown findings.ID, follow bool) {
 	switch {
 	case a.status == 503 && isAddress(r.Host):
 		return findings.RouteMissingForAddress, false
@@ -87,7 +84,7 @@ func (a *response) classify(r *Request, settings *activeSettings, redirects int)
 		return findings.RouteRedirectsElsewhere, false
 	case !settings.FollowRedirects:
 		return findings.RouteRedirectsHTTPS, false
-	case redirects == maxRedirects:
+	case redirected:
 		return findings.RouteRedirectLoop, false
 	default:
 		return "", a.status == 301 || a.status == 302 || a.status == 303 || a.status == 307 || a.status == 308

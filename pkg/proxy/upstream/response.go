@@ -196,9 +196,8 @@ func (a *response) bodyFraming(toHead bool) (framing, error) {
 }
 
 // appendHead appends the head for the client: the status line, the end-to-end
-// fields in their order, Via, and the framing of this hop. chunked means that the
-// client gets the body in chunks.
-func (a *response) appendHead(dst []byte, chunked bool) []byte {
+// fields in their order, and Via.
+func (a *response) appendHead(dst []byte) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(a.status), 10)
 	dst = append(dst, ' ')
@@ -215,9 +214,6 @@ func (a *response) appendHead(dst []byte, chunked bool) []byte {
 		dst = append(dst, ": "...)
 		dst = append(dst, value...)
 		dst = append(dst, "\r\n"...)
-	}
-	if chunked {
-		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 	}
 	dst = httpfield.AppendVia(dst, a.minor)
 	return append(dst, "Connection: close\r\n\r\n"...)
