@@ -140,10 +140,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		pages: &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile, interval: o.timing.SelfTestInterval,
 	})
 	c.vipTester = viptest.New(c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.beats)
-	c.proxy = &proxyClient{
-		supervisor: c.supervisor, start: c.pipeline.put,
-		watchers: []func(config.Config){c.exporter.configure, c.expiry.Configure, c.selfTester.configure, c.vipTester.Configure},
-	}
+	c.proxy = &proxyClient{supervisor: c.supervisor, start: c.pipeline.put}
 	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
 	c.newLoop(o, store != nil, listeners)
 	return c, nil
@@ -219,7 +216,6 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 		Loopback:          loopback.NewManager(o.Log),
 		Notifier:          c.notifier,
 		Heartbeat:         heartbeat,
-		OnConfig:          c.proxy.setConfig,
 		Observed:          c.observe,
 		Save:              c.writer.save,
 		SuccessorExpected: func() bool { return handsOver && restartPossible(o.Log) },
@@ -234,9 +230,10 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 // observe passes what the reconcile loop has seen to those who need it. It never blocks.
 func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.observe(o.VIPs)
-	c.expiry.Observe(o.VIPs)
-	c.selfTester.observe(o.VIPs)
-	c.vipTester.Observe(o.VIPs, o.OneHost)
+	c.exporter.addresses.put(o.Config.Metrics.ListenAddress)
+	c.expiry.Observe(o.Config, o.VIPs)
+	c.selfTester.observe(o.Config, o.VIPs)
+	c.vipTester.Observe(o.Config, o.VIPs, o.OneHost)
 	c.pipeline.observe(o)
 }
 

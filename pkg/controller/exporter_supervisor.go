@@ -15,7 +15,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -46,9 +45,6 @@ func newExporterSupervisor(
 		addresses: newMailbox[netip.AddrPort](),
 	}
 }
-
-// configure takes the configuration in force.
-func (s *exporterSupervisor) configure(c config.Config) { s.addresses.put(c.Metrics.ListenAddress) }
 
 // run serves metrics on the configured address until ctx ends.
 func (s *exporterSupervisor) run(ctx context.Context) error {

@@ -45,10 +45,11 @@ func (p *pipeline) put(s proxySettings) {
 	p.inputs.put(p.input)
 }
 
-// observe takes what the reconcile loop has seen: addresses that are never reached through an
-// egress proxy.
+// observe takes what the reconcile loop has seen: the configuration, also of a host that does not
+// serve, and addresses that are never reached through an egress proxy.
 func (p *pipeline) observe(o reconcile.Observation) {
-	p.input.Observed, p.input.VIPs, p.input.Subnets = true, nil, nil
+	p.paths.put(trustedCAPath(o.Config))
+	p.input.Observed, p.input.Config, p.input.VIPs, p.input.Subnets = true, o.Config, nil, nil
 	for _, v := range o.VIPs {
 		p.input.VIPs = append(p.input.VIPs, v.Address)
 	}
@@ -68,18 +69,14 @@ func trustedCAPath(c config.Config) string {
 
 // run passes complete settings on until ctx ends.
 func (p *pipeline) run(ctx context.Context) error {
-	var s proxySettings // the last that serve
+	var s proxySettings // the last
 	var cas trust.Output
 	var routes egress.Output
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case v := <-p.settings.values:
-			if !v.serving {
-				continue // for the watchers alone
-			}
-			s = v
+		case s = <-p.settings.values:
 		case cas = <-p.cas.values:
 			p.tracker.SetTrust(cas.Report, time.Now())
 		case routes = <-p.egress.values:
@@ -94,7 +91,7 @@ func (p *pipeline) run(ctx context.Context) error {
 // complete adds CAs and routes to the settings that they belong to. Settings without an egress
 // proxy do not wait for the egress watcher.
 func (s proxySettings) complete(cas trust.Output, routes egress.Output) (proxySettings, bool) {
-	if !s.serving || cas.Report.Kind == "" || cas.Path != trustedCAPath(s.config) {
+	if s.generation == 0 || cas.Report.Kind == "" || cas.Path != trustedCAPath(s.config) {
 		return s, false
 	}
 	s.cas = cas.CAs

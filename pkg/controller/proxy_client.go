@@ -19,44 +19,31 @@ import (
 // is found in a snapshot.
 type proxyClient struct {
 	supervisor *proxySupervisor
-	watchers   []func(config.Config) // get each configuration in force
-	start      func(proxySettings)   // takes the settings for the CA watcher, the first stage
+	start      func(proxySettings) // takes the settings for the CA watcher, the first stage
 
-	last proxySettings
+	last    proxySettings
+	serving bool // by the last settings
 }
 
 var _ reconcile.Proxy = (*proxyClient)(nil)
 
-// setConfig takes the configuration in force, also when the plan has no listener.
-func (p *proxyClient) setConfig(c config.Config) {
-	for _, watch := range p.watchers {
-		watch(c)
-	}
-	p.put(proxySettings{config: c, ingress: p.last.ingress})
-}
-
 // Configure implements reconcile.Proxy.
 func (p *proxyClient) Configure(c config.Config, ingress []netip.Addr) {
-	if p.last.serving && slices.Equal(p.last.ingress, ingress) && reflect.DeepEqual(p.last.config, c) {
+	if p.serving && slices.Equal(p.last.ingress, ingress) && reflect.DeepEqual(p.last.config, c) {
 		return
 	}
-	p.put(proxySettings{config: c, ingress: slices.Clone(ingress), serving: true})
+	p.serving, p.last = true, proxySettings{generation: p.last.generation + 1, config: c, ingress: slices.Clone(ingress)}
+	p.start(p.last)
 }
 
 // settingsInForce returns a function that returns when the proxy answers clients by the
 // settings so far, or when its context ends. Without a listener there is nothing to wait for.
 func (p *proxyClient) settingsInForce() func(context.Context) {
 	generation := p.last.generation
-	if !p.last.serving {
+	if !p.serving {
 		return func(context.Context) {}
 	}
 	return func(ctx context.Context) { p.supervisor.awaitSettings(ctx, generation) }
-}
-
-func (p *proxyClient) put(s proxySettings) {
-	s.generation = p.last.generation + 1
-	p.last = s
-	p.start(s)
 }
 
 // Open implements reconcile.Proxy. The socket listens on every address, because VIPs come
@@ -83,7 +70,7 @@ func (p *proxyClient) CloseExcept(port uint16, redirected bool) {
 // Close implements reconcile.Proxy. The sockets stay open until the requests in flight
 // have ended: a process that starts meanwhile serves their backlogs.
 func (p *proxyClient) Close(ctx context.Context) {
-	p.last.serving = false
+	p.serving = false
 	p.supervisor.drain(ctx, p.last.generation)
 	query(p.supervisor, p.supervisor.closeAllPorts)
 }

@@ -16,7 +16,6 @@ type proxySettings struct {
 	generation uint64        // grows with each value of the reconcile loop
 	config     config.Config // in force, with the ports of the ingress routers
 	ingress    []netip.Addr
-	serving    bool // false: the plan has no listener; config is for the watchers alone
 
 	cas    *ingress.CABundle // nil: no TLS to the ingress
 	egress ingress.Egress

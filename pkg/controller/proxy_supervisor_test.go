@@ -100,7 +100,7 @@ func (s *supervisorTest) expectCommands(t *testing.T, want []string, text func(p
 func TestEgressIsSentWithConfiguration(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
-	settings := proxySettings{config: config.Default(), serving: true}
+	settings := proxySettings{config: config.Default()}
 	apply := func(upstream, route uint16) {
 		settings.generation++
 		settings.config.Upstream.Port = upstream
@@ -130,7 +130,7 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 func TestTrustIsSentFirst(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
-	settings := proxySettings{config: config.Default(), serving: true}
+	settings := proxySettings{config: config.Default()}
 	trusted := func(der byte) *ingress.CABundle {
 		return &ingress.CABundle{Roots: [][]byte{{der}}, Description: "a CA"}
 	}
@@ -159,7 +159,7 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
 	s.attach(s.process)
-	settings := proxySettings{generation: 1, config: config.Default(), serving: true}
+	settings := proxySettings{generation: 1, config: config.Default()}
 	s.applySettings(settings)
 	s.startDrain(1, 0)
 	s.closeAllPorts(make(chan struct{}, 1))
@@ -262,7 +262,7 @@ func TestPortIsOpenedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
 	s.attach(s.process)
-	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+	s.applySettings(proxySettings{generation: 1, config: config.Default()})
 	kept, fd := newSocket(t)
 	s.listeners.add(kept, fd)
 	port, fd := newSocket(t)
@@ -317,7 +317,7 @@ func TestBacklogOfClosedPort(t *testing.T) {
 	if !isListening(fd, port) || slices.Contains(s.openPorts(), port) {
 		t.Errorf("the socket is open: %t, the open ports are %v", isListening(fd, port), s.openPorts())
 	}
-	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+	s.applySettings(proxySettings{generation: 1, config: config.Default()})
 	want := []string{fmt.Sprint("listen ", kept), fmt.Sprint("listen ", port), fmt.Sprint("stop ", port)}
 	s.expectCommands(t, want, portCommand)
 	must(t, s.far.Send(protocol.Event{Stopped: &protocol.Stopped{Port: port}}))
@@ -342,7 +342,7 @@ func TestBacklogOfClosedPort(t *testing.T) {
 // a listening socket with a new one nor send it. The sockets stay for the next proxy process,
 // those of closed ports with a backlog too.
 func TestSocketThatCannotBeChecked(t *testing.T) { //nolint:paralleltest // the limit is the whole process's
-	settings := proxySettings{generation: 1, config: config.Default(), serving: true}
+	settings := proxySettings{generation: 1, config: config.Default()}
 	for name, withKept := range map[string]bool{"an open port and a closed one": true, "a closed one": false} {
 		s := newSupervisorTest(t)
 		s.attach(s.process)
@@ -386,7 +386,7 @@ func TestSocketIsNotQueued(t *testing.T) {
 			s.closeOthers(1, true, make(chan struct{}, 1))
 			must(t, unix.Shutdown(fd, unix.SHUT_RDWR))
 			s.attach(s.process)
-			s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+			s.applySettings(proxySettings{generation: 1, config: config.Default()})
 		},
 	} {
 		s := newSupervisorTest(t)
@@ -469,12 +469,12 @@ func TestSettingsInForce(t *testing.T) {
 		}
 	}
 	s.attach(s.process)
-	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+	s.applySettings(proxySettings{generation: 1, config: config.Default()})
 	go func() {
 		defer close(inForce)
 		s.awaitSettings(t.Context(), 2)
 	}()
-	s.applySettings(proxySettings{generation: 2, config: config.Default(), serving: true})
+	s.applySettings(proxySettings{generation: 2, config: config.Default()})
 	awaitFlush(s.far)
 	must(t, s.process.Kill())
 	s.detach()
@@ -496,7 +496,7 @@ func TestStatisticsDoNotWaitForSupervisor(t *testing.T) {
 	s := newSupervisorTest(t)
 	s.stats, _ = newStatsRecorderTest()
 	s.attach(s.process)
-	s.applySettings(proxySettings{generation: 1, config: config.Default(), serving: true})
+	s.applySettings(proxySettings{generation: 1, config: config.Default()})
 	go func() {
 		for {
 			var c protocol.Command

@@ -12,7 +12,7 @@ import (
 	random "math/rand/v2"
 	"net/netip"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
@@ -70,8 +70,7 @@ type selfTester struct {
 	wake   trigger // the inputs have changed
 	jitter func(time.Duration) time.Duration
 
-	mu     sync.Mutex
-	inputs selfTestInputs
+	inputs atomic.Pointer[selfTestInputs]
 
 	// Owned by run:
 	lastID    uint64
@@ -113,7 +112,9 @@ type selfTestInputs struct {
 func (in selfTestInputs) active() bool { return in.interval > 0 && len(in.vips) > 0 }
 
 func newSelfTester(d selfTestDependencies) *selfTester {
-	return &selfTester{selfTestDependencies: d, wake: newTrigger(), jitter: jitter, vips: make(map[netip.Addr]testedVIP)}
+	t := &selfTester{selfTestDependencies: d, wake: newTrigger(), jitter: jitter, vips: make(map[netip.Addr]testedVIP)}
+	t.inputs.Store(&selfTestInputs{})
+	return t
 }
 
 // jitter returns a random duration from three to five quarters of d: hosts that hold a VIP
@@ -122,37 +123,17 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/4 + random.N(d/2+1) //nolint:gosec // not a secret
 }
 
-// configure takes the configuration in force.
-func (t *selfTester) configure(c config.Config) {
-	var interval time.Duration
+// observe takes the active configuration and the API VIPs.
+func (t *selfTester) observe(c config.Config, vips []report.VIP) {
+	in := selfTestInputs{timeout: c.Upstream.Timeout, scheme: c.Upstream.Scheme, hosts: c.Hosts}
 	if c.SelfTest.Interval > 0 && c.Enabled() {
-		interval = cmp.Or(t.interval, c.SelfTest.Interval)
+		in.interval = cmp.Or(t.interval, c.SelfTest.Interval)
 	}
-	t.change(func(in *selfTestInputs) {
-		in.interval, in.timeout, in.scheme, in.hosts = interval, c.Upstream.Timeout, c.Upstream.Scheme, c.Hosts
-	})
-}
-
-// observe takes the API VIPs.
-func (t *selfTester) observe(vips []report.VIP) {
 	// A link-local address is unreachable without the name of a link.
-	held := slices.DeleteFunc(heldVIPs(vips), netip.Addr.IsLinkLocalUnicast)
-	if !slices.Equal(held, t.currentInputs().vips) {
-		t.change(func(in *selfTestInputs) { in.vips = held })
+	in.vips = slices.DeleteFunc(heldVIPs(vips), netip.Addr.IsLinkLocalUnicast)
+	if before := t.inputs.Swap(&in); before.interval != in.interval || !slices.Equal(before.vips, in.vips) {
+		t.wake.fire()
 	}
-}
-
-func (t *selfTester) change(set func(*selfTestInputs)) {
-	t.mu.Lock()
-	set(&t.inputs)
-	t.mu.Unlock()
-	t.wake.fire()
-}
-
-func (t *selfTester) currentInputs() selfTestInputs {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.inputs
 }
 
 // run makes self-tests until ctx ends.
@@ -169,7 +150,7 @@ func (t *selfTester) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.wake:
-			in := t.currentInputs()
+			in := *t.inputs.Load()
 			t.retain(in)
 			first := time.Now().Add(t.jitter(min(t.nextInterval(in), in.interval/4)))
 			switch {
@@ -182,7 +163,7 @@ func (t *selfTester) run(ctx context.Context) error {
 			}
 			before = in
 		case <-next:
-			in := t.currentInputs()
+			in := *t.inputs.Load()
 			t.testAll(ctx, in)
 			due = time.Now().Add(t.jitter(t.nextInterval(in)))
 		}
@@ -239,7 +220,7 @@ func (t *selfTester) testAll(ctx context.Context, in selfTestInputs) {
 			continue // the state of the service reports that
 		}
 		result, err := t.test(ctx, vip, in, host)
-		if ctx.Err() != nil || !slices.Contains(t.currentInputs().vips, vip) {
+		if ctx.Err() != nil || !slices.Contains(t.inputs.Load().vips, vip) {
 			continue
 		}
 		if err != nil {

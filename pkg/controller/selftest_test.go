@@ -98,14 +98,16 @@ type selfTesterTest struct {
 	*selfTester
 	*selfTestPath
 
-	t *testing.T
+	t      *testing.T
+	config config.Config
+	held   []report.VIP
 }
 
 func withSelfTester(t *testing.T, test func(s *selfTesterTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := &selfTestPath{start: time.Now(), status: 503, reports: make(chan protocol.SelfTested, 10)}
-		s := &selfTesterTest{selfTestPath: p, t: t}
+		s := &selfTesterTest{selfTestPath: p, t: t, config: config.Default()}
 		s.selfTester = newSelfTester(selfTestDependencies{
 			log: slog.New(slog.NewTextHandler(p, nil)), tracker: newTestTracker(), causes: newCauseSnapshot(), announce: p.announceSelfTest, pages: p, reports: p.reports,
 			redirects: p.redirects, apiServerURLFile: filepath.Join(t.TempDir(), "apiserver-url.env"),
@@ -119,9 +121,8 @@ func withSelfTester(t *testing.T, test func(s *selfTesterTest)) {
 }
 
 func (s *selfTesterTest) setInterval(interval time.Duration) {
-	c := config.Default()
-	c.SelfTest.Interval = interval
-	s.configure(c)
+	s.config.SelfTest.Interval = interval
+	s.observe(s.config, s.held)
 	synctest.Wait()
 }
 
@@ -130,7 +131,8 @@ func (s *selfTesterTest) hold(vips ...string) {
 	for _, v := range vips {
 		all = append(all, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPHeld})
 	}
-	s.observe(append(all, report.VIP{Address: netip.MustParseAddr("192.0.2.99"), State: report.VIPStandby}))
+	s.held = append(all, report.VIP{Address: netip.MustParseAddr("192.0.2.99"), State: report.VIPStandby})
+	s.observe(s.config, s.held)
 	synctest.Wait()
 }
 

@@ -36,7 +36,7 @@ type Input struct {
 	Generation uint64
 	Config     config.Config // the active one
 	Ingress    []netip.Addr
-	Observed   bool           // VIPs and Subnets are known
+	Observed   bool           // Config, VIPs and Subnets are known
 	VIPs       []netip.Addr   // the API VIPs of this cluster
 	Subnets    []netip.Prefix // of this host
 }
@@ -44,7 +44,7 @@ type Input struct {
 // Output is the decision for an Input.
 type Output struct {
 	Generation uint64
-	Ready      bool // Egress is known; false before the first observation and lookup
+	Ready      bool // Egress is known; false before the first lookup
 	Egress     ingress.Egress
 	Report     report.EgressProxy // the zero value: nothing is known yet
 }
@@ -153,7 +153,7 @@ func (w *Watcher) Run(ctx context.Context, inputs <-chan Input, dialFailed <-cha
 func (w *Watcher) apply(in Input) {
 	before := w.input
 	w.input = in
-	if of := in.Config.EgressProxy; in.Generation != 0 && (before.Generation == 0 || !before.Config.EgressProxy.Equal(of)) {
+	if of := in.Config.EgressProxy; in.Observed && (!before.Observed || !before.Config.EgressProxy.Equal(of)) {
 		w.reads.Start(func() (contents, time.Duration) { return w.reader.read(of, time.Now()) })
 	}
 }
@@ -270,7 +270,7 @@ func (l lookup) done() bool { return len(l.addrs) > 0 || l.err != nil }
 
 // decide passes a decision on if it differs from the last one.
 func (w *Watcher) decide() {
-	if w.input.Generation == 0 {
+	if !w.input.Observed {
 		return
 	}
 	vips := w.input.Config.VIPs
@@ -285,7 +285,7 @@ func (w *Watcher) decide() {
 	// Before the files have been read, the proxy and the CAs of this host are unknown. Without an address of the
 	// proxy, each challenge would fail. Until then, the last decision stays.
 	missing = missing || !read && !w.stalled
-	out := Output{Generation: w.input.Generation, Ready: w.input.Observed && !missing, Egress: w.lastOutput.Egress}
+	out := Output{Generation: w.input.Generation, Ready: !missing, Egress: w.lastOutput.Egress}
 	if !missing {
 		addrs := func(name string) []netip.Addr { return w.lookup(name).addrs }
 		out.Egress = egress.Decide(routes, addrs, accepted, w.contents.systemRoots)

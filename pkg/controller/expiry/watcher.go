@@ -61,27 +61,20 @@ func NewWatcher(log *slog.Logger, apiServerURLFile string, interval time.Duratio
 	return &Watcher{log: log, readCertificates: queryCertificates, apiServerURLFile: apiServerURLFile, interval: interval}
 }
 
-// Configure takes the configuration in force.
-func (w *Watcher) Configure(c config.Config) {
+// Observe takes the active configuration and the API VIPs.
+func (w *Watcher) Observe(c config.Config, vips []report.VIP) {
 	// A client does not send an address as its server name (RFC 6066, section 3).
 	hosts := slices.DeleteFunc(slices.Clone(c.Hosts), func(host string) bool {
 		_, err := netip.ParseAddr(host)
 		return err == nil
 	})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.hosts = hosts
-}
-
-// Observe takes the API VIPs.
-func (w *Watcher) Observe(vips []report.VIP) {
 	addrs := make([]netip.Addr, len(vips))
 	for i, v := range vips {
 		addrs[i] = v.Address
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.vips = addrs
+	w.hosts, w.vips = hosts, addrs
 }
 
 // ObserveAttempt takes an attempt to get a certificate, whose challenge has ended.

@@ -27,7 +27,9 @@ import (
 type watcherTest struct {
 	*Watcher
 
-	start time.Time
+	start  time.Time
+	config config.Config
+	vips   []report.VIP
 
 	testMu  sync.Mutex
 	queried []string // when, and what
@@ -98,12 +100,18 @@ func withWatcher(t *testing.T, test func(w *watcherTest)) {
 	})
 }
 
+func (w *watcherTest) configure(hosts ...string) {
+	w.config.Hosts = hosts
+	w.Observe(w.config, w.vips)
+}
+
 func (w *watcherTest) setVIPs(vips ...string) {
 	var all []report.VIP
 	for _, v := range vips {
 		all = append(all, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPStandby})
 	}
-	w.Observe(all)
+	w.vips = all
+	w.Observe(w.config, w.vips)
 }
 
 func (w *watcherTest) advance(d time.Duration) (asked []string) {
@@ -127,7 +135,7 @@ func TestCertificateReadSchedule(t *testing.T) {
 		check("every hour", []string{"2h0m10s 192.0.2.5/ 2001:db8::5/", "3h0m10s 192.0.2.5/ 2001:db8::5/"}, w.advance(2*time.Hour))
 		w.setVIPs("2001:db8::5", "192.0.2.5")
 		check("another order", nil, w.advance(30*time.Minute))
-		w.Configure(config.Config{Hosts: []string{"api.example.com"}})
+		w.configure("api.example.com")
 		check("another name", []string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"}, w.advance(time.Minute))
 
 		if n := len(w.lastKnown()); n != 4 {
@@ -194,7 +202,7 @@ func TestRequestsAreBounded(t *testing.T) {
 			hosts = append(hosts, "host"+strconv.Itoa(i))
 			vips = append(vips, "192.0.2."+strconv.Itoa(i))
 		}
-		w.Configure(config.Config{Hosts: hosts})
+		w.configure(hosts...)
 		w.setVIPs(vips...)
 		if all, err := w.requests(); len(all) != maxVIPs*maxNames || err != nil {
 			t.Errorf("%d requests, %v", len(all), err)
@@ -226,9 +234,9 @@ func TestAPIServerName(t *testing.T) {
 		check("after hours", nil, 1)
 		must(t, os.WriteFile(w.apiServerURLFile, []byte("KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\n"), 0o600))
 		check("a file", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
-		w.Configure(config.Config{Hosts: []string{"192.0.2.5", "api.example.com"}})
+		w.configure("192.0.2.5", "api.example.com")
 		check("hosts", []string{"192.0.2.5/ 192.0.2.5/api.example.com"}, 1)
-		w.Configure(config.Config{Hosts: []string{"192.0.2.5"}})
+		w.configure("192.0.2.5")
 		check("an address alone", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
 		must(t, os.Remove(w.apiServerURLFile))
 		check("no file again", []string{"192.0.2.5/"}, 2)
@@ -256,7 +264,7 @@ func TestFailedRenewal(t *testing.T) {
 			return at
 		}
 		first := w.answer
-		w.Configure(config.Config{Hosts: []string{api}})
+		w.configure(api)
 		w.setVIPs("192.0.2.5")
 		w.advance(time.Minute)
 		ended(1)

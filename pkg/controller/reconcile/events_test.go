@@ -63,7 +63,7 @@ func TestEventCounts(t *testing.T) {
 		check("a rejected one")
 
 		f.withLock(func() {
-			if got := f.configured.Metrics.ListenAddress; got != netip.MustParseAddrPort("[::]:9645") {
+			if got := f.observed.Config.Metrics.ListenAddress; got != netip.MustParseAddrPort("[::]:9645") {
 				t.Errorf("active configuration: metrics on %v", got)
 			}
 		})

@@ -112,11 +112,8 @@ type Dependencies struct {
 	Loopback     LoopbackAddresses
 	Notifier     Notifier
 	Heartbeat    func() // called every 5 s while the loop waits, and after each pass
-	// Observed receives an Observation after each pass. It must not block.
+	// Observed receives an Observation after each pass with a configuration. It must not block.
 	Observed func(Observation)
-	// OnConfig receives the active configuration, with the ports of MicroShift's router, if
-	// it differs from the last call. It must not block.
-	OnConfig func(config.Config)
 	// Save queues the write of a file in the state directory for another goroutine, because
 	// an fsync can take seconds. event is the journal event of a failed write.
 	Save func(event, name string, write func() error)
@@ -138,9 +135,10 @@ type Inherited struct {
 	Table bool   // the service's table exists
 }
 
-// Observation is what a pass reports to other parts of the service: the API VIPs with
-// their states, and the addresses of this host.
+// Observation is what a pass reports to other parts of the service: the active configuration, the API
+// VIPs with their states, and the addresses of this host.
 type Observation struct {
+	Config    config.Config // with the ports of MicroShift's router
 	VIPs      []report.VIP
 	Addresses []ownership.Address // of this host
 	OneHost   bool                // no other host can hold the VIPs: they are MicroShift's node addresses
@@ -159,8 +157,7 @@ type Loop struct {
 	failures    int // consecutive
 
 	loopback loopbackState
-	vips     []report.VIP   // of the last pass
-	config   *config.Config // of the last call of OnConfig
+	vips     []report.VIP // of the last pass
 
 	readySent bool // systemd was notified that the service is ready
 
@@ -366,10 +363,6 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	l.logAddressError(err)
 	p := decide(s)
 	c := p.withRouterPorts(s.config)
-	if s.configKnown && (l.config == nil || !reflect.DeepEqual(*l.config, c)) {
-		l.config = &c
-		l.OnConfig(c)
-	}
 	a := l.applyPlan(ctx, attempt{config: c, plan: p}, w.reload, now)
 	if err != nil {
 		l.schedule.retry = now.Add(maxRetryDelay)
@@ -383,7 +376,9 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	}
 	l.recordRuleDelay(w.event, p)
 	l.publish(p, a.reason, a.message+loopbackNote)
-	l.Observed(Observation{VIPs: l.vips, Addresses: s.addresses, OneHost: s.isMicroShift()})
+	if s.configKnown {
+		l.Observed(Observation{Config: c, VIPs: l.vips, Addresses: s.addresses, OneHost: s.isMicroShift()})
+	}
 	l.notifyManager(a.ok && err == nil && a.reason != report.NoVIPs && s.configKnown, reloading)
 }
 

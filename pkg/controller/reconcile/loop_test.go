@@ -38,8 +38,7 @@ type fixture struct {
 	notifications     []string // to systemd, with their times
 	heartbeats        []time.Duration
 	verified          int
-	differs           bool          // result of Verify, until Apply
-	configured        config.Config // the last argument of OnConfig
+	differs           bool // result of Verify, until Apply
 	observed          Observation
 	successorExpected bool          // another process will start
 	queried           chan struct{} // closed when that is known; nil: immediately
@@ -139,7 +138,6 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 		Heartbeat: func() { f.withLock(func() { f.heartbeats = append(f.heartbeats, time.Since(f.start)) }) },
 		Observed:  func(o Observation) { f.withLock(func() { f.observed = o }) },
 		Save:      func(_, _ string, write func() error) { must(t, write()) },
-		OnConfig:  func(c config.Config) { f.withLock(func() { f.configured = c }) },
 		SuccessorExpected: func() bool {
 			if f.queried != nil {
 				<-f.queried

@@ -20,8 +20,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Tester tests the VIPs at intervals. Configure and Observe are safe for concurrent use and
-// never block.
+// Tester tests the VIPs at intervals. Observe never blocks.
 type Tester struct {
 	request func(context.Context, []netip.Addr) []protocol.VIPTested
 	publish func([]report.VIPTest)
@@ -73,44 +72,29 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/5 + rand.N(2*d/5+1) //nolint:gosec // not a secret
 }
 
-// Configure takes the configuration in force.
-func (t *Tester) Configure(c config.Config) {
-	interval := c.VIPs.TestInterval
-	if !c.Enabled() {
-		interval = 0
-	}
-	t.change(func(in *inputs) { in.interval = interval })
-}
-
-// Observe takes the API VIPs. With oneHost, no other host can hold them.
-func (t *Tester) Observe(vips []report.VIP, oneHost bool) {
-	t.change(func(in *inputs) {
-		before := in.vips
-		in.vips = nil
-		for _, v := range vips {
-			// A link-local address is unreachable without the name of a link.
-			if oneHost || v.State != report.VIPStandby || v.Address.IsLinkLocalUnicast() || len(in.vips) == protocol.MaxTestedVIPs {
-				continue
-			}
-			s := standby{addr: v.Address, bgp: v.Management == report.ManagementBGP}
-			if i := slices.IndexFunc(before, func(b standby) bool { return b.addr == s.addr && b.bgp == s.bgp }); i >= 0 {
-				s.period = before[i].period
-			} else {
-				t.period++
-				s.period = t.period
-			}
-			in.vips = append(in.vips, s)
-		}
-	})
-}
-
-func (t *Tester) change(set func(*inputs)) {
+// Observe takes the active configuration and the API VIPs. With oneHost, no other host can hold them.
+func (t *Tester) Observe(c config.Config, vips []report.VIP, oneHost bool) {
 	t.mu.Lock()
-	before := t.inputs
-	set(&t.inputs)
-	same := before.interval == t.inputs.interval && slices.Equal(before.vips, t.inputs.vips)
-	t.mu.Unlock()
-	if same {
+	defer t.mu.Unlock()
+	before, in := t.inputs, inputs{}
+	if c.Enabled() {
+		in.interval = c.VIPs.TestInterval
+	}
+	for _, v := range vips {
+		// A link-local address is unreachable without the name of a link.
+		if oneHost || v.State != report.VIPStandby || v.Address.IsLinkLocalUnicast() || len(in.vips) == protocol.MaxTestedVIPs {
+			continue
+		}
+		s := standby{addr: v.Address, bgp: v.Management == report.ManagementBGP}
+		if i := slices.IndexFunc(before.vips, func(b standby) bool { return b.addr == s.addr && b.bgp == s.bgp }); i >= 0 {
+			s.period = before.vips[i].period
+		} else {
+			t.period++
+			s.period = t.period
+		}
+		in.vips = append(in.vips, s)
+	}
+	if t.inputs = in; before.interval == in.interval && slices.Equal(before.vips, in.vips) {
 		return
 	}
 	select {

@@ -31,6 +31,8 @@ type harness struct {
 	denied     bool                 // another process does not confirm an answer
 	during     func()               // called during the next test
 	confirming func()               // called during each confirmation
+	config     config.Config
+	vips       []report.VIP
 	asked      []time.Time
 	tests      []report.VIPTest // published last
 	events     []string
@@ -59,7 +61,7 @@ func with(t *testing.T, f func(h *harness)) {
 			}
 		}()
 		h.mu.Lock()
-		h.Configure(config.Default())
+		h.config = config.Default()
 		f(h)
 		h.mu.Unlock()
 		cancel()
@@ -122,7 +124,13 @@ func (h *harness) record(e changelog.Entry) {
 }
 
 func (h *harness) observe(state report.VIPState, management string) {
-	h.Observe([]report.VIP{{Address: vip, State: state, Management: management}}, false)
+	h.vips = []report.VIP{{Address: vip, State: state, Management: management}}
+	h.Observe(h.config, h.vips, false)
+}
+
+func (h *harness) configure(c config.Config) {
+	h.config = c
+	h.Observe(h.config, h.vips, false)
 }
 
 // test makes the tests with these results, whatever delay is between them.
@@ -215,16 +223,16 @@ func TestNotTested(t *testing.T) {
 			h.observe(state, "")
 			h.sleep(time.Hour)
 		}
-		h.Observe([]report.VIP{{Address: netip.MustParseAddr("fe80::1"), State: report.VIPStandby}}, false)
+		h.Observe(h.config, []report.VIP{{Address: netip.MustParseAddr("fe80::1"), State: report.VIPStandby}}, false)
 		h.sleep(time.Hour)
-		h.Observe([]report.VIP{{Address: vip, State: report.VIPStandby}}, true) // MicroShift
+		h.Observe(h.config, []report.VIP{{Address: vip, State: report.VIPStandby}}, true) // MicroShift
 		h.sleep(time.Hour)
 		for _, change := range []func(*config.Config){
 			func(c *config.Config) { c.VIPs.TestInterval = 0 }, func(c *config.Config) { c.Mode = config.ModeDisabled },
 		} {
 			c := config.Default()
 			change(&c)
-			h.Configure(c)
+			h.configure(c)
 			h.observe(report.VIPStandby, "")
 			h.sleep(time.Hour)
 		}
@@ -243,13 +251,13 @@ func TestTurnedOff(t *testing.T) {
 		h.expect("before", report.VIPTimedOut, "vip-unreachable-from-here", "vip-test-failed", "vip-unreachable-from-here")
 		off := config.Default()
 		off.VIPs.TestInterval = 0
-		h.Configure(off)
+		h.configure(off)
 		n := len(h.asked)
 		h.sleep(time.Hour)
 		if len(h.tests) != 0 || len(h.asked) != n {
 			t.Errorf("%+v, %d tests", h.tests, len(h.asked)-n)
 		}
-		h.Configure(config.Default())
+		h.configure(config.Default())
 		h.test(answered(x))
 		h.expect("after", report.VIPAnswered, "", "vip-test-failed", "vip-unreachable-from-here")
 	})
@@ -294,7 +302,7 @@ func TestShortInterval(t *testing.T) {
 	with(t, func(h *harness) {
 		c := config.Default()
 		c.VIPs.TestInterval = time.Second
-		h.Configure(c)
+		h.configure(c)
 		h.observe(report.VIPStandby, "")
 		refused := failed(report.VIPRefused)
 		h.test(answered(x), refused, refused, refused, refused, refused)
@@ -366,7 +374,7 @@ func TestSchedule(t *testing.T) {
 	with(t, func(h *harness) {
 		c := config.Default()
 		c.VIPs.TestInterval = time.Hour
-		h.Configure(c)
+		h.configure(c)
 		h.observe(report.VIPStandby, "")
 		begin := time.Now()
 		h.results = []protocol.VIPTested{
@@ -408,7 +416,7 @@ func TestSchedule(t *testing.T) {
 		n := len(h.asked)
 		for i := range 60 { // another VIP comes and goes each second
 			all := []report.VIP{{Address: vip, State: report.VIPStandby}, {Address: netip.MustParseAddr("192.0.2.7"), State: report.VIPStandby}}
-			h.Observe(all[:1+i%2], false)
+			h.Observe(h.config, all[:1+i%2], false)
 			h.sleep(time.Second)
 		}
 		if n = len(h.asked) - n; n < 10 {
