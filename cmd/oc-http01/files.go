@@ -21,23 +21,6 @@ import (
 // stdin is the name of standard input.
 const stdin = "-"
 
-// readConfig reads a configuration as the host does. Unlike on the host, a file that is
-// named must exist. It returns nil without a name.
-func readConfig(in io.Reader, path string) (*machineconfig.Input, error) {
-	if path == "" || path == stdin {
-		return readInput(in, path, maxConfig)
-	}
-	text, err := config.Read(path)
-	if err == nil && text == nil {
-		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	}
-	var problems config.Problems
-	if err != nil && !errors.As(err, &problems) && !errors.Is(err, fs.ErrPermission) { // they contain a remediation
-		err = readError(err)
-	}
-	return &machineconfig.Input{Name: path, Text: text}, err
-}
-
 // readInput reads at most limit bytes of a file or of standard input. It returns nil
 // without a name.
 func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, error) {

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -107,28 +106,4 @@ func layoutOutputs(files []layout.File) []outputFile {
 		outputs = append(outputs, policyOutput(file.Path, file.Text))
 	}
 	return outputs
-}
-
-// nextLayoutCommands returns the commands that apply a layout. Argo CD needs none: it
-// applies what is committed.
-func (f renderFlags) nextLayoutCommands(dir string) []string {
-	folder := layout.Folder(f.layout)
-	if len(f.clusters) > 0 {
-		folder = layout.OverlayFolder(f.clusters[0])
-	}
-	switch f.layout {
-	case layout.Kustomize:
-		return []string{
-			"sh " + shellQuote(filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile))),
-			"oc apply -k " + shellQuote(filepath.Join(dir, folder)),
-		}
-	case layout.RHACM:
-		if len(f.clusters) == 0 {
-			folder = ""
-		}
-		build := "kustomize build --enable-alpha-plugins " + shellQuote(filepath.Join(dir, folder))
-		return []string{build + " | oc apply -f -"}
-	default:
-		return []string{"git add " + shellQuote(dir), `git commit --message="Change http01-proxyd"`, "git push"}
-	}
 }

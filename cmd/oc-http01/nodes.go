@@ -40,7 +40,7 @@ func (f *nodeFlags) addSelection(c *cobra.Command) {
 	flags.StringVar(&f.names, "nodes", "",
 		"`NAMES` of nodes, separated by commas (default: the nodes that --selector selects)")
 	flags.StringVar(&f.selector, "selector", "",
-		"`LABELS` of the nodes; default: node-role.kubernetes.io/control-plane, or else node-role.kubernetes.io/master")
+		"`LABELS` of the nodes; default: node-role.kubernetes.io/control-plane")
 	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "maximal `DURATION` for each node")
 	flags.StringVar(&f.oc.Kubeconfig, "kubeconfig", "",
 		"kubeconfig `FILE` for oc (default: the one that oc uses)")

@@ -218,7 +218,7 @@ func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 
 // readSite reads the settings of the cluster.
 func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
-	configuration, configErr := readConfig(in, f.config)
+	configuration, configErr := readInput(in, f.config, maxConfig)
 	trustedCA, trustedErr := readInput(in, f.trustedCA, maxManifest)
 	proxy, proxyErr := readInput(in, f.proxy, maxManifest)
 	cluster, clusterErr := f.readCluster(in)

@@ -76,13 +76,11 @@ func (f renderFlags) report(w io.Writer, outputs []outputFile, dir string) error
 	return nil
 }
 
-// nextCommands returns the commands that apply the files in dir.
+// nextCommands returns the commands that apply the files in dir. A GitOps engine applies a
+// layout.
 func (f renderFlags) nextCommands(dir string) []string {
-	if dir == "" || f.fcos || f.image == machineconfig.ExampleImage {
+	if dir == "" || f.fcos || f.layout != "" || f.image == machineconfig.ExampleImage {
 		return nil
-	}
-	if f.layout != "" {
-		return f.nextLayoutCommands(dir)
 	}
 	pool := "oc wait mcp/" + f.pool
 	return []string{

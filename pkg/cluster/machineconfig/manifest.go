@@ -4,10 +4,7 @@ package machineconfig
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // bundleKey is the key of a ConfigMap with CAs. The ingress operator and the trustedCA
@@ -31,12 +28,7 @@ type egressProxySpec struct {
 	NoProxy string `json:"noProxy"`
 }
 
-func (p egressProxySpec) hasCredentials() bool {
-	return slices.ContainsFunc([]string{p.HTTP, p.HTTPS}, func(text string) bool {
-		u, err := config.ParseProxyURL(text)
-		return err == nil && u.User != nil
-	})
-}
+func (p egressProxySpec) hasCredentials() bool { return strings.Contains(p.HTTP+p.HTTPS, "@") }
 
 func (p egressProxySpec) settings(from string) (all []setting) {
 	for _, one := range []struct{ key, value string }{

@@ -43,24 +43,23 @@ type resolvedSite struct {
 	sources       []string // source files other than the configuration
 }
 
-func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
-	configuration, err := readConfiguration(sources, s.Config)
-	problems := []error{err}
-	var found resolvedSite
+func (s Site) resolve(sources fs.FS, now time.Time) (found resolvedSite, err error) {
+	configuration, accepted, err := readConfiguration(sources, s.Config)
+	if err != nil {
+		return found, err
+	}
+	var problems [3]error
 	if s.TrustedCA != nil {
-		var err error
-		found.bundle, found.notes, err = s.readBundle(configuration, now)
-		problems = append(problems, err)
+		found.bundle, found.notes, problems[0] = s.readBundle(accepted, now)
 	}
 	var cluster clusterSettings
 	if s.Cluster != nil {
-		cluster, err = s.Cluster.resolve()
-		problems = append(problems, err)
+		cluster, problems[1] = s.Cluster.resolve()
 	}
-	settings, err := s.settings(configuration, cluster.domain, &found)
-	problems = append(problems, err)
-	if err := errors.Join(problems...); err != nil {
-		return resolvedSite{}, err
+	var settings []setting
+	settings, problems[2] = s.settings(configuration.Name, accepted, cluster.domain, &found)
+	if err := errors.Join(problems[:]...); err != nil {
+		return found, err
 	}
 	if s.Cluster != nil {
 		settings = append(settings, cluster.settings()...)
@@ -73,10 +72,9 @@ func (s Site) resolve(sources fs.FS, now time.Time) (resolvedSite, error) {
 
 // readBundle returns the usable part of the bundle in the ConfigMap. It fails if a host
 // would trust none of the certificates.
-func (s Site) readBundle(configuration Input, now time.Time) (bundle []byte, notes []string, err error) {
+func (s Site) readBundle(accepted config.Config, now time.Time) (bundle []byte, notes []string, err error) {
 	name := s.TrustedCA.Name
-	if accepted, err := config.Parse(configuration.Name,
-		configuration.Text); err == nil && accepted.Upstream.TrustedCA != bundlePath {
+	if accepted.Upstream.TrustedCA != bundlePath {
 		return nil, nil, problem(name, "the configuration has upstream.trustedCA: "+accepted.Upstream.TrustedCA,
 			"remove that key: the bundle is written to "+bundlePath)
 	}
@@ -109,14 +107,12 @@ func encodeBundle(roots []trust.Certificate) []byte {
 }
 
 // settings returns the settings of the egress proxy, and the name in the certificate of the
-// routers; domain is that of the cluster's objects.
-func (s Site) settings(configuration Input, domain string, found *resolvedSite) (all []setting, err error) {
-	accepted, err := config.Parse(configuration.Name, configuration.Text)
-	if err != nil {
-		return nil, nil //nolint:nilerr // already reported
-	}
+// routers; domain is that of the cluster's objects. path is the file with the configuration.
+func (s Site) settings(
+	path string, accepted config.Config, domain string, found *resolvedSite,
+) (all []setting, err error) {
 	for _, name := range accepted.InternalHosts() {
-		hint := findings.New(findings.HostsInternalName, findings.Values{"path": configuration.Name, "name": name})
+		hint := findings.New(findings.HostsInternalName, findings.Values{"path": path, "name": name})
 		found.warnings = append(found.warnings, hint.String())
 	}
 	if s.Proxy != nil {
@@ -196,14 +192,14 @@ func isClusterDomain(name string) bool {
 
 // readConfiguration returns the administrator's configuration, or the default one, if a
 // host would accept it.
-func readConfiguration(sources fs.FS, given *Input) (Input, error) {
+func readConfiguration(sources fs.FS, given *Input) (Input, config.Config, error) {
 	if given == nil {
 		text, err := fs.ReadFile(sources, configFile)
 		if err != nil {
-			return Input{}, fmt.Errorf("cannot read the default configuration: %w", err)
+			return Input{}, config.Config{}, fmt.Errorf("cannot read the default configuration: %w", err)
 		}
 		given = &Input{Name: configFile, Text: text}
 	}
-	_, err := config.Parse(given.Name, given.Text)
-	return Input{Name: given.Name, Text: bytes.Clone(given.Text)}, err
+	accepted, err := config.Parse(given.Name, given.Text)
+	return *given, accepted, err
 }

@@ -16,11 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
-// The labels of control-plane nodes, the current one first.
-const (
-	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
-	masterLabel       = "node-role.kubernetes.io/master"
-)
+const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
 // Node is a node of the cluster.
 type Node struct {
@@ -40,22 +36,17 @@ const maxNodes = 1000
 
 // List returns the selected nodes by name.
 func (o OC) List(ctx context.Context, timeout time.Duration, s Selection) ([]Node, error) {
-	selectors := [][]string{{"--selector=" + s.Selector}}
-	switch {
-	case len(s.Names) > 0:
-		selectors = [][]string{s.Names}
-	case s.Selector == "":
-		selectors = [][]string{{"--selector=" + controlPlaneLabel}, {"--selector=" + masterLabel}}
+	selected := s.Names
+	if len(s.Names) == 0 {
+		selected = []string{"--selector=" + cmp.Or(s.Selector, controlPlaneLabel)}
 	}
-	for _, selector := range selectors {
-		c := o.run(ctx, timeout, maxNodeList, "get", append([]string{"nodes", "--output=json"}, selector...)...)
-		if err := c.listError(); err != nil {
-			return nil, err
-		}
-		nodes, err := parseNodes(c.out)
-		if err != nil || len(nodes) > 0 {
-			return nodes, err
-		}
+	c := o.run(ctx, timeout, maxNodeList, "get", append([]string{"nodes", "--output=json"}, selected...)...)
+	if err := c.listError(); err != nil {
+		return nil, err
+	}
+	nodes, err := parseNodes(c.out)
+	if err != nil || len(nodes) > 0 {
+		return nodes, err
 	}
 	return nil, errors.New("no node matches the selection: check --selector with oc get nodes --show-labels")
 }

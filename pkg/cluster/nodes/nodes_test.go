@@ -60,13 +60,6 @@ func TestList(t *testing.T) {
 			[]nodes.Node{m0, {Name: "m1"}},
 			"get nodes --output=json --selector=node-role.kubernetes.io/control-plane\n", "",
 		},
-		"masters of an earlier release": {
-			`case "$*" in *master) echo '` + twoNodes + `' ;; *) echo '` + noNodes + `' ;; esac`,
-			nodes.OC{},
-			nodes.Selection{},
-			[]nodes.Node{m0, {Name: "m1"}},
-			"get nodes --output=json --selector=node-role.kubernetes.io/control-plane\nget nodes --output=json --selector=node-role.kubernetes.io/master\n", "",
-		},
 		"one name, another cluster": {
 			`echo '{"kind": "Node", "metadata": {"name": "m0"}}'`,
 			nodes.OC{Kubeconfig: "k", Context: "c"},
