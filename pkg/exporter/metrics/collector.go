@@ -25,7 +25,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeBy
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	for _, f := range families(c.report) {
+	for _, f := range newMetricSet(c.report) {
 		f.collect(out)
 	}
 	out <- durationHistogram(c.report.Traffic.Durations)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestEveryLabelValueHasASeries: a value that is added to a set has a series from the start.
@@ -20,9 +22,9 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 		file, kind string
 		got        []string
 	}{
-		"outcomes":   {"../../report/traffic.go", "Outcome", outcomeLabels()},
-		"rejections": {"../../report/challenge.go", "Rejection", rejectionLabels()},
-		"clients":    {"../../report/traffic.go", "ClientKind", clientLabels()},
+		"outcomes":   {"../../report/traffic.go", "Outcome", texts(report.Outcomes())},
+		"rejections": {"../../report/challenge.go", "Rejection", texts(report.Rejections())},
+		"clients":    {"../../report/traffic.go", "ClientKind", texts(report.ClientKinds())},
 	} {
 		want := declaredConstants(t, tt.file, tt.kind)
 		slices.Sort(want)
@@ -31,6 +33,13 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 			t.Errorf("%s: %d in the source (-want +got):\n%s", name, len(want), diff)
 		}
 	}
+}
+
+func texts[T ~string](values []T) (all []string) {
+	for _, v := range values {
+		all = append(all, string(v))
+	}
+	return all
 }
 
 // declaredConstants returns the values of a file's constants of a type.
