@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
@@ -41,21 +40,12 @@ func observed(r report.Report, now time.Time) window {
 	return w
 }
 
-// vipLanes returns a lane for each VIP of a host, also for those of its past.
+// vipLanes returns a lane for each VIP of a host.
 func vipLanes(r report.Report, now time.Time) []lane {
 	var lanes []lane
-	var names []string
-	w := observed(r, now)
 	for _, v := range r.VIPs {
 		name := v.Address.String()
-		names = append(names, name)
-		lanes = append(lanes, newLane(name, string(v.State), v.Since, changesOf(r, name), w, vipKind))
-	}
-	for _, c := range slices.Backward(r.History) {
-		if name := subject(c); c.VIP.IsValid() && !slices.Contains(names, name) {
-			names = append(names, name)
-			lanes = append(lanes, newLane(name, "", time.Time{}, changesOf(r, name), w, vipKind))
-		}
+		lanes = append(lanes, newLane(name, string(v.State), v.Since, changesOf(r, name), observed(r, now), vipKind))
 	}
 	return lanes
 }
@@ -136,9 +126,7 @@ func timeline(id string, lanes []lane, w window) element {
 	for i, l := range lanes {
 		key := fmt.Sprintf("%s-%d", id, i)
 		drawing := el("svg", class("lane"), attr("role", "img"),
-			attr("aria-labelledby", key+"-title"), attr("aria-describedby", key+"-desc"),
-			el("title", attr("id", key+"-title"), text(l.title())),
-			el("desc", attr("id", key+"-desc"), text(l.describe())),
+			attr("aria-labelledby", key+"-title"), el("title", attr("id", key+"-title"), text(l.title())),
 			el("rect", class("track"), attr("width", "100%"), attr("height", "100%")), grid)
 		for _, s := range l.spans {
 			s.addBar(&drawing, w)
@@ -169,21 +157,12 @@ func (l lane) title() string {
 
 // present is the state that a lane ends with.
 func (l lane) present() element {
-	if len(l.spans) == 0 || l.state == "" {
-		return el("span", class("muted"), text("not configured now"))
+	if len(l.spans) == 0 {
+		return el("span", el("b", text(l.state)))
 	}
 	last := l.spans[len(l.spans)-1]
 	since := " since " + clock(last.begin) + ", " + report.Age(last.end.Sub(last.begin))
 	return el("span", el("b", text(l.state)), muted(since))
-}
-
-// describe is the lane in words.
-func (l lane) describe() string {
-	all := make([]string, 0, len(l.spans))
-	for _, s := range l.spans {
-		all = append(all, s.describe())
-	}
-	return cmp.Or(strings.Join(all, "; "), "no state recorded")
 }
 
 func (s span) describe() string { return s.state + " from " + clock(s.begin) + " to " + clock(s.end) }
