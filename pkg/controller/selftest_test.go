@@ -127,19 +127,18 @@ func (s *selfTesterTest) setInterval(interval time.Duration) {
 }
 
 func (s *selfTesterTest) hold(vips ...string) {
-	var all []report.VIP
+	s.held = []report.VIP{{Address: netip.MustParseAddr("192.0.2.99"), State: report.VIPStandby}}
 	for _, v := range vips {
-		all = append(all, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPHeld})
+		s.held = append(s.held, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPHeld})
 	}
-	s.held = append(all, report.VIP{Address: netip.MustParseAddr("192.0.2.99"), State: report.VIPStandby})
 	s.observe(s.config, s.held)
 	synctest.Wait()
 }
 
 // change changes the path.
 func (s *selfTesterTest) change(f func()) {
-	s.selfTestPath.mu.Lock()
-	defer s.selfTestPath.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	f()
 }
 

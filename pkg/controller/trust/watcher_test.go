@@ -119,16 +119,11 @@ func (w *watcherTest) write(name, text string) {
 	must(w.t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
 }
 
-func (w *watcherTest) replaceFile(name, text string) {
+// replaceBundle writes the bundle in one step, by a rename.
+func (w *watcherTest) replaceBundle(text string) {
 	w.t.Helper()
-	replace(w.t, filepath.Join(w.dir, name), text)
-}
-
-// replace writes a file in one step, by a rename.
-func replace(t *testing.T, path, text string) {
-	t.Helper()
-	must(t, os.WriteFile(path+".new", []byte(text), 0o600))
-	must(t, os.Rename(path+".new", path))
+	w.write("new", text)
+	must(w.t, os.Rename(filepath.Join(w.dir, "new"), filepath.Join(w.dir, "ca-bundle.crt")))
 }
 
 // must ends the test after an error.
@@ -181,7 +176,7 @@ func TestCABundleIsFollowed(t *testing.T) {
 	system := `the 2 CAs of this host, in system.crt ("CN=S1", "CN=S2")`
 	w.expectReceived(system)
 	w.awaitReason(report.SystemTrust)
-	w.replaceFile("ca-bundle.crt", cas.pem("A"))
+	w.replaceBundle(cas.pem("A"))
 	a := `the CA of ca-bundle.crt ("CN=A")`
 	w.expectReceived(system, a)
 	w.awaitReport("the administrator's bundle", func(s report.Trust, reason report.Reason) bool {
@@ -195,7 +190,7 @@ func TestCABundleIsFollowed(t *testing.T) {
 	})
 	w.write("ca-bundle.crt", cas.pem("old1"))
 	w.awaitReason(report.NoUsableCertificate)
-	w.replaceFile("ca-bundle.crt", cas.pem("B", "old2"))
+	w.replaceBundle(cas.pem("B", "old2"))
 	both := `the CA of ca-bundle.crt ("CN=B")`
 	w.expectReceived(system, a, both)
 	w.awaitReport("one ignored certificate", func(s report.Trust, reason report.Reason) bool {
@@ -241,7 +236,7 @@ func TestLastGoodCABundleAfterRestart(t *testing.T) {
 	third := newWatcherTest(t, dir).start()
 	third.awaitReason(report.NothingTrusted)
 	third.expectReceived("nothing of ca-bundle.crt")
-	third.replaceFile("ca-bundle.crt", cas.pem("B"))
+	third.replaceBundle(cas.pem("B"))
 	third.expectReceived("nothing of ca-bundle.crt", `the CA of ca-bundle.crt ("CN=B")`)
 }
 
@@ -276,7 +271,7 @@ func TestIgnoredCertificateIsLoggedOnce(t *testing.T) {
 	w.write("ca-bundle.crt", text)
 	w.start()
 	w.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
-	w.replaceFile("ca-bundle.crt", "# the same, and others\n"+text+cas.pem("B"))
+	w.replaceBundle("# the same, and others\n" + text + cas.pem("B"))
 	w.expectReceived(`the CA of ca-bundle.crt ("CN=A")`, `the 2 CAs of ca-bundle.crt ("CN=A", "CN=B")`)
 	if n := w.log.Count("event=trust-ignored "); n != 21 {
 		t.Errorf("%d lines, want 20 and a sum", n)
