@@ -234,12 +234,8 @@ func unreachableMessage(upstreams []report.Upstream) string {
 	return "no ingress address accepts connections: " + strings.Join(failures, "; ")
 }
 
-// RecordChallenge records a forwarded request. A successful one proves that its ingress
-// address is reachable.
+// RecordChallenge records a forwarded request.
 func (t *Tracker) RecordChallenge(c report.Challenge) {
-	if c.Cause == "" && c.Status != 0 && t.notKnownReachable(c.Upstream) {
-		t.update(func() { t.markReachable(c.Upstream, c.Time) }, c.Time)
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.recent) == maxRecentChallenges {
@@ -247,22 +243,6 @@ func (t *Tracker) RecordChallenge(c report.Challenge) {
 	}
 	t.recent = append(t.recent, c)
 	t.signalChange()
-}
-
-func (t *Tracker) notKnownReachable(addr netip.AddrPort) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.upstreams, func(u report.Upstream) bool { return u.Address == addr && !u.Reachable })
-}
-
-// markReachable is called with mu locked.
-func (t *Tracker) markReachable(addr netip.AddrPort, at time.Time) {
-	t.upstreams = slices.Clone(t.upstreams)
-	for i, u := range t.upstreams {
-		if u.Address == addr {
-			t.upstreams[i] = report.Upstream{Address: addr, Reachable: true, Checked: at}
-		}
-	}
 }
 
 // SetMetrics sets the state of the exporter.

@@ -140,33 +140,6 @@ func TestConditionInKubernetesForm(t *testing.T) {
 	}
 }
 
-func TestSuccessfulChallengeMarksUpstreamReachable(t *testing.T) {
-	t.Parallel()
-	other := netip.MustParseAddrPort("192.0.2.7:80")
-	down := []report.Upstream{{Address: ingress, Checked: start, Error: "refused"}, {Address: other, Checked: start, Error: "refused"}}
-	for name, tt := range map[string]struct {
-		challenge report.Challenge
-		want      report.Reason
-	}{
-		"answered":            {report.Challenge{Upstream: ingress, Status: 200}, report.Serving},
-		"failed":              {report.Challenge{Upstream: ingress, Status: 502, Cause: "ingress-refused"}, report.UpstreamUnreachable},
-		"client disconnected": {report.Challenge{Upstream: ingress}, report.UpstreamUnreachable},
-		"previous address":    {report.Challenge{Upstream: netip.MustParseAddrPort("192.0.2.8:80"), Status: 200}, report.UpstreamUnreachable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := tracker.New("test", start, ignoreTransition)
-			b.SetReconcileResult(servingResult(), start)
-			b.SetUpstreams(down, start)
-			b.RecordChallenge(tt.challenge)
-			r := b.Report(report.Table{})
-			if r.Condition().Reason != tt.want || r.Upstreams[0].Reachable != (tt.want == report.Serving) || r.Upstreams[1].Reachable {
-				t.Errorf("reason %s, upstreams %+v", r.Condition().Reason, r.Upstreams)
-			}
-		})
-	}
-}
-
 func TestChangedFires(t *testing.T) {
 	t.Parallel()
 	b := tracker.New("test", start, ignoreTransition)
