@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -35,7 +33,7 @@ type statsRecorder struct {
 	tracker       *tracker.Tracker
 	causes        *causeSnapshot
 	onUndelivered trigger // fires after a challenge that did not reach the ingress
-	onAttempt     func(expiry.Attempt)
+	onAttempt     func(challengelog.Attempt)
 	selfTested    *mailbox[protocol.SelfTested]
 
 	mu              sync.Mutex
@@ -48,7 +46,10 @@ type statsRecorder struct {
 	limitedConnections uint64 // of these, reset to make room for others
 }
 
-func newStatsRecorder(log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger, onAttempt func(expiry.Attempt)) *statsRecorder {
+func newStatsRecorder(
+	log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger,
+	onAttempt func(challengelog.Attempt),
+) *statsRecorder {
 	return &statsRecorder{
 		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt, selfTested: newMailbox[protocol.SelfTested](),
 		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
@@ -78,18 +79,10 @@ func (r *statsRecorder) completeChallenge(reported *protocol.Challenge) report.C
 	c.Time = time.Now().Add(-c.Duration)
 	if f := reported.Failure; f != nil {
 		causes := r.causes.get()
-		causes.Host = hostname(c.Host)
+		causes.Host = challengelog.Hostname(c.Host)
 		c.Cause, c.Detail = f.Cause, f.Summary(causes)
 	}
 	return c
-}
-
-// hostname returns a Host field without its port.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.Trim(host, "[]")
 }
 
 func (r *statsRecorder) recordCounts(n *protocol.Stats) {
@@ -154,7 +147,7 @@ func (r *statsRecorder) logEntries(step func(*challengelog.ChallengeLog, time.Ti
 	for i := range entries {
 		logChallenge(r.log, &entries[i])
 		if a, is := entries[i].Attempt(); is {
-			r.onAttempt(expiry.Attempt{Name: hostname(a.Host), Token: a.Token, Started: a.Started, Ended: a.Ended, Invalid: a.Invalid, Text: a.Text, Cause: a.Cause})
+			r.onAttempt(a)
 		}
 	}
 }

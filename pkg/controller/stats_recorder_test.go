@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -24,7 +24,7 @@ func newTestTracker() *tracker.Tracker {
 
 func newStatsRecorderTest() (*statsRecorder, *strings.Builder) {
 	var out strings.Builder
-	return newStatsRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), newCauseSnapshot(), newTrigger(), func(expiry.Attempt) {}), &out
+	return newStatsRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), newCauseSnapshot(), newTrigger(), func(challengelog.Attempt) {}), &out
 }
 
 func recordChallenge(r *statsRecorder, c report.Challenge) {

@@ -4,7 +4,9 @@ package challengelog
 
 import (
 	"fmt"
+	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -12,17 +14,27 @@ import (
 
 // Attempt is what a challenge that has ended shows about an attempt to get a certificate.
 type Attempt struct {
-	Host    string // of the requests, as in [report.Challenge]
-	Token   uint64
+	Name    string    // that was requested
+	Token   uint64    // each attempt has another one
 	Started time.Time // the first request
 	Ended   time.Time // the last one
 
 	// Invalid is true if a solver has answered the token, and a CA got something else: the
 	// CA's authorisation is invalid. Nobody else can have the token, so this cannot be
-	// forged.
+	// forged. Others count only while the certificate's renewal is due: anybody can send requests
+	// that look like those of cert-manager, and a challenge may be for a certificate that the API
+	// server does not present.
 	Invalid bool
 	Text    string // what was observed, to follow the name and a colon
 	Cause   string // of the last failed request; may be empty
+}
+
+// Hostname returns a Host field without its port.
+func Hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
 }
 
 // Attempt returns the attempt to which an entry of the kind Ended belongs. It returns false
@@ -32,7 +44,7 @@ func (e *Entry) Attempt() (a Attempt, is bool) {
 		return a, false
 	}
 	c := e.Challenge
-	a = Attempt{Host: e.Request.Host, Token: e.Request.Token, Started: c.FirstRequest, Ended: c.LastRequest}
+	a = Attempt{Name: Hostname(e.Request.Host), Token: e.Request.Token, Started: c.FirstRequest, Ended: c.LastRequest}
 	selfCheck := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind == report.CertManager })
 	// The CA's own User-Agent may be any. A CA accepts a few failures among the requests of
 	// its perspectives.

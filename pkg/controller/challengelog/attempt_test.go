@@ -89,7 +89,7 @@ func TestAttempt(t *testing.T) {
 			}
 			var want []Attempt
 			if !tt.none {
-				tt.want.Host, tt.want.Token, tt.want.Started, tt.want.Ended = "api.example.com", 1, startTime(), last
+				tt.want.Name, tt.want.Token, tt.want.Started, tt.want.Ended = "api.example.com", 1, startTime(), last
 				want = append(want, tt.want)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -26,9 +27,9 @@ type history struct {
 	stages   map[identity]report.CertificateStage // of the certificates that are presented now
 	silent   map[endpoint]bool                    // endpoints that present no certificate
 
-	changed  map[string]time.Time // when a name's certificate was last seen to change
-	attempts map[string]Attempt   // of a name, until they have failed or succeeded
-	failures map[string]failures  // of a name, since its certificate has changed
+	changed  map[string]time.Time            // when a name's certificate was last seen to change
+	attempts map[string]challengelog.Attempt // of a name, until they have failed or succeeded
+	failures map[string]failures             // of a name, since its certificate has changed
 }
 
 // endpoint is where a certificate is presented.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -16,23 +17,9 @@ import (
 // server reads the changed Secret within minutes.
 const settleTime = 15 * time.Minute
 
-// Attempt is an attempt to renew the certificate of a name: one challenge that has ended.
-type Attempt struct {
-	Name           string
-	Token          uint64 // of its challenge; each attempt has another one
-	Started, Ended time.Time
-	// Invalid is true if a CA has rejected the challenge beyond doubt. Other attempts count
-	// only while the certificate's renewal is due: anybody can send requests that look like
-	// those of cert-manager, and a challenge may be for a certificate that the API server
-	// does not present.
-	Invalid bool
-	Text    string // what was observed
-	Cause   string // ID of a finding; may be empty
-}
-
 // failedRenewal is an attempt that has failed.
 type failedRenewal struct {
-	Attempt      Attempt
+	Attempt      challengelog.Attempt
 	Certificate  report.Certificate // that is still presented, with the failed attempts
 	AttemptsLeft int                // at most
 }
@@ -57,7 +44,7 @@ type failures struct {
 // addAttempt takes an attempt that may have failed, and reports whether the certificates
 // must be read to decide that. A name has one such attempt at a time: cert-manager's next
 // one is at least an hour later.
-func (h *history) addAttempt(a Attempt, now time.Time) bool {
+func (h *history) addAttempt(a challengelog.Attempt, now time.Time) bool {
 	if _, is := h.attempts[a.Name]; is || h.failures[a.Name].token == a.Token && h.failures[a.Name].count > 0 {
 		return false
 	}
@@ -69,7 +56,7 @@ func (h *history) addAttempt(a Attempt, now time.Time) bool {
 	}
 	if presented {
 		if h.attempts == nil {
-			h.attempts = make(map[string]Attempt)
+			h.attempts = make(map[string]challengelog.Attempt)
 		}
 		h.attempts[a.Name] = a
 	}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // step is a read of the certificates, or an attempt that has ended just before it.
 type step struct {
 	at      time.Duration // since startTime
-	attempt *Attempt
+	attempt *challengelog.Attempt
 	found   []report.Certificate
 	pending bool   // after the step
 	want    string // of the failed attempt: count, attempts left and cause; empty: none
@@ -29,14 +30,14 @@ func TestFailedRenewals(t *testing.T) {
 	type all = []report.Certificate
 	const day = 24 * time.Hour
 	const late = 60*day + time.Minute // the renewal of 90 days is due
-	ended := func(at time.Duration, token uint64, change ...func(*Attempt)) *Attempt {
-		a := Attempt{Name: api, Token: token, Started: startTime.Add(at - 20*time.Second), Ended: startTime.Add(at), Text: "what was observed", Cause: "route-missing"}
+	ended := func(at time.Duration, token uint64, change ...func(*challengelog.Attempt)) *challengelog.Attempt {
+		a := challengelog.Attempt{Name: api, Token: token, Started: startTime.Add(at - 20*time.Second), Ended: startTime.Add(at), Text: "what was observed", Cause: "route-missing"}
 		for _, c := range change {
 			c(&a)
 		}
 		return &a
 	}
-	invalid := func(a *Attempt) { a.Invalid = true }
+	invalid := func(a *challengelog.Attempt) { a.Invalid = true }
 	old, next := all{presents(vip4, "", "i", 0), presents(vip4, api, "a", 0), presents(vip6, api, "a", 0)}, all{presents(vip4, "", "i", 0), presents(vip4, api, "b", 60), presents(vip6, api, "b", 60)}
 	half := all{presents(vip4, "", "i", 0), presents(vip4, api, "a", 0), presents(vip6, api, "b", 60)}
 	silent := all{unanswered(vip4, ""), unanswered(vip4, api), unanswered(vip6, api)}
@@ -90,8 +91,8 @@ func TestFailedRenewals(t *testing.T) {
 		},
 		"another name": {
 			{at: 0, found: old},
-			{at: late, attempt: ended(late, 1, func(a *Attempt) { a.Name = "www.example.com" }), found: old},
-			{at: late, attempt: ended(late, 1, func(a *Attempt) { a.Name = "" }), found: old},
+			{at: late, attempt: ended(late, 1, func(a *challengelog.Attempt) { a.Name = "www.example.com" }), found: old},
+			{at: late, attempt: ended(late, 1, func(a *challengelog.Attempt) { a.Name = "" }), found: old},
 		},
 		"an API server that does not answer": {
 			{at: 0, found: old},
@@ -144,7 +145,7 @@ func TestFailedRenewalText(t *testing.T) {
 	short := report.Certificate{Address: vip4, Name: api, Issuer: "YE1", Serial: "a", NotBefore: startTime, NotAfter: startTime.Add(160 * time.Hour)}
 	h.record([]report.Certificate{short}, startTime)
 	at := short.RenewalTime().Add(time.Minute)
-	if !h.addAttempt(Attempt{Name: api, Token: 1, Started: at, Ended: at, Text: "the CA got 503"}, at) {
+	if !h.addAttempt(challengelog.Attempt{Name: api, Token: 1, Started: at, Ended: at, Text: "the CA got 503"}, at) {
 		t.Fatal("the attempt is ignored")
 	}
 	_, _, failed := h.record([]report.Certificate{short}, at.Add(settleTime))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
@@ -48,7 +49,7 @@ type Watcher struct {
 	mu       sync.Mutex // without any other lock
 	hosts    []string   // of the configuration
 	vips     []netip.Addr
-	attempts []Attempt // that have ended since the last tick
+	attempts []challengelog.Attempt // that have ended since the last tick
 
 	// Owned by Run:
 	history       history
@@ -78,7 +79,7 @@ func (w *Watcher) Observe(c config.Config, vips []report.VIP) {
 }
 
 // ObserveAttempt takes an attempt to get a certificate, whose challenge has ended.
-func (w *Watcher) ObserveAttempt(a Attempt) {
+func (w *Watcher) ObserveAttempt(a challengelog.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.attempts) < maxNewAttempts {

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -250,7 +251,7 @@ func TestFailedRenewal(t *testing.T) {
 		const api = "api.example.com"
 		ended := func(token uint64) {
 			now := time.Now()
-			w.ObserveAttempt(Attempt{Name: api, Token: token, Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute), Text: "the CA got 503", Cause: "route-missing"})
+			w.ObserveAttempt(challengelog.Attempt{Name: api, Token: token, Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute), Text: "the CA got 503", Cause: "route-missing"})
 		}
 		reads := func(after time.Duration) (at []string) {
 			t.Helper()
