@@ -84,32 +84,21 @@ func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Repo
 	slots := make(chan struct{}, maxClients)
 	var clients sync.WaitGroup
 	defer clients.Wait() // each one has a deadline
-	pace := time.NewTicker(minInterval)
-	defer pace.Stop()
 	for {
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		select {
-		case <-pace.C:
-		case <-ctx.Done():
-			return nil
-		}
 		conn, err := ln.Accept()
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("cannot accept connections on the status socket: %w", err)
+		case err != nil: // file descriptors may be exhausted temporarily
 			<-slots
-			if ctx.Err() != nil {
-				return nil
-			}
-			if errors.Is(err, net.ErrClosed) {
-				return fmt.Errorf("cannot accept connections on the status socket: %w", err)
-			}
-			select {
-			case <-time.After(time.Second): // file descriptors may be exhausted temporarily
-			case <-ctx.Done():
-			}
+			<-time.After(time.Second)
 			continue
 		}
 		clients.Go(func() {
@@ -125,5 +114,6 @@ func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Repo
 			}
 			_, _ = conn.Write(append(line, '\n'))
 		})
+		<-time.After(minInterval)
 	}
 }
