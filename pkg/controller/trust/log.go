@@ -12,7 +12,6 @@ import (
 // caLog is what was logged about the current file.
 type caLog struct {
 	ignored   map[report.IgnoredCertificate]bool
-	total     int
 	lastError string
 }
 
@@ -41,13 +40,13 @@ func caMessage(t report.Trust) string {
 	return message
 }
 
-// logIgnored logs each certificate once for as long as it is ignored.
+// logIgnored logs each certificate of the report once for as long as it is ignored. The message
+// about the trusted ones has the number of all.
 func (l *caLog) logIgnored(log *slog.Logger, t report.Trust) {
 	if t.IgnoredTotal == 0 && t.Error != "" {
 		return // the file cannot be assessed: the log can become correct again
 	}
 	now := make(map[report.IgnoredCertificate]bool, len(t.Ignored))
-	added := 0
 	for _, c := range t.Ignored {
 		key := c
 		key.Line = 0 // it can move within the file
@@ -55,14 +54,9 @@ func (l *caLog) logIgnored(log *slog.Logger, t report.Trust) {
 		if l.ignored[key] {
 			continue
 		}
-		added++
 		log.Warn(fmt.Sprintf("ignored in %s: %v", t.Path, c),
 			slog.String("event", "trust-ignored"), slog.String("path", t.Path), slog.String("subject", c.Subject),
 			slog.String("serial", c.Serial), slog.String("reason", c.Reason))
 	}
-	if more := t.IgnoredTotal - len(t.Ignored); more > 0 && (added > 0 || t.IgnoredTotal != l.total) {
-		log.Warn(fmt.Sprintf("%d more certificates of %s are ignored", more, t.Path),
-			slog.String("event", "trust-ignored"), slog.String("path", t.Path), slog.Int("count", more))
-	}
-	l.ignored, l.total = now, t.IgnoredTotal
+	l.ignored = now
 }
