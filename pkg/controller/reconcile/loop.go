@@ -156,8 +156,9 @@ type Loop struct {
 	lastAttempt attempt
 	failures    int // consecutive
 
-	loopback loopbackState
-	vips     []report.VIP // of the last pass
+	loopbackWant []netip.Addr // of the last Ensure
+	loopbackNote string       // of the last Ensure, for the message
+	vips         []report.VIP // of the last pass
 
 	readySent bool // systemd was notified that the service is ready
 

@@ -170,36 +170,25 @@ func (l *Loop) updateLoopback(s observation, all bool) string {
 	}
 	want, missingKey, known := s.loopbackAddresses()
 	if !known {
-		return l.loopback.message
+		return l.loopbackNote
 	}
 	missing := slices.ContainsFunc(want, func(a netip.Addr) bool { return !s.hasInternalAddress(a) })
-	next := loopbackState{known: true, want: want, missingKey: missingKey}
-	if !all && !missing && l.loopback.equal(next) {
-		return l.loopback.message
+	if !all && !missing && slices.Equal(l.loopbackWant, want) {
+		return l.loopbackNote
 	}
 	err := l.Loopback.Ensure(want, s.retainedOnLoopback())
 	if missingKey != "" {
 		err = errors.Join(err, fmt.Errorf("the internal address of MicroShift's API server is not added to lo: "+
 			"MicroShift would use it as the node address: set %s in MicroShift's configuration", missingKey))
 	}
+	note := ""
 	if err != nil {
-		next.message = "; " + strings.ReplaceAll(err.Error(), "\n", "; ")
-		if next.message != l.loopback.message {
+		note = "; " + strings.ReplaceAll(err.Error(), "\n", "; ")
+		if note != l.loopbackNote {
 			l.Log.Error("MicroShift's internal API address is not on lo",
 				slog.String("event", "advertise-address"), slog.Any("error", err))
 		}
 	}
-	l.loopback = next
-	return next.message
-}
-
-// loopbackState is the arguments and the result of the last Ensure.
-type loopbackState struct {
-	known               bool
-	want                []netip.Addr
-	missingKey, message string
-}
-
-func (s loopbackState) equal(b loopbackState) bool {
-	return s.known == b.known && slices.Equal(s.want, b.want) && s.missingKey == b.missingKey
+	l.loopbackWant, l.loopbackNote = want, note
+	return note
 }
