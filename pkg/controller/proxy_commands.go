@@ -458,17 +458,8 @@ const reservedDescriptors = 256
 func (s *proxySupervisor) boundConnections(maxConnections int) int {
 	descriptors := 2*maxConnections + maxConnections/2 + maxConnections/4 + reservedDescriptors
 	needed := uint64(descriptors) //nolint:gosec // bounded by pkg/config
-	pid := 0                      // this process, whose limit the proxy process will inherit
-	if s.process != nil {
-		pid = s.process.PID()
-	}
-	var limit unix.Rlimit
-	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit) != nil || limit.Cur >= needed {
-		return maxConnections
-	}
-	// Root may raise it. Go's runtime raises the limit of a process to Max, but not immediately.
-	raised := unix.Rlimit{Cur: needed, Max: max(needed, limit.Max)}
-	if pid != 0 && unix.Prlimit(pid, unix.RLIMIT_NOFILE, &raised, nil) == nil || limit.Max >= needed {
+	var limit unix.Rlimit         // of this process, which the proxy process inherits; Go's runtime raises that to Max
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil || limit.Max >= needed {
 		return maxConnections
 	}
 	reduced := max(1, (int(limit.Max)-reservedDescriptors)*4/11) //nolint:gosec // below needed
