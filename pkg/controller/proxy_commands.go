@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	probing "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -362,11 +361,7 @@ func (s *proxySupervisor) send(c protocol.Command, fd int) (sent bool) {
 	if s.process == nil {
 		return false
 	}
-	switch err := s.process.Send(c, fd); {
-	case errors.Is(err, wire.ErrTooLarge): // none is: see TestLargestMessages
-		s.log.Error("a command to the proxy process is too large and was not sent",
-			slog.String("event", "command"), slog.Any("error", err))
-	case err != nil:
+	if s.process.Send(c, fd) != nil { // none is too large: see TestLargestMessages
 		_ = s.process.Kill()
 		return false
 	}

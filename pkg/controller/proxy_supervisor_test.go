@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -550,20 +549,6 @@ func TestUnansweredCommandsAreBounded(t *testing.T) {
 	}
 	if !check(supervisorTick) {
 		t.Error("a process that answers nothing is not replaced")
-	}
-}
-
-// A command that is too large is logged, and the process survives it.
-func TestTooLargeCommand(t *testing.T) {
-	t.Parallel()
-	near, _ := newConnPair(t)
-	log := &nstest.Log{}
-	s := newTestSupervisor(slog.New(slog.NewTextHandler(log, nil)))
-	s.process = newProxyProcess(&child.Process{Parent: near}) // no process that could be killed
-	large := [][]byte{make([]byte, 9<<20+1)}                  // 12 MiB as text, which is the size of a message
-	s.send(protocol.Command{CAs: &ingress.CABundle{Roots: large}}, -1)
-	if text := log.String(); !strings.Contains(text, "too large") {
-		t.Errorf("the journal has %s", text)
 	}
 }
 

@@ -178,11 +178,6 @@ func catalogEntries() []CatalogEntry {
 			Explanation: "All others in the file are trusted. The message contains the certificate and the\nreason.",
 		},
 		{
-			Event: "command", ID: "b6afa5bb797d42bf9e215fd9291942fc",
-			Subject:     "The proxy cannot receive all settings",
-			Explanation: "A setting is too large. The proxy keeps its previous ones.",
-		},
-		{
 			Event: "egress", ID: "dc5479fd3eb744bba7395e80d8026fc2",
 			Subject:     "The egress proxy settings have changed",
 			Explanation: "The file or the configuration contains another egress proxy. It is used once the\nendpoints of egressProxy.readinessEndpoints have answered through it. Until then,\nthe accepted one stays in use.",
