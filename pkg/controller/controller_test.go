@@ -153,41 +153,6 @@ func TestReloadIsInForce(t *testing.T) {
 	s.stop()
 }
 
-func TestReloadNotifiesSystemd(t *testing.T) {
-	addNetwork(t, writeKey)
-	s := newService(t, explicit)
-	s.start(nil)
-	s.awaitNotification("READY=1")
-	s.signal(syscall.SIGHUP)
-	s.awaitNotification("RELOADING=1\nMONOTONIC_USEC=")
-	s.awaitNotification("READY=1")
-	s.configure(explicit + "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
-	s.awaitNotification("RELOADING=1\nMONOTONIC_USEC=")
-	s.awaitNotification("READY=1")
-	s.await("new port", func(r report.Report) bool { return r.Table.Port == 9888 })
-	s.configure(explicit + "mode: CustomDeployment\n")
-	s.awaitNotification("RELOADING=1")
-	if got := s.awaitNotification("READY=1"); !strings.Contains(got, "STATUS=InvalidConfig: ") {
-		t.Errorf("after an invalid configuration: %q", got)
-	}
-	r := s.await("old port", func(r report.Report) bool { return r.Table.Port == 9888 && r.Config.Error != "" })
-	if want := "config.yaml:2:7: mode CustomDeployment requires customDeployment"; !strings.Contains(r.Condition().Message, want) {
-		t.Errorf("message %q lacks %q", r.Condition().Message, want)
-	}
-	s.configure(`mode: ""`)
-	s.await("nothing installed", func(r report.Report) bool {
-		return r.Condition().Reason == report.Disabled && !r.Table.Present
-	})
-	s.stop()
-	log := s.log.String()
-	if strings.Count(log, "event=state reason=InvalidConfig") != 1 {
-		t.Errorf("want one line about an invalid configuration:\n%s", log)
-	}
-	if strings.Count(log, "config.yaml has not changed") != 1 {
-		t.Errorf("want one line about the reload without changes:\n%s", log)
-	}
-}
-
 func TestWithoutCapNetAdmin(t *testing.T) {
 	addNetwork(t, writeKey)
 	addVIP(t)

@@ -311,23 +311,3 @@ func TestProxyEndsWithController(t *testing.T) {
 		t.Errorf("process %d outlives the controller", pid)
 	}
 }
-
-// A changed configuration takes effect in the running process and in its successor.
-func TestNextProxyIsConfigured(t *testing.T) {
-	s := startServing(t)
-	pid := s.awaitNewProxy(0)
-	s.configure(explicit + "hosts: [other.example.com]\n")
-	refused := func() bool {
-		code, _ := request(t, token)
-		return code == 400
-	}
-	if !nstest.Poll(refused) {
-		t.Error("the process answers a foreign name")
-	}
-	must(t, unix.Kill(pid, unix.SIGKILL))
-	s.awaitNewProxy(pid)
-	if !nstest.Poll(refused) {
-		t.Error("the next process answers a foreign name")
-	}
-	s.stop()
-}

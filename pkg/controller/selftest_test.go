@@ -350,21 +350,6 @@ func TestSelfTestVerdict(t *testing.T) {
 	}
 }
 
-func TestJitter(t *testing.T) {
-	t.Parallel()
-	seen := map[time.Duration]bool{}
-	for range 1000 {
-		d := jitter(time.Hour)
-		if d < 45*time.Minute || d > 75*time.Minute {
-			t.Fatal(d)
-		}
-		seen[d] = true
-	}
-	if len(seen) < 900 || jitter(0) != 0 {
-		t.Errorf("%d values, and %v", len(seen), jitter(0))
-	}
-}
-
 // TestSelfTestHost: the request has a name whose challenges are answered.
 func TestSelfTestHost(t *testing.T) {
 	t.Parallel()

@@ -63,18 +63,11 @@ func TestDecideMicroShift(t *testing.T) {
 		ingress  string
 		ports    [2]uint16 // of the ingress
 	}{
-		"router on the node's port 80": {
-			reason: report.NotRequired, message: "MicroShift's router serves port 80 of 192.0.2.9, 2001:db8::9, according to its configuration",
-		},
 		"router on another port": {
 			change:  func(c *microshift.Computed) { c.Router.HTTP, c.Router.HTTPS = 8080, 8443 },
 			reason:  report.Serving,
 			held:    "[192.0.2.9 2001:db8::9]",
 			ingress: "[192.0.2.9 2001:db8::9 192.0.2.10]", ports: [2]uint16{8080, 8443},
-		},
-		"changed since MicroShift was started": {
-			observed: func(s *observation) { s.microShift.Newer = []string{"/m/1"} },
-			reason:   report.NotRequired, message: "(MicroShift's configuration: /m/1 changed since MicroShift was started",
 		},
 		"explicit VIPs win": {
 			config: "vips: {api: [192.0.2.10], ingress: [192.0.2.6]}",
@@ -94,12 +87,6 @@ func TestDecideMicroShift(t *testing.T) {
 			observed: func(s *observation) { s.microShift.Known = false },
 			reason:   report.NoVIPs, message: "10.44.0.0 is the internal address",
 		},
-		"one that was known last while the configuration is not known": {
-			config:   `vips: {api: ["10.97.0.0"], ingress: [192.0.2.6]}`,
-			change:   func(c *microshift.Computed) { *c = microshift.Computed{} },
-			observed: func(s *observation) { s.microShift.Known, s.rememberedInternal = false, addrs("10.97.0.0") },
-			reason:   report.NoVIPs, message: "10.97.0.0 is the internal address",
-		},
 		"an internal VIP of keepalived's": {
 			observed: func(s *observation) {
 				s.keepalived = keepalivedVIPs(addrs("10.44.0.0", "192.0.2.10"), addrs("192.0.2.6"))
@@ -114,55 +101,10 @@ func TestDecideMicroShift(t *testing.T) {
 			message: "10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of its API server, which is never redirected: " +
 				"set vips.api to the address that clients use for the API; if it is a VIP, move it to another link, or add it with the prefix length of its network",
 		},
-		"not looked at, and two of both families are alone on lo and br-ex": {
-			config: `{microshift: {directory: ""}, vips: {api: ["10.44.0.0", "fd02::1:0"], ingress: [192.0.2.6, "2001:db8::6"]}}`,
-			observed: func(s *observation) {
-				s.microShift = microShift{}
-				s.setSingleAddress("10.44.0.0", "lo")
-				s.setSingleAddress("fd02::1:0", "br-ex")
-			},
-			reason:  report.NoVIPs,
-			message: "10.44.0.0, fd02::1:0 is a single address on lo or br-ex",
-		},
 		"not looked at, and one of two is alone on br-ex": {
 			config:   `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
 			observed: func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("fd02::1:0", "br-ex") },
 			reason:   report.Serving, message: "fd02::1:0 is a single address on lo or br-ex, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
-		},
-		"not looked at any more, and one that was known last is alone on lo": {
-			config: `{microshift: {directory: ""}, vips: {api: [192.0.2.77], ingress: [192.0.2.6]}}`,
-			observed: func(s *observation) {
-				s.microShift, s.rememberedInternal = microShift{}, addrs("192.0.2.77")
-				s.setSingleAddress("192.0.2.77", "lo")
-			},
-			reason: report.NoVIPs, message: "192.0.2.77 is a single address on lo or br-ex",
-		},
-		"keepalived's VIP is another address alone on br-ex": {
-			observed: func(s *observation) {
-				s.microShift, s.keepalived = microShift{}, keepalivedVIPs(addrs("192.0.2.77"), addrs("192.0.2.6"))
-				s.setSingleAddress("192.0.2.77", "br-ex")
-			},
-			reason: report.Serving, held: "[192.0.2.77]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
-		},
-		"keepalived's VIP is a default one alone on another link": {
-			observed: func(s *observation) {
-				s.microShift, s.keepalived = microShift{}, keepalivedVIPs(addrs("10.44.0.0"), addrs("192.0.2.6"))
-				s.setSingleAddress("10.44.0.0", "ens3")
-			},
-			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
-		},
-		"keepalived's VIP is a default one on br-ex with its network": {
-			observed: func(s *observation) {
-				s.microShift, s.keepalived = microShift{}, keepalivedVIPs(addrs("10.44.0.0"), addrs("192.0.2.6"))
-				s.addresses = []ownership.Address{{IP: netip.MustParseAddr("10.44.0.0"), Bits: 13, Link: "br-ex"}}
-			},
-			reason: report.Serving, held: "[10.44.0.0]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
-		},
-		"MicroShift has another one, and its former is still alone on lo": {
-			config:   `{vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
-			change:   func(c *microshift.Computed) { c.Internal = addrs("10.97.0.0") },
-			observed: func(s *observation) { s.setSingleAddress("10.44.0.0", "lo") },
-			reason:   report.NoVIPs, message: "10.44.0.0 is the internal address",
 		},
 		"its directory does not exist, and manageAdvertiseAddress is set": {
 			config:   "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",

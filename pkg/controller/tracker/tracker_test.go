@@ -293,18 +293,6 @@ func TestStatusLine(t *testing.T) {
 	}
 }
 
-func TestAge(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m",
-		119 * time.Minute: "119m", 2 * time.Hour: "2h", 47 * time.Hour: "47h", 60 * 24 * time.Hour: "60d",
-	} {
-		if got := report.Age(d); got != want {
-			t.Errorf("Age(%v) = %s, want %s", d, got, want)
-		}
-	}
-}
-
 // TestReconcileResultMessages: a result may have its own message for an unreachable
 // ingress, and a suffix for every message.
 func TestReconcileResultMessages(t *testing.T) {

@@ -450,13 +450,3 @@ func TestReported(t *testing.T) {
 	step(45, failed(report.VIPReset), report.VIPTest{Result: report.VIPReset, Since: at(30), Checked: at(45), Instance: id, InstanceSince: at(0), Failures: 2})
 	step(60, answered(0), report.VIPTest{Result: report.VIPAnswered, Since: at(60), Checked: at(60), InstanceSince: at(60)})
 }
-
-// TestJitter: the tests of hosts do not coincide.
-func TestJitter(t *testing.T) {
-	t.Parallel()
-	for range 1000 {
-		if d := jitter(15 * time.Second); d < 12*time.Second || d > 18*time.Second {
-			t.Fatal(d)
-		}
-	}
-}
