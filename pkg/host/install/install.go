@@ -61,7 +61,6 @@ type run struct {
 	settle  time.Duration
 
 	state State
-	file  stateFile
 }
 
 // Run makes the host run the required binary and returns the exit code of the command.
@@ -111,10 +110,10 @@ func (r *run) run(ctx context.Context) int {
 	if err != nil {
 		r.log(warning, fmt.Sprintf("%v. The installer starts again without it.", err))
 	}
-	r.state, r.file = state, stateFile{path: r.paths.state}
+	r.state = state
 	o, err := r.begin(ctx)
 	if err == nil {
-		err = r.file.save(r.state)
+		err = r.state.save(r.paths.state)
 	}
 	if err != nil {
 		return r.fail(err)
@@ -195,7 +194,7 @@ func (r *run) prepareRemover(ctx context.Context, booted bool) error {
 // swap installs the required binary. A proven binary that it replaces becomes the previous one.
 func (r *run) swap(decision Decision, o *Observation) error {
 	r.state.Rejected = Binary{}
-	if err := r.file.save(r.state); err != nil {
+	if err := r.state.save(r.paths.state); err != nil {
 		return err
 	}
 	proven, replaced := o.Program != "" && o.Program == r.state.Installed.SHA256, o.Program
@@ -231,7 +230,7 @@ func (r *run) startInstalled(ctx context.Context, decision Decision, o Observati
 	case result == Ready && decision != KeepPrevious:
 		r.state.Installed, r.state.Rejected = Binary{o.Image, o.Program}, Binary{}
 	}
-	if err := r.file.save(r.state); err != nil {
+	if err := r.state.save(r.paths.state); err != nil {
 		return r.fail(err)
 	}
 	switch {
@@ -255,7 +254,7 @@ func (r *run) startInstalled(ctx context.Context, decision Decision, o Observati
 
 // goBack replaces the rejected binary by the previous one.
 func (r *run) goBack(ctx context.Context, o Observation) int {
-	if err := r.file.save(r.state); err != nil {
+	if err := r.state.save(r.paths.state); err != nil {
 		return r.fail(err)
 	}
 	if err := r.paths.restore(); err != nil {
@@ -272,7 +271,7 @@ func (r *run) goBack(ctx context.Context, o Observation) int {
 		text = fmt.Sprintf("%s, neither with %s nor with the previous binary, which is restored: see journalctl -u %s",
 			notReady, rejected, service)
 	}
-	if err := r.file.save(r.state); err != nil {
+	if err := r.state.save(r.paths.state); err != nil {
 		return r.fail(err)
 	}
 	if result == Stopped || result == Disabled {

@@ -214,7 +214,7 @@ func TestResults(t *testing.T) {
 			if tt.rejected != "" {
 				state.Rejected = Binary{tt.rejected, sumOf(t, r.paths.program+".candidate")}
 			}
-			if err := (&stateFile{path: r.paths.state}).save(state); err != nil {
+			if err := state.save(r.paths.state); err != nil {
 				t.Fatal(err)
 			}
 			if code := r.run(t.Context()); code != ExitFailed || !strings.Contains(log.String(), tt.log) {

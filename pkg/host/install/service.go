@@ -140,7 +140,7 @@ func (r *run) start(ctx context.Context, text string) (Result, error) {
 	}
 	r.log(info, text)
 	r.state.Boot.Started = ""
-	if err := r.file.save(r.state); err != nil {
+	if err := r.state.save(r.paths.state); err != nil {
 		return 0, err
 	}
 	result, err := r.restart(ctx)

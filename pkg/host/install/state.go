@@ -3,7 +3,6 @@
 package install
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -95,23 +94,13 @@ func loadState(path string) (s State, err error) {
 	return s, nil
 }
 
-// stateFile writes the state where it has changed.
-type stateFile struct {
-	path string
-	last []byte
-}
-
-func (f *stateFile) save(s State) error {
+func (s State) save(path string) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the state: %w", err)
 	}
-	if bytes.Equal(text, f.last) {
-		return nil
-	}
-	if err := textfile.Replace(f.path, append(text, '\n')); err != nil {
+	if err := textfile.Replace(path, append(text, '\n')); err != nil {
 		return fmt.Errorf("write the state: %w. Free space on the disk, if it is full", err)
 	}
-	f.last = text
 	return nil
 }
