@@ -211,8 +211,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// isRelevant reports whether an event is about a watched name, about the link that
-// ConfigMap-style mounts replace, or about a watched directory itself.
+// isRelevant reports whether an event is about a watched name or about a watched directory itself.
 func (w *Watcher) isRelevant(event fsnotify.Event) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,6 +219,5 @@ func (w *Watcher) isRelevant(event fsnotify.Event) bool {
 		return true
 	}
 	names := w.names[filepath.Dir(event.Name)]
-	base := filepath.Base(event.Name)
-	return names[base] || names[anyName] || (base == "..data" && names != nil)
+	return names[filepath.Base(event.Name)] || names[anyName]
 }
