@@ -185,10 +185,9 @@ func (h *host) egress() egress.Settings {
 	for _, own := range h.Addresses {
 		subnets = append(subnets, netip.PrefixFrom(own.IP, own.Bits))
 	}
-	direct := ingressegress.NewDirectDestinations(h.config.VIPs, h.VIPs.API, h.VIPs.Ingress, subnets)
 	return egress.Settings{
-		Config: h.config, StateDir: h.StateDir, EnvFile: h.ProxyEnvFile, NoProxy: direct.NoProxy(),
-		Privileged: h.privileged,
+		Config: h.config, StateDir: h.StateDir, EnvFile: h.ProxyEnvFile, Privileged: h.privileged,
+		NoProxy: ingressegress.AutomaticNoProxy(h.config.VIPs, h.VIPs.API, h.VIPs.Ingress, subnets, ""),
 	}
 }
 

@@ -274,9 +274,9 @@ func (w *Watcher) decide() {
 		return
 	}
 	vips := w.input.Config.VIPs
-	direct := egress.NewDirectDestinations(vips, slices.Concat(vips.API, w.input.VIPs), w.input.Ingress, w.input.Subnets)
-	direct.ClusterDomain = w.contents.clusterDomain
-	w.automatic = direct.NoProxy()
+	w.automatic = egress.AutomaticNoProxy(
+		vips, slices.Concat(vips.API, w.input.VIPs), w.input.Ingress, w.input.Subnets, w.contents.clusterDomain,
+	)
 	accepted := w.acceptance.effective()
 	routes := egress.ProxiedAddresses(w.input.Config, accepted.Settings, w.input.Ingress, w.automatic)
 	w.trackNames(routes)

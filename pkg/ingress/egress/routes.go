@@ -93,39 +93,25 @@ func Decide(
 // maxSubnets limits the host's subnets in a list.
 const maxSubnets = 256
 
-// DirectDestinations are the addresses of this host and its cluster that are never
-// reached through a proxy.
-type DirectDestinations struct {
-	VIPs          []netip.Addr   // of the API, and those of the ingress that keepalived or kube-vip manages
-	Subnets       []netip.Prefix // of the host
-	ClusterDomain string         // the domain after "api." and "api-int."; empty if unknown
-}
-
-// NewDirectDestinations returns the destinations of a host with these VIPs and subnets.
-// An ingress address of the configuration can be anywhere. One of keepalived is in the
-// network of the cluster, and one that kube-vip announces by BGP is on its hosts.
-func NewDirectDestinations(c config.VIPs, api, ingress []netip.Addr, subnets []netip.Prefix) DirectDestinations {
-	d := DirectDestinations{VIPs: api, Subnets: subnets}
-	if !c.Explicit() || c.Management == config.ManagementBGP {
-		d.VIPs = slices.Concat(api, ingress)
-	}
-	return d
-}
-
-// NoProxy returns the automatic part of the no-proxy list. OpenShift adds the same
-// entries (cluster-network-operator, pkg/util/proxyconfig/no_proxy.go). The API's name
-// is not included: its challenges come from outside, so self checks must use the
-// administrator's settings.
-func (a DirectDestinations) NoProxy() []string {
+// AutomaticNoProxy returns the automatic part of the no-proxy list of a host with these VIPs and
+// subnets. clusterDomain is the domain after "api." and "api-int."; empty if unknown. OpenShift adds the
+// same entries (cluster-network-operator, pkg/util/proxyconfig/no_proxy.go). The API's name is not
+// included: its challenges come from outside, so self checks must use the administrator's settings.
+func AutomaticNoProxy(c config.VIPs, api, ingress []netip.Addr, subnets []netip.Prefix, clusterDomain string) []string {
 	list := []string{"localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local"}
-	if a.ClusterDomain != "" {
-		list = append(list, "api-int."+a.ClusterDomain)
+	if clusterDomain != "" {
+		list = append(list, "api-int."+clusterDomain)
+	}
+	// An ingress address of the configuration can be anywhere. One of keepalived is in the
+	// network of the cluster, and one that kube-vip announces by BGP is on its hosts.
+	if !c.Explicit() || c.Management == config.ManagementBGP {
+		api = slices.Concat(api, ingress)
 	}
 	var found []string
-	for _, vip := range a.VIPs {
+	for _, vip := range api {
 		found = append(found, vip.String())
 	}
-	for _, subnet := range a.Subnets[:min(len(a.Subnets), maxSubnets)] {
+	for _, subnet := range subnets[:min(len(subnets), maxSubnets)] {
 		if isHostSubnet(subnet) {
 			found = append(found, subnet.Masked().String())
 		}

@@ -133,18 +133,23 @@ func TestCredentialsAreDecoded(t *testing.T) {
 	}
 }
 
-func directDestinations() egress.DirectDestinations {
-	return egress.DirectDestinations{
-		VIPs:          []netip.Addr{netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("fd00::5")},
-		Subnets:       []netip.Prefix{netip.MustParsePrefix("192.0.2.11/24"), netip.MustParsePrefix("192.0.2.5/32"), netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("fe80::1/64"), netip.MustParsePrefix("fd00::11/64"), netip.MustParsePrefix("10.0.0.1/0")},
-		ClusterDomain: "cluster.test",
+// automatic is the automatic part of a host.
+func automatic() []string {
+	var vips []netip.Addr
+	for _, text := range []string{"192.0.2.5", "fd00::5"} {
+		vips = append(vips, netip.MustParseAddr(text))
 	}
+	var subnets []netip.Prefix
+	for _, text := range []string{"192.0.2.11/24", "192.0.2.5/32", "127.0.0.1/8", "fe80::1/64", "fd00::11/64", "10.0.0.1/0"} {
+		subnets = append(subnets, netip.MustParsePrefix(text))
+	}
+	return egress.AutomaticNoProxy(config.VIPs{}, vips, nil, subnets, "cluster.test")
 }
 
 func TestAutomaticNoProxy(t *testing.T) {
 	t.Parallel()
 	want := []string{"localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "api-int.cluster.test", "192.0.2.0/24", "192.0.2.5", "fd00::/64", "fd00::5"}
-	if diff := cmp.Diff(want, directDestinations().NoProxy()); diff != "" {
+	if diff := cmp.Diff(want, automatic()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	s := settings(t, "HTTP_PROXY=http://p\nNO_PROXY= .svc , a.test,,b.test:80\n")
@@ -160,14 +165,14 @@ func TestIngressOfConfiguration(t *testing.T) {
 	api, ingress := []netip.Addr{netip.MustParseAddr("192.0.2.5")}, []netip.Addr{netip.MustParseAddr("198.51.100.6")}
 	for name, tt := range map[string]struct {
 		vips config.VIPs
-		want []netip.Addr
+		want bool
 	}{
-		"keepalived": {config.VIPs{}, slices.Concat(api, ingress)},
-		"explicit":   {config.VIPs{API: api, Ingress: ingress}, api},
-		"BGP":        {config.VIPs{Management: config.ManagementBGP, API: api, Ingress: ingress}, slices.Concat(api, ingress)},
+		"keepalived": {config.VIPs{}, true},
+		"explicit":   {config.VIPs{API: api, Ingress: ingress}, false},
+		"BGP":        {config.VIPs{Management: config.ManagementBGP, API: api, Ingress: ingress}, true},
 	} {
-		got := egress.NewDirectDestinations(tt.vips, api, ingress, nil).VIPs
-		if !slices.Equal(got, tt.want) {
+		got := egress.AutomaticNoProxy(tt.vips, api, ingress, nil, "")
+		if !slices.Contains(got, "192.0.2.5") || slices.Contains(got, "198.51.100.6") != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -204,7 +209,7 @@ func TestProxyOfURL(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if proxy := s.ProxyFor(u, directDestinations().NoProxy()); proxy != nil {
+		if proxy := s.ProxyFor(u, automatic()); proxy != nil {
 			got = proxy.String()
 		}
 		if got != want {
