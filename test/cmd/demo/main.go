@@ -52,6 +52,5 @@ func run(binary string) (ok bool, err error) {
 		}
 		fmt.Println("The lab has been removed.")
 	}()
-	results := steps.NewPrinter(os.Stdout, d.logs).Show(ctx, d.steps())
-	return results.OK(), nil
+	return steps.Show(ctx, d.steps(), d.logs), nil
 }

@@ -72,5 +72,5 @@ func run(binary string, layout lab.Layout, scale int) (ok bool, err error) {
 		}
 		fmt.Println("The lab has been removed.")
 	}()
-	return steps.NewPrinter(os.Stdout, r.Logs).Show(ctx, r.Steps()).OK(), nil
+	return steps.Show(ctx, r.Steps(), r.Logs), nil
 }
