@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -191,39 +190,6 @@ func TestHalfWrittenKeepalivedConf(t *testing.T) {
 	must(t, os.WriteFile(master.KeepalivedConfig(), whole, 0o644))
 	reload(t, s)
 	awaitReason(t, s, "Serving")
-}
-
-// TestVIPRemovedManually adds and removes a VIP without a change of any file.
-func TestVIPRemovedManually(t *testing.T) {
-	l, _ := cluster(t)
-	node := l.Pods[0]
-	extra := Pair{V4: netip.MustParseAddr("10.128.0.50"), V6: netip.MustParseAddr("fd4e:5f2a:9c01:80::50")}
-	s := start(t, node, ServiceOptions{Config: configWithVIPs(extra, l.Ingress)})
-	awaitReason(t, s, "Standby")
-	host := publishName(t, l, "by-hand", extra)
-	address := func(act string) {
-		t.Helper()
-		for _, a := range extra.Both() {
-			_, err := node.Run(t.Context(), "ip", "address", act, fmt.Sprintf("%s/%d", a, a.BitLen()), "dev", "lo")
-			must(t, err)
-		}
-	}
-	for range 3 {
-		address("add")
-		awaitReason(t, s, "Serving")
-		for _, a := range extra.Both() {
-			text, err := node.Raw(t.Context(), web(a), challengeRequest(host, "any"))
-			must(t, err)
-			if !strings.Contains(text, " 503 ") {
-				t.Errorf("%s does not reach the router: %.100q", a, text)
-			}
-		}
-		address("delete")
-		seen := awaitReason(t, s, "Standby")
-		if len(seen.Table.Elements) != 0 {
-			t.Errorf("elements left: %v", seen.Table.Elements)
-		}
-	}
 }
 
 // configWithVIPs returns a configuration with the VIPs.
