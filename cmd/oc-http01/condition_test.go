@@ -36,7 +36,7 @@ func TestCondition(t *testing.T) {
 		want    string
 	}{
 		"ready":       {map[string]string{"master0": serving, "master1": standby}, cli.OK, "=True (Serving) since 2026-01-02T03:04:05Z: " + message + "\n"},
-		"not held":    {map[string]string{"master0": standby}, cli.Unhealthy, "=False (VIPNotHeld) since 2026-01-02T03:04:05Z: no host holds 192.0.2.5: check keepalived on master0; 1 host has reported\n"},
+		"not held":    {map[string]string{"master0": standby}, cli.Unhealthy, "=False (VIPNotHeld) since 2026-01-02T03:04:05Z: no host holds 192.0.2.5; 1 host has reported\n"},
 		"one is down": {map[string]string{"master0": serving, "master1": ""}, cli.Unknown, ": master1: no JSON document; 1 of 2 hosts have reported\n"},
 		"a text":      {map[string]string{"master0": serving, "master1": `{"kind": "x"}`}, cli.Unknown, `: master1: not a Status, but of the kind "x"`},
 	} {

@@ -21,9 +21,13 @@ import (
 // stdin is the name of standard input.
 const stdin = "-"
 
-// readInput reads at most limit bytes of a file or of standard input. It returns nil
+// maxInput is the limit of a file, far above real sizes: "oc get machineconfig" without a
+// selector prints each configuration that the cluster has rendered, with several hundred KiB.
+const maxInput = 64 << 20
+
+// readInput reads at most maxInput bytes of a file or of standard input. It returns nil
 // without a name.
-func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, error) {
+func readInput(in io.Reader, path string) (*machineconfig.Input, error) {
 	name := path
 	switch path {
 	case "":
@@ -38,12 +42,12 @@ func readInput(in io.Reader, path string, limit int64) (*machineconfig.Input, er
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	text, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	switch {
 	case err != nil:
 		return nil, readError(err)
-	case int64(len(text)) > limit:
-		return nil, fmt.Errorf("cannot read %s: longer than %d bytes: check that it is the right file", name, limit)
+	case len(text) > maxInput:
+		return nil, fmt.Errorf("cannot read %s: longer than %d bytes: check that it is the right file", name, maxInput)
 	}
 	return &machineconfig.Input{Name: name, Text: text}, nil
 }

@@ -36,11 +36,3 @@ type indentedError struct{ error }
 func (r indentedError) Error() string { return strings.ReplaceAll(r.error.Error(), "\n", "\n  ") }
 
 func (r indentedError) Unwrap() error { return r.error }
-
-// indentProblems wraps an error, and returns nil for nil.
-func indentProblems(err error) error {
-	if err == nil {
-		return nil
-	}
-	return indentedError{err}
-}

@@ -69,7 +69,7 @@ is missing. With 1 or 2, nothing was examined.`,
 			}
 			result, err := f.run(c, names)
 			if err != nil {
-				return indentProblems(err)
+				return indentedError{err}
 			}
 			return exitWithOutcome(result.Outcome)
 		},
@@ -124,7 +124,7 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 			}
 		}
 		for _, path := range paths {
-			file, err := readInput(in, path, machineconfig.MaxList)
+			file, err := readInput(in, path)
 			if err != nil {
 				problems = append(problems, err)
 				continue

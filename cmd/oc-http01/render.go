@@ -16,15 +16,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
-// Limits of the input, far above real sizes.
-const (
-	maxConfig = 256 << 10 // the limit of the host
-	maxSums   = 1 << 20
-	maxBinary = 64 << 20
-	// etcd accepts objects up to 1.5 MiB, and YAML adds indentation.
-	maxManifest = 2 << 20
-)
-
 // renderFlags are the flags of render.
 type renderFlags struct {
 	image, config, pool, sums, out, binary, format string
@@ -82,7 +73,10 @@ written.`,
 			if err := f.validate(c.Flags().Changed); err != nil {
 				return err
 			}
-			return indentProblems(f.run(c))
+			if err := f.run(c); err != nil {
+				return indentedError{err}
+			}
+			return nil
 		},
 	}
 	flags := c.Flags()
@@ -195,12 +189,9 @@ func (f renderFlags) run(c *cobra.Command) error {
 	return f.report(c.OutOrStdout(), outputs, f.out)
 }
 
-// printNotes prints warnings and notes that the files do not show.
+// printNotes prints notes that the files do not show.
 func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 	for _, o := range outputs {
-		for _, warning := range o.Warnings {
-			fmt.Fprintln(w, "warning: "+warning)
-		}
 		for _, note := range o.Notes {
 			fmt.Fprintln(w, "note: "+note)
 		}
@@ -218,9 +209,9 @@ func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 
 // readSite reads the settings of the cluster.
 func (f renderFlags) readSite(in io.Reader) (machineconfig.Site, error) {
-	configuration, configErr := readInput(in, f.config, maxConfig)
-	trustedCA, trustedErr := readInput(in, f.trustedCA, maxManifest)
-	proxy, proxyErr := readInput(in, f.proxy, maxManifest)
+	configuration, configErr := readInput(in, f.config)
+	trustedCA, trustedErr := readInput(in, f.trustedCA)
+	proxy, proxyErr := readInput(in, f.proxy)
 	cluster, clusterErr := f.readCluster(in)
 	site := machineconfig.Site{
 		Config: configuration, TrustedCA: trustedCA, Proxy: proxy, Domain: f.domain, Cluster: cluster,
@@ -238,7 +229,7 @@ func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, e
 	var problems []error
 	for _, name := range []string{f.apiServer, f.http01Proxy, f.infrastructure} {
 		if _, done := read[name]; !done {
-			input, err := readInput(in, name, machineconfig.MaxObject)
+			input, err := readInput(in, name)
 			read[name], problems = input, append(problems, err)
 		}
 	}
@@ -252,14 +243,14 @@ func (f renderFlags) readCluster(in io.Reader) (*machineconfig.ClusterObjects, e
 func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	site, siteErr := f.readSite(in)
 	if f.fcos {
-		binary, err := readInput(in, f.binary, maxBinary)
+		binary, err := readInput(in, f.binary)
 		if err := errors.Join(siteErr, err); err != nil {
 			return nil, err
 		}
 		o, err := machineconfig.RenderIgnition(sources.Files, site, *binary)
 		return []outputFile{{Object: o}}, err
 	}
-	sums, err := readInput(in, f.sums, maxSums)
+	sums, err := readInput(in, f.sums)
 	if err := errors.Join(siteErr, err); err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func newCondition(hosts []HostReport, problems []problem, now time.Time) report.
 	v := evaluate(hosts)
 	parts := v.message
 	for _, p := range problems {
-		parts = append(parts, p.text())
+		parts = append(parts, p.message)
 	}
 	switch reports, total := len(filter(hosts, HostReport.answered)), len(hosts); {
 	case reports < total:

@@ -20,16 +20,6 @@ type problem struct {
 	hosts              []HostReport
 }
 
-// text returns the message as a part of the condition's message, with the remediation of a VIP: no
-// host reports it.
-func (p problem) text() string {
-	if id := findings.ID(p.id); id != findings.VIPDuplicate && id != findings.VIPUnassigned {
-		return p.message
-	}
-	clause := strings.TrimSuffix(p.remediation, ".")
-	return p.message + ": " + strings.ToLower(clause[:1]) + clause[1:]
-}
-
 func heldTwice(vip netip.Addr, holders []HostReport) problem {
 	return problem{
 		string(findings.VIPDuplicate), report.LevelProblem, fmt.Sprintf("%v is held by %s", vip, joinNames(holders)),

@@ -32,7 +32,7 @@ func RenderIgnition(sources fs.FS, s Site, binary Input) (Object, error) {
 	}
 	return Object{
 		File: "http01-proxyd.ign", Text: append(text, '\n'), Size: len(text), Architecture: architecture,
-		Notes: site.notes, Warnings: site.warnings,
+		Notes: site.notes,
 	}, nil
 }
 

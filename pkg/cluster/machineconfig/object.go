@@ -31,8 +31,6 @@ type Object struct {
 	Architecture string
 	// Notes inform the administrator about the content, one line each.
 	Notes []string
-	// Warnings describe input that was left out or that harms the cluster, one line each.
-	Warnings []string
 }
 
 // machineConfig is a MachineConfig, as Butane prints it.

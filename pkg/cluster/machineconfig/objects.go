@@ -18,15 +18,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
-// Limits of files with objects of the cluster. Real objects have a few KiB. "oc get
-// machineconfig" without a selector prints each configuration that the cluster has
-// rendered, with several hundred KiB.
-const (
-	MaxObject = 1 << 20
-	MaxList   = 64 << 20
-
-	maxMessage = 1 << 10 // a file of another kind has a problem in every line
-)
+// maxMessage is the limit of a message of the YAML library: a file of another kind has a problem
+// in every line.
+const maxMessage = 1 << 10
 
 // ReadObject is an object of the cluster. The API server has validated it: only what is read
 // from it is decoded.

@@ -62,7 +62,7 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 		if len(from) == 0 || site.configuration.Name != configFile { // the default one adds nothing to the objects
 			from = append([]string{path.Base(site.configuration.Name)}, from...)
 		}
-		description, o.Notes, o.Warnings = "Configuration: "+strings.Join(from, ", "), site.notes, site.warnings
+		description, o.Notes = "Configuration: "+strings.Join(from, ", "), site.notes
 	case layeredSource:
 		description = "Image: the operating system image, with the binary in /usr/bin"
 	}

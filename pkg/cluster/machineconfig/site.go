@@ -39,7 +39,6 @@ type resolvedSite struct {
 	configuration Input
 	bundle        []byte   // CA certificates; nil for none
 	notes         []string // information for the administrator
-	warnings      []string // input that was left out or that harms the cluster
 	sources       []string // source files other than the configuration
 }
 
@@ -113,7 +112,7 @@ func (s Site) settings(
 ) (all []setting, err error) {
 	for _, name := range accepted.InternalHosts() {
 		hint := findings.New(findings.HostsInternalName, findings.Values{"path": path, "name": name})
-		found.warnings = append(found.warnings, hint.String())
+		found.notes = append(found.notes, hint.String())
 	}
 	if s.Proxy != nil {
 		if all, err = s.egressProxySettings(accepted, found); err != nil {

@@ -116,6 +116,11 @@ func TestSite(t *testing.T) {
 			machineconfig.Site{Config: given("upstream: {verifyNames: [router.example]}\n"), Domain: "b.example"},
 			"upstream: {verifyNames: [router.example]}\n", "", nil,
 		},
+		"the nodes' name of the API": {
+			machineconfig.Site{Config: given("hosts: [API-INT.a.example]\n")},
+			"hosts: [API-INT.a.example]\n", "",
+			[]string{"hosts in my.yaml contains api-int.a.example, by which the nodes reach the API."},
+		},
 		"an empty list": {
 			machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream:\n  # whose?\n  verifyNames: [] # none\n")},
 			"hosts: [api.a.example]\nupstream:\n  # whose?\n  verifyNames:\n  - '*.apps.a.example'\n", "", nil,

@@ -4,7 +4,6 @@ package preflight
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
@@ -65,8 +64,13 @@ func Parse(files []machineconfig.Input) (Objects, error) {
 
 func (o *Objects) add(object machineconfig.ReadObject) error {
 	switch object.Kind {
-	case kindConfiguration:
-		return o.addConfiguration(object)
+	case kindConfiguration: // only the cluster sets a generation
+		var c machineConfiguration
+		err := object.Load(&c)
+		if c.Metadata.Generation > 0 || c.Status != nil {
+			return errors.Join(err, set(object, &o.live))
+		}
+		return errors.Join(err, set(object, &o.rendered))
 	case kindPool:
 		return add(object, &o.pools)
 	case kindOSConfig:
@@ -74,64 +78,26 @@ func (o *Objects) add(object machineconfig.ReadObject) error {
 	case kindConfig:
 		return add(object, &o.configs)
 	case kindAPIServer:
-		return o.addAPIServer(object)
+		return set(object, &o.apiServer)
 	default:
-		var v clusterVersion
-		err := object.Load(&v)
-		o.version = &v
-		return err
+		return set(object, &o.version)
 	}
 }
 
 func add[T any](object machineconfig.ReadObject, to *[]T) error {
 	var value T
-	if err := object.Load(&value); err != nil {
-		return err
-	}
+	err := object.Load(&value)
 	*to = append(*to, value)
-	return nil
+	return err
 }
 
-// addConfiguration adds the MachineConfiguration of the cluster, or that of a rendered
-// file. Only the cluster sets a generation.
-func (o *Objects) addConfiguration(object machineconfig.ReadObject) error {
-	var c machineConfiguration
-	if err := object.Load(&c); err != nil {
-		return err
-	}
-	if object.Name != "cluster" {
-		return config.Problem{
-			Where: object.File, Message: fmt.Sprintf("the MachineConfiguration is %q, but the operator reads only \"cluster\"",
-				object.Name),
-			Remediation: `give the output of "oc get machineconfiguration cluster -o yaml"`,
-		}
-	}
-	to, what := &o.rendered, "rendered policy"
-	if c.Metadata.Generation > 0 || c.Status != nil {
-		to, what = &o.live, "MachineConfiguration of a cluster"
-	}
+// set sets the one object of a kind. The API server accepts no other name.
+func set[T any](object machineconfig.ReadObject, to **T) error {
 	if *to != nil {
-		return config.Problem{Where: object.File, Message: "a second " + what, Remediation: "give one"}
+		return config.Problem{Where: object.File, Message: "a second " + object.Kind, Remediation: "give one"}
 	}
-	*to = &c
-	return nil
-}
-
-// addAPIServer adds the APIServer of the cluster.
-func (o *Objects) addAPIServer(object machineconfig.ReadObject) error {
-	const get = `give the output of "oc get apiserver cluster -o yaml"`
-	switch {
-	case object.Name != "cluster":
-		return config.Problem{
-			Where:       object.File,
-			Message:     fmt.Sprintf("the APIServer is %q, but a cluster has only the APIServer \"cluster\"", object.Name),
-			Remediation: get,
-		}
-	case o.apiServer != nil:
-		return config.Problem{Where: object.File, Message: "a second APIServer", Remediation: "give one"}
-	}
-	o.apiServer = new(apiServer)
-	return object.Load(o.apiServer)
+	*to = new(T)
+	return object.Load(*to)
 }
 
 // namedCertificate is an entry of spec.servingCerts.namedCertificates.

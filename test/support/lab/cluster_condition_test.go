@@ -106,7 +106,7 @@ func TestClusterCondition(t *testing.T) {
 		down[l.ControlPlane[i]] = true
 	}
 	awaitNoVIP(t, services, both[0].String(), both[1].String())
-	_, lost := expectCondition(t, services, "False", "VIPNotHeld", ": check keepalived on master0, master1 and master2")
+	_, lost := expectCondition(t, services, "False", "VIPNotHeld", "no host holds ")
 	if lost.Before(stopped) {
 		t.Errorf("lost at %v, and keepalived was stopped at %v", lost, stopped)
 	}
