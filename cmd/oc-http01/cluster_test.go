@@ -36,21 +36,7 @@ func TestClusterObjects(t *testing.T) {
 			[]string{"--apiserver", files[0], "--infrastructure", files[1]},
 			"note: testdata/apiserver.yaml: CustomDeployment, port 9888; testdata/infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
-		"a List as oc prints it": {
-			"",
-			[]string{"--apiserver", "testdata/cluster.yaml"},
-			"note: testdata/cluster.yaml: CustomDeployment, port 9888; testdata/cluster.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
-		},
-		"an HTTP01Proxy": {
-			"",
-			[]string{"--http01proxy", "testdata/http01proxy.yaml", "--infrastructure", files[1]},
-			"note: testdata/http01proxy.yaml: CustomDeployment, port 8888; testdata/infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
-		},
-		"no HTTP01Proxy, allowed": {
-			"{apiVersion: v1, kind: List, items: []}",
-			[]string{"--allow-disabled", "--http01proxy", "-", "--infrastructure", files[1]},
-			"note: standard input: contains no HTTP01Proxy: the configuration disables the proxy\n",
-		},
+
 		"one file, called in two ways": {
 			"",
 			[]string{"--apiserver", "testdata/cluster.yaml", "--infrastructure", "./testdata/../testdata/cluster.yaml"},
@@ -59,11 +45,6 @@ func TestClusterObjects(t *testing.T) {
 		"a List for both": {
 			list,
 			[]string{"--apiserver", "-", "--infrastructure", "-"},
-			"note: standard input: CustomDeployment, port 9888; standard input: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
-		},
-		"a List for one": {
-			list,
-			[]string{"--infrastructure", "-"},
 			"note: standard input: CustomDeployment, port 9888; standard input: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 	} {

@@ -338,33 +338,6 @@ func TestConfigurationFromStdin(t *testing.T) {
 	}
 }
 
-// TestFilesAreReplacedAtomically: files are replaced, not overwritten. They are
-// world-readable, and no other file remains in the directory.
-func TestFilesAreReplacedAtomically(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	old := filepath.Join(dir, "98-master-http01-proxyd.yaml")
-	must(t, os.WriteFile(old, []byte("old"), 0o600))
-	held := must1(os.Open(old))(t)
-	defer held.Close()
-	if got := runLine(t, "", "render", "--image", image, "--output-dir", dir); got.code != cli.OK {
-		t.Fatalf("%+v", got)
-	}
-	text := make([]byte, 10)
-	if n, _ := held.Read(text); string(text[:n]) != "old" {
-		t.Errorf("a reader of the old file sees %q", text[:n])
-	}
-	for name := range tree(t, dir) {
-		info := must1(os.Stat(filepath.Join(dir, name)))(t)
-		if info.Mode() != 0o644 {
-			t.Errorf("%s has mode %v", name, info.Mode())
-		}
-	}
-	if names := len(tree(t, dir)); names != 4 {
-		t.Errorf("%d files", names)
-	}
-}
-
 func TestLayered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -122,6 +122,11 @@ func allowed(c *machineconfig.ClusterObjects) *machineconfig.ClusterObjects {
 
 const emptyList = "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n"
 
+// deleted is an object that is being deleted.
+func deleted(object string) string {
+	return strings.Replace(object, "  name: cluster", "  deletionTimestamp: \"2026-11-23T12:00:00Z\"\n  name: cluster", 1)
+}
+
 // TestCluster: the configuration contains the settings of the objects.
 func TestCluster(t *testing.T) {
 	t.Parallel()
@@ -137,6 +142,10 @@ func TestCluster(t *testing.T) {
 	comments, _, _ := strings.Cut(source(t, "butane/config.yaml"), "mode:")
 	metal := func(more string) string { return infrastructure("BareMetal", "baremetal", oneFamily+more) }
 	list := machineconfig.Input{Name: "l.yaml", Text: []byte(asList(metal(""), apiServer(defaultMode)))}
+	const proxied = "p.yaml: DefaultDeployment, port 8888; i.yaml: API VIP 192.0.2.5, ingress VIP 192.0.2.6"
+	besideAPIServer := proxyOf(http01Proxy(defaultSpec), metal(""))
+	besideAPIServer.APIServer = &machineconfig.Input{Name: "a.yaml", Text: []byte(apiServer(""))}
+	ofAll := machineconfig.Input{Name: "l.yaml", Text: []byte(asList(apiServer(""), http01Proxy(defaultSpec), metal("")))}
 	typed := strings.NewReplacer("apiVersion: v1", "apiVersion: config.openshift.io/v1", "kind: List", "kind: APIServerList")
 	asJSON := `{"apiVersion":"config.openshift.io\/v1","kind":"APIServer","metadata":{"name":"cluster","annotations":{"a":"\ud83d\ude00 \ud83d\u00e9"}},` +
 		`"spec":{"http01ChallengeProxy":{"mode":"Default\u0044eployment"}}}`
@@ -164,6 +173,13 @@ func TestCluster(t *testing.T) {
 			comments + byDefault + one + "  management: BGP\n",
 			noted + ", announced by BGP",
 		},
+		"an HTTP01Proxy":                       {proxyOf(http01Proxy("{mode: null, customDeployment: null}"), metal("")), nil, comments + byDefault + one, proxied},
+		"custom, without a port":               {proxyOf(http01Proxy("{mode: CustomDeployment, customDeployment: {}}"), metal("")), nil, comments + strings.Replace(custom, "9888", "8888", 1) + one, "p.yaml: CustomDeployment" + strings.TrimPrefix(proxied, "p.yaml: DefaultDeployment")},
+		"namespaced, with the name default":    {proxyOf(strings.Replace(http01Proxy(defaultSpec), "name: cluster", "name: default\n  namespace: cert-manager-operator", 1), metal("")), nil, comments + byDefault + one, proxied},
+		"beside an APIServer without settings": {besideAPIServer, nil, comments + byDefault + one, proxied},
+		"an HTTP01Proxy in the same List":      {&machineconfig.ClusterObjects{APIServer: &ofAll}, nil, comments + byDefault + one, listed},
+		"no HTTP01Proxy, on a cloud":           {allowed(proxyOf(emptyList, infrastructure("AWS", "aws", ""))), nil, comments + off, "p.yaml: contains no HTTP01Proxy: the configuration disables the proxy"},
+		"an HTTP01Proxy that is being deleted": {allowed(proxyOf(deleted(http01Proxy(customSpec)), metal(""))), nil, comments + off, "p.yaml: the HTTP01Proxy is being deleted: the configuration disables the proxy"},
 		"between braces": {
 			clusterOf(apiServer(defaultMode), metal("")), given("{vips: {keepalivedConfig: /k}, hosts: []}\n"),
 			"{vips: {keepalivedConfig: /k, api: [192.0.2.5], ingress: [192.0.2.6]}, hosts: [],\n  mode: DefaultDeployment}\n",

@@ -187,15 +187,6 @@ func TestDeliveredFilesAndUnits(t *testing.T) {
 	}
 }
 
-// TestReproducible: a rendering depends only on the request and the sources.
-func TestReproducible(t *testing.T) {
-	t.Parallel()
-	r := machineconfig.Request{Image: image, Pool: "master"}
-	if diff := cmp.Diff(render(t, r), render(t, r)); diff != "" {
-		t.Errorf("(-first +second):\n%s", diff)
-	}
-}
-
 // TestSize: both objects together are far below the limit of an API request, with every
 // checksum, as files and as JSON.
 func TestSize(t *testing.T) {
@@ -218,15 +209,6 @@ func TestSize(t *testing.T) {
 	t.Logf("%d bytes of YAML, %d of JSON", files, objects)
 	if most := 24 << 10; files > most || objects > most {
 		t.Errorf("%d bytes of YAML, %d of JSON: more than %d", files, objects, most)
-	}
-}
-
-// TestImageIsPlainText: tools for mirrors and audits find the reference.
-func TestImageIsPlainText(t *testing.T) {
-	t.Parallel()
-	o := render(t, machineconfig.Request{Image: image, Pool: "master"})[0]
-	if line := "            Environment=HTTP01_PROXYD_IMAGE=" + image + "\n"; !strings.Contains(string(o.Text), line) {
-		t.Errorf("no line %q in\n%s", line, o.Text)
 	}
 }
 

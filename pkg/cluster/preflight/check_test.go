@@ -259,25 +259,16 @@ func TestBadInput(t *testing.T) {
 		objects []string
 		want    string
 	}{
-		"empty":          {[]string{""}, "a.yaml: contains no object" + from},
-		"a text":         {[]string{"hello"}, "a.yaml: wrong type: string"},
-		"a wrong kind":   {[]string{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"}, `a.yaml: kind "Pod" of "v1" is not accepted here: want APIServer, ClusterVersion, MachineConfig, MachineConfigPool, MachineConfiguration, MachineOSConfig` + from},
-		"a wrong group":  {[]string{strings.Replace(pool("", ""), "machineconfiguration.", "machine.", 1)}, `a.yaml: kind "MachineConfigPool" of "machine.openshift.io/v1" is not accepted here`},
-		"no kind":        {[]string{"{}"}, `a.yaml: kind "" of "" is not accepted here`},
-		"a wrong item":   {[]string{"kind: List\napiVersion: v1\nitems:\n- 1\n"}, "a.yaml: items[0]: wrong type: number"},
-		"items, a text":  {[]string{"kind: List\napiVersion: v1\nitems: x\n"}, "a.yaml: items: wrong type: string"},
-		"two documents":  {[]string{pool("", "") + "---\n" + pool("", "")}, "a.yaml: a second document"},
-		"truncated":      {[]string{live[:len(live)/2-3] + "\n  \"x"}, "a.yaml:"},
-		"truncated JSON": {[]string{`{"kind": "List", "items": [{"kind"`}, "a.yaml: not valid YAML: line 1: did not find expected" + from},
-		"not UTF-8":      {[]string{"kind: \xff\n"}, "a.yaml: not valid YAML: invalid leading UTF-8 octet"},
-		"too deep":       {[]string{deep}, "a.yaml: not valid YAML: exceeded max depth of 10000"},
-		"an alias bomb":  {[]string{bomb.String()}, "a.yaml: not valid YAML: document contains excessive aliasing" + from},
-		"a key twice":    {[]string{live + "kind: x\n"}, `line 77: key "kind" already set in map` + from},
-		"a wrong type":   {[]string{pool("paused: [1]", "")}, "a.yaml: spec.paused: wrong type: array: "},
-		"two clusters":   {[]string{live, live}, "b.yaml: a second MachineConfiguration: give one"},
-		"two servers":    {[]string{apiServer(""), apiServer("")}, "b.yaml: a second APIServer: give one"},
-		"a wrong list":   {[]string{strings.Replace(apiServer(""), "[]", "x", 1)}, "a.yaml: spec.servingCerts.namedCertificates: wrong type: string: "},
-		"every file":     {[]string{"", "hello"}, "a.yaml: contains no object" + from + "\nb.yaml: wrong type: string: "},
+		"a text":        {[]string{"hello"}, "a.yaml: wrong type: string"},
+		"a wrong kind":  {[]string{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"}, `a.yaml: kind "Pod" of "v1" is not accepted here: want APIServer, ClusterVersion, MachineConfig, MachineConfigPool, MachineConfiguration, MachineOSConfig` + from},
+		"not UTF-8":     {[]string{"kind: \xff\n"}, "a.yaml: not valid YAML: invalid leading UTF-8 octet"},
+		"too deep":      {[]string{deep}, "a.yaml: not valid YAML: exceeded max depth of 10000"},
+		"an alias bomb": {[]string{bomb.String()}, "a.yaml: not valid YAML: document contains excessive aliasing" + from},
+		"a wrong type":  {[]string{pool("paused: [1]", "")}, "a.yaml: spec.paused: wrong type: array: "},
+		"two clusters":  {[]string{live, live}, "b.yaml: a second MachineConfiguration: give one"},
+		"two servers":   {[]string{apiServer(""), apiServer("")}, "b.yaml: a second APIServer: give one"},
+		"a wrong list":  {[]string{strings.Replace(apiServer(""), "[]", "x", 1)}, "a.yaml: spec.servingCerts.namedCertificates: wrong type: string: "},
+		"every file":    {[]string{"", "hello"}, "a.yaml: contains no object" + from + "\nb.yaml: wrong type: string: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
