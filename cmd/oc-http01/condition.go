@@ -45,7 +45,14 @@ With any other code, no condition was printed.`,
 			if err := printCondition(c.OutOrStdout(), format, status.Condition); err != nil {
 				return fmt.Errorf("cannot print the condition: %w", err)
 			}
-			return exitWith(map[string]int{"True": cli.OK, "False": cli.Unhealthy, "Unknown": cli.Unknown}[status.Condition.Status])
+			switch status.Condition.Status {
+			case "True":
+				return nil
+			case "False":
+				return cli.ExitCode(cli.Unhealthy)
+			default:
+				return cli.ExitCode(cli.Unknown)
+			}
 		},
 	}
 	cli.OutputFlag(c, &format, cli.JSON, cli.YAML, cli.Text)

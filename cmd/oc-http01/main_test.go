@@ -356,16 +356,6 @@ func TestLayered(t *testing.T) {
 	}
 }
 
-// TestQuotedFolder: the printed commands can be copied.
-func TestQuotedFolder(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "it's here")
-	got := runLine(t, "", "render", "--image", image, "--output-dir", dir)
-	if want := "\n  oc apply -f '" + strings.ReplaceAll(dir, "'", `'\''`) + "'\n"; !strings.Contains(got.out, want) {
-		t.Errorf("no %q in\n%s", want, got.out)
-	}
-}
-
 func TestFCOS(t *testing.T) {
 	t.Parallel()
 	module := t.TempDir() // a small program with build information

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"text/tabwriter"
 
@@ -84,20 +83,12 @@ func (f renderFlags) nextCommands(dir string) []string {
 	}
 	pool := "oc wait mcp/" + f.pool
 	return []string{
-		"sh " + shellQuote(filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile))),
-		"oc apply -f " + shellQuote(dir),
+		"sh " + filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile)),
+		"oc apply -f " + dir,
 		pool + " --for=condition=Updating --timeout=2m",
 		pool + " --for=condition=Updated --timeout=30m",
 		"oc http01 status",
 	}
-}
-
-// shellQuote quotes a path for a shell, if that is necessary.
-func shellQuote(path string) string {
-	if !regexp.MustCompile(`[^A-Za-z0-9_./@%+=:,-]`).MatchString(path) {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 func (r renderedFiles) text(w io.Writer) error {

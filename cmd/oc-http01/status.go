@@ -77,16 +77,13 @@ func pageHosts(hosts []condition.HostReport) []page.Host {
 }
 
 func statusExitCode(s report.ClusterStatus, health bool) error {
-	code := cli.OK
-	for _, n := range s.Nodes {
-		if !n.Reported {
-			code = cli.Unknown
-		}
+	switch {
+	case health && s.Condition.Status == "False":
+		return cli.ExitCode(cli.Unhealthy)
+	case slices.ContainsFunc(s.Nodes, func(n report.NodeStatus) bool { return !n.Reported }):
+		return cli.ExitCode(cli.Unknown)
 	}
-	if health && s.Condition.Status == "False" {
-		code = cli.Unhealthy
-	}
-	return exitWith(code)
+	return nil
 }
 
 // exitWithOutcome ends a command that has found this.
@@ -96,15 +93,7 @@ func exitWithOutcome(o report.ClusterOutcome) error {
 		return cli.ExitCode(cli.Unhealthy)
 	case report.ClusterIncomplete:
 		return cli.ExitCode(cli.Unknown)
-	case report.ClusterOK, report.ClusterWarnings:
-	}
-	return nil
-}
-
-// exitWith returns the error that ends a command with a code.
-func exitWith(code int) error {
-	if code == cli.OK {
+	default:
 		return nil
 	}
-	return cli.ExitCode(code)
 }

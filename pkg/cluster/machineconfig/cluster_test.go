@@ -185,11 +185,6 @@ func TestCluster(t *testing.T) {
 			"{vips: {keepalivedConfig: /k, api: [192.0.2.5], ingress: [192.0.2.6]}, hosts: [],\n  mode: DefaultDeployment}\n",
 			noted,
 		},
-		"openstack, deprecated": {
-			clusterOf(apiServer(defaultMode), infrastructure("OpenStack", "openstack", "apiServerInternalIP: 192.0.2.5, ingressIP: 192.0.2.6, ingressIPs: []")), nil,
-			comments + byDefault + one,
-			noted,
-		},
 		"vsphere, both families, another port": {
 			clusterOf(apiServer(customMode), infrastructure("VSphere", "vsphere", twoFamily)), nil,
 			comments + custom + two,

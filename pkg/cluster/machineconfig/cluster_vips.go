@@ -5,7 +5,6 @@ package machineconfig
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
@@ -30,13 +29,12 @@ type infrastructure struct {
 	} `json:"status"`
 }
 
-// platformVIPs has the fields of a platform whose hosts run keepalived. Clusters that were
-// installed before OpenShift 4.12 may have the single VIP only.
+// platformVIPs has the fields of a platform whose hosts run keepalived. Since OpenShift 4.12, the
+// lists have the single VIP of earlier releases too (the cluster-network-operator's
+// pkg/controller/infrastructureconfig/sync_vips.go).
 type platformVIPs struct {
 	APIServerInternalIPs []string `json:"apiServerInternalIPs"`
-	APIServerInternalIP  string   `json:"apiServerInternalIP"`
 	IngressIPs           []string `json:"ingressIPs"`
-	IngressIP            string   `json:"ingressIP"`
 	VIPManagement        string   `json:"vipManagement"`
 	LoadBalancer         struct {
 		Type string `json:"type"`
@@ -84,29 +82,18 @@ func (w *clusterSettings) readInfrastructure(o ReadObject) error {
 		reason = fmt.Sprintf("platform %.100q: OpenShift runs no keepalived there", platform.Type)
 	case vips != nil && vips.LoadBalancer.Type == "UserManaged":
 		reason = "UserManaged: the VIPs belong to a load balancer of your own, not to a host"
-	case vips == nil || len(vips.api()) == 0 || len(vips.ingress()) == 0:
+	case vips == nil || len(vips.APIServerInternalIPs) == 0 || len(vips.IngressIPs) == 0:
 		reason = fmt.Sprintf("platform %s has no API VIP, or no ingress VIP", platform.Type)
 	}
 	if reason != "" {
 		return o.problem("status", reason, "forward port 80 of the API's address to the routers, on the load balancer or "+
 			"machine with that address, or use DNS-01 for the API's name; the router of a single node already has that address")
 	}
-	w.vips = clusterVIPs{api: vips.api(), ingress: vips.ingress(), management: vips.VIPManagement}
+	w.vips = clusterVIPs{api: vips.APIServerInternalIPs, ingress: vips.IngressIPs, management: vips.VIPManagement}
 	if w.vips.management == string(config.ManagementKeepalived) {
 		w.vips.management = ""
 	}
 	return nil
-}
-
-func (v platformVIPs) api() []string     { return listOr(v.APIServerInternalIPs, v.APIServerInternalIP) }
-func (v platformVIPs) ingress() []string { return listOr(v.IngressIPs, v.IngressIP) }
-
-// listOr returns the list, or the single address if there is no list.
-func listOr(all []string, single string) []string {
-	if len(all) == 0 {
-		return slices.DeleteFunc([]string{single}, func(address string) bool { return address == "" })
-	}
-	return all
 }
 
 // clusterDomain derives the domain of a cluster from the URL of its API for external
