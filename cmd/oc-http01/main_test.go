@@ -187,7 +187,7 @@ func TestEveryChangeIsCovered(t *testing.T) {
 			units = append(units, u.Name)
 		}
 	}
-	if missing := policy.Uncovered(paths, units); len(missing) > 0 {
+	if missing := policy.Uncovered(slices.Concat(paths, units)); len(missing) > 0 {
 		t.Errorf("a change of %q reboots the hosts", missing)
 	}
 	if len(policy.Units) != len(units) || len(policy.Files) != len(paths) {

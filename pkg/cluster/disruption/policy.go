@@ -92,14 +92,20 @@ func LayeredPolicy() Policy {
 	}
 }
 
-// File returns the entry that applies to a file. The longest key applies that is the
-// path of the file or of a parent directory, and the first of several (the
-// machine-config-operator's pkg/controller/common/helpers.go,
+// Entry returns the entry that applies to a file, by its path, or to a unit, by its name. For a
+// file, the longest key applies that is its path or that of a parent directory, and the first of
+// several (the machine-config-operator's pkg/controller/common/helpers.go,
 // FindClosestFilePolicyPathMatch and IsSubdirectory).
-func (p Policy) File(file string) (Entry, bool) {
-	var found Entry
+func (p Policy) Entry(key string) (found Entry, ok bool) {
+	if !strings.HasPrefix(key, "/") {
+		i := slices.IndexFunc(p.Units, func(e Entry) bool { return e.Name == key })
+		if i < 0 {
+			return Entry{}, false
+		}
+		return p.Units[i], true
+	}
 	for _, e := range p.Files {
-		if file != e.Path && !strings.HasPrefix(path.Clean(file), path.Clean(e.Path)+"/") {
+		if key != e.Path && !strings.HasPrefix(path.Clean(key), path.Clean(e.Path)+"/") {
 			continue
 		}
 		if len(e.Path) > len(found.Path) {
@@ -109,30 +115,15 @@ func (p Policy) File(file string) (Entry, bool) {
 	return found, found.Path != ""
 }
 
-// Unit returns the entry that applies to a unit.
-func (p Policy) Unit(name string) (Entry, bool) {
-	i := slices.IndexFunc(p.Units, func(e Entry) bool { return e.Name == name })
-	if i < 0 {
-		return Entry{}, false
-	}
-	return p.Units[i], true
-}
-
 // Uncovered returns the files and units without an entry in the policy: a change of
 // them reboots a host.
-func (p Policy) Uncovered(paths, units []string) []string {
-	var out []string
-	for _, file := range paths {
-		if _, found := p.File(file); !found {
-			out = append(out, file)
+func (p Policy) Uncovered(keys []string) (all []string) {
+	for _, key := range keys {
+		if _, found := p.Entry(key); !found {
+			all = append(all, key)
 		}
 	}
-	for _, unit := range units {
-		if _, found := p.Unit(unit); !found {
-			out = append(out, unit)
-		}
-	}
-	return out
+	return all
 }
 
 // Reboots reports whether the actions drain or reboot a host.

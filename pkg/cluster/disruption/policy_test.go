@@ -21,19 +21,18 @@ import (
 func TestUncovered(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		policy       disruption.Policy
-		paths, units []string
-		want         []string
+		policy     disruption.Policy
+		keys, want []string
 	}{
-		"nothing":   {disruption.InstallerPolicy(), nil, nil, nil},
-		"ours":      {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/config.yaml", "/usr/local/bin/http01-proxyd-install"}, []string{"http01-proxyd.service", "http01-proxyd-table.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
-		"layered":   {disruption.LayeredPolicy(), []string{"/etc/http01-proxyd/ca-bundle.crt"}, nil, nil},
-		"below":     {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/conf.d/a"}, nil, nil},
-		"beside":    {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}, nil, []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}},
-		"a unit":    {disruption.InstallerPolicy(), nil, []string{"x.service"}, []string{"x.service"}},
-		"no suffix": {disruption.InstallerPolicy(), nil, []string{"http01-proxyd"}, []string{"http01-proxyd"}},
+		"nothing":   {disruption.InstallerPolicy(), nil, nil},
+		"ours":      {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/config.yaml", "/usr/local/bin/http01-proxyd-install", "http01-proxyd.service", "http01-proxyd-table.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
+		"layered":   {disruption.LayeredPolicy(), []string{"/etc/http01-proxyd/ca-bundle.crt"}, nil},
+		"below":     {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/conf.d/a"}, nil},
+		"beside":    {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}, []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}},
+		"a unit":    {disruption.InstallerPolicy(), []string{"x.service"}, []string{"x.service"}},
+		"no suffix": {disruption.InstallerPolicy(), []string{"http01-proxyd"}, []string{"http01-proxyd"}},
 	} {
-		if diff := cmp.Diff(tt.want, tt.policy.Uncovered(tt.paths, tt.units)); diff != "" {
+		if diff := cmp.Diff(tt.want, tt.policy.Uncovered(tt.keys)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -93,15 +93,22 @@ func (c *checker) required() disruption.Policy {
 		return c.objects.rendered.Spec.Policy
 	}
 	// The units show whether there is an installer. An overlay has the configuration only.
-	var units []string
-	for _, m := range c.ours {
-		units = append(units, m.units()...)
-	}
-	if len(units) > 0 && !slices.Contains(units, installerUnit) {
+	keys := c.ownKeys()
+	if slices.ContainsFunc(keys, isUnit) && !slices.Contains(keys, installerUnit) {
 		return disruption.LayeredPolicy()
 	}
 	return disruption.InstallerPolicy()
 }
+
+// ownKeys returns the files and units of this service.
+func (c *checker) ownKeys() (all []string) {
+	for _, m := range c.ours {
+		all = append(all, m.keys()...)
+	}
+	return all
+}
+
+func isUnit(key string) bool { return !strings.HasPrefix(key, "/") }
 
 // checkPolicy compares the policy in force with the entries that the MachineConfigs
 // need.
@@ -120,28 +127,20 @@ func (c *checker) checkPolicy() {
 	}
 	spec := live.Spec.Policy
 	var missing, late, reboots, differ []string
-	judge := func(want disruption.Entry, key string, in func(disruption.Policy) (disruption.Entry, bool)) {
-		name := cmp.Or(want.Key(), key)
-		got, found := in(inForce)
-		switch _, inSpec := in(spec); {
+	keys := c.contents(required)
+	for _, key := range keys {
+		want, _ := required.Entry(key)
+		got, found := inForce.Entry(key)
+		switch _, inSpec := spec.Entry(key); {
 		case !inSpec && (!found || observed != live.Metadata.Generation): // it is not in force, or not for long
-			missing = append(missing, name)
+			missing = append(missing, cmp.Or(want.Key(), key))
 		case !found:
-			late = append(late, name)
+			late = append(late, cmp.Or(want.Key(), key))
 		case got.Reboots():
 			reboots = append(reboots, got.Key())
 		case want.Key() != "" && !slices.Equal(want.Actions, got.Actions):
 			differ = append(differ, got.Key())
 		}
-	}
-	paths, units := c.contents(required)
-	for _, file := range paths {
-		want, _ := required.File(file)
-		judge(want, file, func(p disruption.Policy) (disruption.Entry, bool) { return p.File(file) })
-	}
-	for _, unit := range units {
-		want, _ := required.Unit(unit)
-		judge(want, unit, func(p disruption.Policy) (disruption.Entry, bool) { return p.Unit(unit) })
 	}
 	for _, f := range []struct {
 		id      findings.ID
@@ -155,7 +154,7 @@ func (c *checker) checkPolicy() {
 			c.find(f.id, findings.Values{"entries": join(f.entries)})
 		}
 	}
-	if dropped := required.Uncovered(paths, units); c.objects.rendered != nil && len(dropped) > 0 {
+	if dropped := required.Uncovered(keys); c.objects.rendered != nil && len(dropped) > 0 {
 		c.find(findings.PolicyDropsEntries, findings.Values{"entries": join(dropped)})
 	}
 	switch {
@@ -169,21 +168,12 @@ func (c *checker) checkPolicy() {
 
 // contents returns the files and units whose changes the policy must cover: those of the
 // entries, and those of the MachineConfigs.
-func (c *checker) contents(required disruption.Policy) (paths, units []string) {
-	for _, e := range required.Files {
-		paths = append(paths, e.Path)
-	}
-	for _, e := range required.Units {
-		units = append(units, e.Name)
+func (c *checker) contents(required disruption.Policy) (keys []string) {
+	for _, e := range slices.Concat(required.Files, required.Units) {
+		keys = append(keys, e.Key())
 	}
 	layered := len(required.Units) == 0 // a change of a unit comes with another image
-	for _, m := range c.ours {
-		paths = append(paths, m.paths()...)
-		if !layered {
-			units = append(units, m.units()...)
-		}
-	}
-	return paths, units
+	return append(keys, slices.DeleteFunc(c.ownKeys(), func(key string) bool { return layered && isUnit(key) })...)
 }
 
 func (c *checker) checkPool() {
@@ -266,23 +256,12 @@ func (c *checker) checkOthers() {
 }
 
 // sharedWith returns the files and units of this service that a MachineConfig contains.
-func (c *checker) sharedWith(other machineConfig) (shared []string) {
-	policy := disruption.InstallerPolicy()
-	var paths, units []string
-	for _, m := range c.ours {
-		paths, units = append(paths, m.paths()...), append(units, m.units()...)
-	}
-	for _, file := range other.paths() {
-		if _, covered := policy.File(file); covered || slices.Contains(paths, file) {
-			shared = append(shared, file)
-		}
-	}
-	for _, unit := range other.units() {
-		if _, covered := policy.Unit(unit); covered || slices.Contains(units, unit) {
-			shared = append(shared, unit)
-		}
-	}
-	return shared
+func (c *checker) sharedWith(other machineConfig) []string {
+	policy, own := disruption.InstallerPolicy(), c.ownKeys()
+	return slices.DeleteFunc(other.keys(), func(key string) bool {
+		_, covered := policy.Entry(key)
+		return !covered && !slices.Contains(own, key)
+	})
 }
 
 // countNames counts the objects. Several files can have the same one: that of the cluster

@@ -178,14 +178,11 @@ type machineConfig struct {
 	} `json:"spec"`
 }
 
-func (m machineConfig) paths() (all []string) {
+// keys returns the paths of the files and the names of the units.
+func (m machineConfig) keys() (all []string) {
 	for _, f := range m.Spec.Config.Storage.Files {
 		all = append(all, f.Path)
 	}
-	return all
-}
-
-func (m machineConfig) units() (all []string) {
 	for _, u := range m.Spec.Config.Systemd.Units {
 		all = append(all, u.Name)
 	}
