@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -35,10 +36,7 @@ const (
 // stays there, and clearRight would erase the last character.
 func (s screen) size() (columns, rows int) {
 	columns, rows = cli.TerminalSize(s.out)
-	if columns == 0 {
-		columns, rows = defaultColumns, defaultRows
-	}
-	return max(1, columns-1), rows
+	return max(1, cmp.Or(columns, defaultColumns)-1), cmp.Or(rows, defaultRows)
 }
 
 // scroll moves the earlier contents out of the screen, where they stay readable.

@@ -2,5 +2,5 @@
 
 package exporter
 
-// RunWithTimeout is Run with another timeout for reports.
+// RunWithTimeout serves metrics without confinement, with another timeout for reports.
 var RunWithTimeout = run

@@ -38,7 +38,7 @@ const (
 // processor time, and must need little memory.
 const gcPercent = 25
 
-// RunConfined confines the process and calls [Run].
+// RunConfined confines the process and serves metrics.
 func RunConfined(ctx context.Context, conn *wire.Child) error {
 	if err := sandbox.Confine(sandbox.Exporter); err != nil {
 		return fmt.Errorf("confine the exporter: %w", err)
@@ -46,15 +46,11 @@ func RunConfined(ctx context.Context, conn *wire.Child) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	return Run(ctx, conn)
-}
-
-// Run serves metrics on the socket that the controller passes, until the connection to
-// the controller ends. It returns nil then.
-func Run(ctx context.Context, conn *wire.Child) error {
 	return run(ctx, conn, reportTimeout)
 }
 
+// run serves metrics on the socket that the controller passes, until the connection to
+// the controller ends. It returns nil then.
 func run(ctx context.Context, conn *wire.Child, timeout time.Duration) error {
 	ln, err := receiveListener(conn)
 	if err != nil {

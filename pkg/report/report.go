@@ -79,13 +79,6 @@ func notNilMap[K comparable, V any](m map[K]V) map[K]V {
 	return m
 }
 
-// Response is what the status socket returns: a report, or why there is no report.
-type Response struct {
-	*Report
-
-	Error string `json:"error,omitempty"`
-}
-
 // Build is how the running program was built.
 type Build struct {
 	Version   string `json:"version"`

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -84,11 +83,15 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, s Streams)
 	if errors.As(err, &usage) {
 		code, help = Usage, c.CommandPath()+" --help"
 	}
-	writeError(s.Err, c.CommandPath(), err, requestedFormat(args), code, help)
+	format := ""
+	if f := c.Flags().Lookup("output"); f != nil && f.Changed {
+		format = f.Value.String()
+	}
+	writeError(s.Err, c.CommandPath(), err, format, code, help)
 	return code
 }
 
-// ErrorDocument is why a command failed. With -o json it is written to standard error.
+// ErrorDocument is why a command failed. Behind -o json it is written to standard error.
 type ErrorDocument struct {
 	report.Header
 
@@ -107,24 +110,6 @@ func writeError(w io.Writer, command string, err error, format string, code int,
 		help = "; see " + help
 	}
 	fmt.Fprintf(w, "%s: %v%s\n", command, err, help)
-}
-
-// requestedFormat returns the value of -o. It does not require that the flags can be
-// parsed.
-func requestedFormat(args []string) (format string) {
-	for i, arg := range args {
-		switch value, is := strings.CutPrefix(arg, "--output="); {
-		case arg == "--":
-			return format
-		case is:
-			format = value
-		case (arg == "-o" || arg == "--output") && i+1 < len(args):
-			format = args[i+1]
-		case strings.HasPrefix(arg, "-o"):
-			format = strings.TrimPrefix(arg[2:], "=")
-		}
-	}
-	return format
 }
 
 // validateFlags rejects flags that are given without a value, for instance by an unset

@@ -157,7 +157,6 @@ func TestExecute(t *testing.T) {
 		"copy":                          {cli.OK, "> text", "4 bytes\n"},
 		"copy -u --prefix=+ --suffix .": {cli.OK, "+TEXT.", "4 bytes\n"},
 		"copy --lower":                  usage("tool copy: unknown flag: --lower; see tool copy --help"),
-		"copy --lower -o json":          {cli.Usage, "", jsonError},
 		"copy -ojson --lower":           {cli.Usage, "", jsonError},
 		"copy -l":                       usage("tool copy: unknown shorthand flag: 'l' in -l; see tool copy --help"),
 		"copy --suffix":                 usage("tool copy: flag needs an argument: --suffix; see tool copy --help"),

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -76,7 +75,7 @@ func removeStaleSocket(ctx context.Context, path string) error {
 
 // Serve writes one report to each client until ctx ends. It then closes the listener, which
 // removes the socket, and waits for its clients. It reads nothing from a client. If a
-// report cannot be encoded, it calls failed and writes the reason to the client.
+// report cannot be encoded, it calls failed and closes the connection.
 func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Report, failed func(error)) error {
 	defer ln.Close()
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // ends Accept
@@ -110,7 +109,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Repo
 			line, err := json.Marshal(r)
 			if err != nil {
 				failed(err)
-				line, _ = json.Marshal(report.Response{Error: printable.Line(err.Error())}) // encoding a string does not fail
+				return
 			}
 			_, _ = conn.Write(append(line, '\n'))
 		})

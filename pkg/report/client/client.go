@@ -12,7 +12,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -32,7 +31,8 @@ func Fetch(ctx context.Context, path string) (report.Report, error) {
 		if errors.Is(err, fs.ErrPermission) {
 			return report.Report{}, fmt.Errorf("cannot query the service: only root may connect: %w", err)
 		}
-		return report.Report{}, fmt.Errorf("cannot query the service: it is not running, or it hangs (run systemctl status http01-proxyd): %w", err)
+		return report.Report{}, fmt.Errorf(
+			"cannot query the service: it is not running, or it hangs (run systemctl status http01-proxyd): %w", err)
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
@@ -40,8 +40,7 @@ func Fetch(ctx context.Context, path string) (report.Report, error) {
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
 	var r report.Report
-	response := report.Response{Report: &r}
-	err = json.NewDecoder(io.LimitReader(conn, maxReportBytes)).Decode(&response)
+	err = json.NewDecoder(io.LimitReader(conn, maxReportBytes)).Decode(&r)
 	var netErr *net.OpError
 	switch {
 	case errors.As(err, &netErr): // it hangs, or is about to end
@@ -50,8 +49,6 @@ func Fetch(ctx context.Context, path string) (report.Report, error) {
 		return report.Report{}, fmt.Errorf("%w: %s closed the connection without a report", ErrInvalidReport, path)
 	case err != nil:
 		return report.Report{}, fmt.Errorf("%w: %w", ErrInvalidReport, err)
-	case response.Error != "":
-		return report.Report{}, fmt.Errorf("%w: %s", ErrInvalidReport, printable.Line(response.Error))
 	}
 	return r, nil
 }

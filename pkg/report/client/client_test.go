@@ -186,22 +186,6 @@ func TestFetchWithoutService(t *testing.T) {
 	}
 }
 
-// TestServeReportsEncodingError: the client gets the reason instead of a report.
-func TestServeReportsEncodingError(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "status.sock")
-	stop := startServer(t, path, func() report.Report {
-		return report.Report{VIPs: []report.VIP{{Since: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}}
-	})
-	_, err := client.Fetch(t.Context(), path)
-	if !errors.Is(err, client.ErrInvalidReport) || !strings.Contains(err.Error(), "year") {
-		t.Errorf("got %v", err)
-	}
-	if err := stop(); err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-}
-
 // TestFetchInvalidReport: an invalid response is distinguished from a service that does not
 // answer.
 func TestFetchInvalidReport(t *testing.T) {

@@ -120,12 +120,12 @@ func TestServiceReportUnreadable(t *testing.T) {
 	defer socket.Close()
 	go func() {
 		for conn, err := socket.Accept(); err == nil; conn, err = socket.Accept() {
-			_, _ = io.WriteString(conn, `{"error":"year outside of range"}`+"\n")
+			_, _ = io.WriteString(conn, `{"vips":1}`+"\n")
 			_ = conn.Close()
 		}
 	}()
 	r := c.expectFindings(c.holder(), []string{"service-report-unreadable"}, "--status-socket", path)
-	c.expectText(r, "service-report-unreadable", "its status report is not readable: ", "year outside of range")
+	c.expectText(r, "service-report-unreadable", "its status report is not readable: ", "cannot unmarshal number")
 	if p := r.Check("port"); p.Outcome != "skipped" {
 		t.Errorf("%+v", p)
 	}
