@@ -44,10 +44,7 @@ func clusterLanes(s report.ClusterStatus, hosts []Host, now time.Time) ([]lane, 
 			continue
 		}
 		of := observed(h.Status, now)
-		w = window{
-			slices.MinFunc([]time.Time{w.begin, of.begin}, time.Time.Compare),
-			slices.MaxFunc([]time.Time{w.end, of.end}, time.Time.Compare),
-		}
+		w = w.include(of.begin).include(of.end)
 		for _, l := range vipLanes(h.Status, now) {
 			l.host = h.Name
 			lanes = append(lanes, l)

@@ -114,11 +114,11 @@ func parse(t *testing.T, text []byte) *html.Node {
 	return root
 }
 
-// visible returns the text of a page with single spaces.
+// visible returns the text of a page with single spaces, without the signs of levels.
 func visible(root *html.Node) string {
 	var words []string
 	for n := range root.Descendants() {
-		if n.Type == html.TextNode && n.Parent.Data != "style" {
+		if n.Type == html.TextNode && n.Parent.Data != "style" && attributes(n.Parent)["aria-hidden"] == "" {
 			words = append(words, strings.Fields(n.Data)...)
 		}
 	}

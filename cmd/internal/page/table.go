@@ -50,26 +50,11 @@ func moment(t time.Time) part {
 	return parts{el("br"), el("time", class("muted"), attr("datetime", t.UTC().Format(time.RFC3339)), text(clock(t)))}
 }
 
-// icon is the drawing of a level. The text beside it has the same meaning.
-func icon(l section.Level) element {
-	outline, sign := "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Z", "M5 8h6"
-	switch l {
-	case section.Good:
-		sign = "M4.9 8.3l2.1 2.1 4.2-4.6"
-	case section.Warning:
-		outline, sign = "M8 1.6 15.2 14.4H.8Z", "M8 6.2v3.8m0 2v.1"
-	case section.Bad:
-		outline, sign = "M5.1 1h5.8L15 5.1v5.8L10.9 15H5.1L1 10.9V5.1Z", "M5.6 5.6l4.8 4.8m0-4.8-4.8 4.8"
-	case section.Neutral, "":
-	}
-	return el("svg", class("icon"), attr("viewBox", "0 0 16 16"), attr("aria-hidden", "true"),
-		el("path", class("shape"), attr("d", outline)), el("path", class("sign"), attr("d", sign)))
-}
-
-// mark is the icon of a level with its text, or the text alone without a level.
+// mark is the sign of a level with its text, or the text alone without a level.
 func mark(l section.Level, words string) part {
 	if l == "" {
 		return text(words)
 	}
-	return el("span", class("mark "+string(l)), icon(l), el("span", text(words)))
+	sign := el("span", class("sign"), attr("aria-hidden", "true"), text(l.Sign()))
+	return el("span", class("mark "+string(l)), sign, el("span", text(words)))
 }

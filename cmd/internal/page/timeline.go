@@ -34,10 +34,16 @@ type window struct{ begin, end time.Time }
 // observed returns the time that the history of a host covers.
 func observed(r report.Report, now time.Time) window {
 	w := window{begin: now, end: asOf(r, now)}
-	if len(r.History) > 0 && r.History[0].Time.Before(now) {
-		w.begin = r.History[0].Time
+	for _, c := range r.History { // has milliseconds, unlike the time of the report
+		w = w.include(c.Time)
 	}
 	return w
+}
+
+func (w window) include(t time.Time) window {
+	return window{
+		slices.MinFunc([]time.Time{w.begin, t}, time.Time.Compare), slices.MaxFunc([]time.Time{w.end, t}, time.Time.Compare),
+	}
 }
 
 // vipLanes returns a lane for each VIP of a host.

@@ -57,6 +57,11 @@ const (
 	Neutral Level = "neutral"
 )
 
+// Sign is the character that marks a level; empty for the zero value.
+func (l Level) Sign() string {
+	return map[Level]string{Good: "✓", Warning: "!", Bad: "✗", Neutral: "-"}[l]
+}
+
 // OfCondition distinguishes success, states that somebody configured, and errors.
 func OfCondition(c report.Condition) Level {
 	switch {

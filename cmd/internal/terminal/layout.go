@@ -34,9 +34,10 @@ const (
 
 // mark is the mark of a level with its colour; the zero value without a level.
 func mark(l section.Level) span {
-	return map[section.Level]span{
-		section.Good: {"✓", green}, section.Warning: {"!", yellow}, section.Bad: {"✗", red}, section.Neutral: {"-", faint},
-	}[l]
+	styles := map[section.Level]style{
+		section.Good: green, section.Warning: yellow, section.Bad: red, section.Neutral: faint,
+	}
+	return span{l.Sign(), styles[l]}
 }
 
 // span is text in one style.
