@@ -119,38 +119,21 @@ func timeline(id string, lanes []lane, w window) element {
 	if least := w.end.Add(-10 * time.Second); w.begin.After(least) {
 		w.begin = least
 	}
-	var ticks []time.Time // none at the edges, where a label would be cut off
-	step := w.end.Sub(w.begin) / maxTicks
-	for t := w.begin.Add(step / 2); t.Before(w.end); t = t.Add(step) {
-		ticks = append(ticks, t)
-	}
-	grid := parts{}
-	for _, t := range ticks {
-		grid = append(grid, w.line(t))
-	}
 	chart := el("div", class("timeline"))
 	for i, l := range lanes {
 		key := fmt.Sprintf("%s-%d", id, i)
 		drawing := el("svg", class("lane"), attr("role", "img"),
 			attr("aria-labelledby", key+"-title"), el("title", attr("id", key+"-title"), text(l.title())),
-			el("rect", class("track"), attr("width", "100%"), attr("height", "100%")), grid)
+			el("rect", class("track"), attr("width", "100%"), attr("height", "100%")))
 		for _, s := range l.spans {
 			s.addBar(&drawing, w)
 		}
 		el("div", class("lane-head"), el("span", text(l.title())), l.present()).addTo(&chart)
 		drawing.addTo(&chart)
 	}
-	axis := el("svg", class("axis"), attr("role", "img"), attr("aria-label",
-		fmt.Sprintf("Axis from %s to %s", clock(w.begin), clock(w.end))))
-	for i, t := range ticks {
-		w.line(t).addTo(&axis)
-		names := "tick"
-		if i%2 == 1 {
-			names += " wide" // hidden on a narrow screen
-		}
-		el("text", class(names), attr("x", w.percent(t)), attr("y", "18"), text(w.tickText(t))).addTo(&axis)
-	}
-	axis.addTo(&chart)
+	middle := w.begin.Add(w.end.Sub(w.begin) / 2)
+	el("p", class("axis"), el("span", text(clock(w.begin))), el("span", class("wide"), text(clock(middle))),
+		el("span", text(clock(w.end)+" UTC"))).addTo(&chart)
 	return chart
 }
 
@@ -196,28 +179,6 @@ func (w window) percent(t time.Time) string { return percent(w.share(t)) }
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 3, 64) + "%" }
 
-func (w window) line(t time.Time) element {
-	return el("line", class("grid"), attr("x1", w.percent(t)), attr("x2", w.percent(t)),
-		attr("y1", "0"), attr("y2", "100%"))
-}
-
-// maxTicks is the number of labels that fit an axis.
-const maxTicks = 7
-
-// tickText is the time of a tick, as exactly as the window needs.
-func (w window) tickText(t time.Time) string {
-	switch shown := w.end.Sub(w.begin); {
-	case shown > 7*24*time.Hour:
-		return t.UTC().Format("2 Jan")
-	case shown > 24*time.Hour:
-		return t.UTC().Format("2 Jan 15:04")
-	case shown > maxTicks*time.Minute:
-		return t.UTC().Format("15:04")
-	default:
-		return t.UTC().Format("15:04:05")
-	}
-}
-
 // clock is a time in UTC, in seconds.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
@@ -235,7 +196,6 @@ func legend() element {
 		el("span", el("svg", class("key"), attr("aria-hidden", "true"),
 			el("rect", class("bar "+k[0]), attr("width", "100%"), attr("height", "100%"))), text(k[1])).addTo(&list)
 	}
-	el("span", text("Times in UTC")).addTo(&list)
 	return list
 }
 
