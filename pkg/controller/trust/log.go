@@ -3,6 +3,7 @@
 package trust
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
@@ -11,33 +12,24 @@ import (
 
 // caLog is what was logged about the current file.
 type caLog struct {
-	ignored   map[report.IgnoredCertificate]bool
-	lastError string
+	ignored map[report.IgnoredCertificate]bool
+	message string
 }
 
-// logChange logs what has changed.
+// logChange logs what has changed. fresh means that other CAs are trusted.
 func (l *caLog) logChange(log *slog.Logger, t report.Trust, fresh bool) {
 	l.logIgnored(log, t)
-	switch {
-	case t.Error != "" && t.Error != l.lastError:
-		_, message := t.Evaluate()
-		log.Error(message, slog.String("event", "trust-rejected"), slog.String("path", t.Path),
-			slog.Int("count", t.Certificates))
-	case t.Error != "":
-	case fresh || l.lastError != "":
-		log.Info("trusted for TLS to the ingress: "+caMessage(t), slog.String("event", "trust"),
-			slog.String("path", t.Path), slog.String("source", t.Source),
-			slog.Int("count", t.Certificates), slog.Int("ignored", t.IgnoredTotal))
-	}
-	l.lastError = t.Error
-}
-
-func caMessage(t report.Trust) string {
 	_, message := t.Evaluate()
-	if t.Kind == report.TrustAdmin && t.IgnoredTotal > 0 {
-		message += fmt.Sprintf("; ignored certificates: %d", t.IgnoredTotal)
+	if message == l.message && !fresh {
+		return
 	}
-	return message
+	l.message = message
+	level, event := slog.LevelInfo, "trust"
+	if t.Error != "" {
+		level, event = slog.LevelError, "trust-rejected"
+	}
+	log.Log(context.Background(), level, "CAs for TLS to the ingress: "+message, slog.String("event", event), slog.String("path", t.Path),
+		slog.String("source", t.Source), slog.Int("count", t.Certificates), slog.Int("ignored", t.IgnoredTotal))
 }
 
 // logIgnored logs each certificate of the report once for as long as it is ignored. The message
