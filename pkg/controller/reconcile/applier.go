@@ -19,11 +19,10 @@ import (
 type applier struct {
 	Dependencies
 
-	port            uint16 // of the listener and the table; 0: no listener
-	tableMayExist   bool   // the service's table may exist in the kernel
-	tableApplied    bool   // by this process
-	lastVerifyError string // logged by verify
-	tableDiffers    bool   // the table in the kernel differs from the applied one
+	port          uint16 // of the listener and the table; 0: no listener
+	tableMayExist bool   // the service's table may exist in the kernel
+	tableApplied  bool   // by this process
+	tableDiffers  bool   // the table in the kernel differs from the applied one
 
 	committed time.Time // when Apply last succeeded
 }
@@ -143,23 +142,17 @@ func (a *applier) closeProxy(ctx context.Context) {
 }
 
 // verify compares the table in the kernel with the applied one. The next Apply corrects
-// a difference.
-func (a *applier) verify() {
+// a difference. err is why they cannot be compared.
+func (a *applier) verify() (err error) {
 	if a.port == 0 || !a.tableApplied {
-		return
+		return nil
 	}
 	differs, err := a.Table.Verify()
-	message := ""
-	switch {
-	case differs:
-		a.tableDiffers = true
-		a.Log.Warn("the table in the kernel differs from the applied one; replacing it",
-			slog.String("event", "table"), slog.Any("error", err))
-	case err != nil:
-		if message = err.Error(); message != a.lastVerifyError {
-			a.Log.Warn("cannot compare the table in the kernel with the applied one",
-				slog.String("event", "table"), slog.Any("error", err))
-		}
+	if !differs {
+		return err
 	}
-	a.lastVerifyError = message
+	a.tableDiffers = true
+	a.Log.Warn("the table in the kernel differs from the applied one; replacing it",
+		slog.String("event", "table"), slog.Any("error", err))
+	return nil
 }

@@ -355,7 +355,7 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	reloading := w.files && l.readFiles(w.reload, now)
 	if w.verify {
 		l.schedule.fullRead = now.Add(resyncInterval)
-		l.applier.verify()
+		l.observer.logOnChange("table", "cannot compare the table in the kernel with the applied one", l.applier.verify())
 	}
 	s, err := l.observer.observe()
 	if l.deferUntilObserved(s, err, now) {

@@ -72,7 +72,11 @@ func (o *observer) readFiles(now time.Time) time.Duration {
 		o.keepalived = keepalived.NewReader(o.keepalivedPath)
 	}
 	o.observation.keepalived = o.keepalived.Read(now)
-	o.logKeepalivedProblems(o.observation.keepalived)
+	var stale error
+	if o.observation.keepalived.Stale {
+		stale = o.observation.keepalived.Err
+	}
+	o.logOnChange("keepalived", "keepalived.conf is not used; VIPs that are known stay in use", stale)
 	watch = append(watch, o.keepalivedPath)
 	watch = append(watch, o.observation.keepalived.Discovery.Files...)
 	return settled.ShorterWait(again, o.observation.keepalived.RetryAfter)
@@ -99,19 +103,6 @@ func (o *observer) readKeepalivedPod(now time.Time) (again time.Duration) {
 		o.observation.staticPod = staticpod.KeepalivedPath(o.ManifestDir)
 	}
 	return again
-}
-
-// logKeepalivedProblems logs why keepalived.conf, or a part of it, is not used.
-func (o *observer) logKeepalivedProblems(answer keepalived.Snapshot) {
-	var stale error
-	if answer.Stale {
-		stale = answer.Err
-	}
-	what := "the last good VIPs of keepalived.conf stay in use"
-	if vips := answer.Discovery.VIPs; len(vips.API) == 0 || len(vips.Ingress) == 0 {
-		what = "keepalived.conf is not used, and there are no last good VIPs"
-	}
-	o.logOnChange("keepalived", what, stale)
 }
 
 // logOnChange logs an error about a subject if it differs from the last one.
