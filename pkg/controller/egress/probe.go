@@ -39,17 +39,11 @@ type lookup struct {
 // network queries the network through a prober process, which ends with each query.
 type network struct{ resolvConf, hosts string }
 
-// each runs query for 0 to n-1 concurrently in one prober process, or failed if that cannot start.
-func (w network) each(
-	ctx context.Context, limit time.Duration, n int,
-	query func(context.Context, session, int), failed func(i int, err error),
-) {
+// each runs query for 0 to n-1 concurrently in one prober process. An error means that it cannot start.
+func (w network) each(ctx context.Context, limit time.Duration, n int, query func(context.Context, session, int)) error {
 	client, err := prober.Start()
 	if err != nil {
-		for i := range n {
-			failed(i, err)
-		}
-		return
+		return err
 	}
 	defer client.Close()
 	s := session{client, resolve.Resolver{ConfPath: w.resolvConf, HostsPath: w.hosts, Query: client.Lookup}}
@@ -62,6 +56,7 @@ func (w network) each(
 		})
 	}
 	group.Wait()
+	return nil
 }
 
 // session is a running prober process, and the resolver that uses it.
@@ -73,9 +68,11 @@ type session struct {
 // resolve resolves the names.
 func (w network) resolve(ctx context.Context, names []string) []lookup {
 	found := make([]lookup, len(names))
-	w.each(ctx, LookupTimeout, len(names), func(ctx context.Context, s session, i int) {
+	if err := w.each(ctx, LookupTimeout, len(names), func(ctx context.Context, s session, i int) {
 		found[i].addrs, found[i].err = s.resolver.Lookup(ctx, names[i])
-	}, func(i int, err error) { found[i].err = err })
+	}); err != nil {
+		return slices.Repeat([]lookup{{err: err}}, len(names))
+	}
 	return found
 }
 
@@ -83,14 +80,16 @@ func (w network) resolve(ctx context.Context, names []string) []lookup {
 func (w network) probe(ctx context.Context, c egress.Configuration, automatic []string, system [][]byte) []string {
 	failures := make([]string, len(c.Endpoints))
 	roots := slices.Concat(system, c.Roots)
-	w.each(ctx, probeTimeout, len(c.Endpoints), func(ctx context.Context, s session, i int) {
+	if err := w.each(ctx, probeTimeout, len(c.Endpoints), func(ctx context.Context, s session, i int) {
 		target, err := url.Parse(c.Endpoints[i])
 		if err != nil {
 			failures[i] = "invalid URL" // the configuration has none
 			return
 		}
 		failures[i] = s.probe(ctx, target, c.Settings.ProxyFor(target, automatic), roots)
-	}, func(i int, err error) { failures[i] = err.Error() })
+	}); err != nil {
+		return slices.Repeat([]string{err.Error()}, len(c.Endpoints))
+	}
 	return failures
 }
 
