@@ -10,14 +10,11 @@ import (
 
 // causeSnapshot holds the settings that were sent to the proxy process: they complete the
 // failures that the process reports.
-type causeSnapshot struct{ context atomic.Pointer[cause.Context] }
+type causeSnapshot struct{ atomic.Pointer[cause.Context] }
 
-func newCauseSnapshot() *causeSnapshot {
-	s := &causeSnapshot{}
-	s.set(cause.Context{})
-	return s
+func (s *causeSnapshot) get() cause.Context {
+	if c := s.Load(); c != nil {
+		return *c
+	}
+	return cause.Context{}
 }
-
-func (s *causeSnapshot) set(c cause.Context) { s.context.Store(&c) }
-
-func (s *causeSnapshot) get() cause.Context { return *s.context.Load() }

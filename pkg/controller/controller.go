@@ -161,16 +161,11 @@ func (c *components) openHost(ctx context.Context, o Options) (err error) {
 	if c.socket, err = statussocket.Listen(ctx, o.StatusSocket); err != nil {
 		return err
 	}
-	c.cleanup.add(func() error { return ignoreClosed(c.socket.Close()) })
-	return nil
-}
-
-// ignoreClosed ignores the error of what its task has closed already.
-func ignoreClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
+	c.cleanup.add(func() error {
+		_ = c.socket.Close() // its task has closed it already
 		return nil
-	}
-	return err
+	})
+	return nil
 }
 
 // newProxy starts the first proxy process, so that a host on which it cannot run fails at
@@ -187,7 +182,7 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 	if err := c.firstProxy.awaitAlive(); err != nil {
 		return err
 	}
-	causes := newCauseSnapshot()
+	causes := &causeSnapshot{}
 	c.upstreams = newUpstreamCheck(c.tracker, causes)
 	c.stats = newStatsRecorder(o.Log, c.tracker, causes, c.upstreams.wake, c.expiry.ObserveAttempt)
 	var heartbeat func()

@@ -332,7 +332,8 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 
 func (s *proxySupervisor) publishCauses() {
 	upstream := ingress.Upstream{VerifyNames: s.current.config.Upstream.VerifyNames}
-	s.causes.set(ingress.CauseContext(&upstream, s.current.cas, &s.current.egress))
+	causes := ingress.CauseContext(&upstream, s.current.cas, &s.current.egress)
+	s.causes.Store(&causes)
 }
 
 // sameCAs prevents a command that would make the process close its idle connections.

@@ -68,7 +68,7 @@ func newSupervisorTest(t *testing.T) *supervisorTest {
 
 func newTestSupervisor(log *slog.Logger) *proxySupervisor {
 	return newProxySupervisor(proxyDependencies{
-		log: log, causes: newCauseSnapshot(), heartbeat: func() {},
+		log: log, causes: &causeSnapshot{}, heartbeat: func() {},
 		listeners: &listenerSet{log: log, fds: make(map[uint16]int)},
 		tracker:   newTestTracker(), upstreams: newTestUpstreamCheck(),
 	})

@@ -24,7 +24,7 @@ func newTestTracker() *tracker.Tracker {
 
 func newStatsRecorderTest() (*statsRecorder, *strings.Builder) {
 	var out strings.Builder
-	return newStatsRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), newCauseSnapshot(), newTrigger(), func(challengelog.Attempt) {}), &out
+	return newStatsRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), &causeSnapshot{}, newTrigger(), func(challengelog.Attempt) {}), &out
 }
 
 func recordChallenge(r *statsRecorder, c report.Challenge) {

@@ -48,16 +48,14 @@ func (k *kernelTable) open() error {
 	if k.conn != nil {
 		return nil
 	}
+	open := nftables.OpenPersistent
 	if !k.persistent {
-		conn, err := nftables.Open()
-		if err != nil {
-			return err
+		open = func() (*nftables.Conn, bool, error) {
+			conn, err := nftables.Open()
+			return conn, true, err
 		}
-		k.conn = conn
-		k.owner.Store(conn.NetlinkPort())
-		return nil
 	}
-	conn, persistent, err := nftables.OpenPersistent()
+	conn, persistent, err := open()
 	if err != nil {
 		return err
 	}

@@ -161,5 +161,5 @@ func TestProbeRateIsBounded(t *testing.T) {
 }
 
 func newTestUpstreamCheck() *upstreamCheck {
-	return newUpstreamCheck(newTestTracker(), newCauseSnapshot())
+	return newUpstreamCheck(newTestTracker(), &causeSnapshot{})
 }
