@@ -5,7 +5,6 @@ package child
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -27,14 +26,13 @@ const (
 
 // Output receives the standard error of the child processes of one kind. Their text is
 // not trusted: characters that are not printable become spaces, and lines beyond maxLines
-// in an outputWindow, of all processes together, are dropped and counted.
+// in an outputWindow, of all processes together, are dropped.
 type Output struct {
 	report func(line string)
 
-	mu           sync.Mutex
-	windowStart  time.Time
-	count        int
-	dropReported bool // dropped lines were reported in this window
+	mu          sync.Mutex
+	windowStart time.Time
+	count       int
 }
 
 // NewOutput calls report with each line, bounded and printable.
@@ -44,7 +42,7 @@ func NewOutput(report func(line string)) *Output { return &Output{report: report
 func (o *Output) reportLine(line string) (dropped bool) {
 	o.mu.Lock()
 	if now := time.Now(); now.Sub(o.windowStart) >= outputWindow {
-		o.windowStart, o.count, o.dropReported = now, 0, false
+		o.windowStart, o.count = now, 0
 	}
 	o.count++
 	dropped = o.count > maxLines
@@ -63,29 +61,15 @@ func (o *Output) forwardLines(read *os.File, process *sandbox.Process) {
 		_ = read.SetReadDeadline(time.Now().Add(drainTimeout))
 	}()
 	lines := bufio.NewReaderSize(read, maxLine)
-	dropped := 0
 	for {
 		line, err := nextLine(lines)
 		if err != nil && line == "" {
 			break
 		}
 		if o.reportLine(line) {
-			dropped++
 			<-time.After(dropDelay)
 		}
 	}
-	if dropped > 0 && o.markDropReported() {
-		o.report(fmt.Sprintf("(%d lines were dropped, as all beyond %d in %v are)", dropped, maxLines, outputWindow))
-	}
-}
-
-// markDropReported reports whether no child of the window has reported dropped lines yet.
-func (o *Output) markDropReported() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	first := !o.dropReported
-	o.dropReported = true
-	return first
 }
 
 // nextLine reads a line and returns its beginning in printable form. An empty line is "".
