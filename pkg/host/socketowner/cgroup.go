@@ -6,7 +6,6 @@ package socketowner
 
 import (
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -62,37 +61,37 @@ func describePath(cgroup string) string {
 	return name
 }
 
-// searchCgroup searches breadth-first for the directory whose inode number is the cgroup's
-// ID. On 64-bit machines the two numbers are equal (include/linux/kernfs.h, kernfs_ino).
+// searchCgroup searches for the directory whose inode number is the cgroup's ID. On 64-bit
+// machines the two numbers are equal (include/linux/kernfs.h, kernfs_ino).
 func searchCgroup(root string, id uint64) (dir string, found bool) {
 	seen := 0
-	for queue := []string{root}; len(queue) > 0; queue = queue[1:] {
-		// A directory that was removed meanwhile has no processes.
-		entries, _ := os.ReadDir(queue[0])
-		for _, e := range entries {
-			if !e.IsDir() {
-				continue
-			}
-			if seen++; seen > maxCgroups {
-				return "", false
-			}
-			info, err := e.Info()
-			if err != nil {
-				continue
-			}
-			path := filepath.Join(queue[0], e.Name())
-			inode, links := inodeOf(info)
-			if inode == id {
-				return path, true
-			}
+	_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil: // a directory that was removed meanwhile has no processes
+			return fs.SkipDir
+		case !entry.IsDir():
+			return nil
+		}
+		if seen++; seen > maxCgroups {
+			return fs.SkipAll
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return fs.SkipDir
+		}
+		inode, links := inodeOf(info)
+		switch {
+		case inode == id && path != root:
+			dir, found = path, true
+			return fs.SkipAll
+		case links == 2:
 			// A directory has two links and one more per child cgroup (fs/kernfs/inode.c,
 			// kernfs_refresh_inode). Most directories need not be read.
-			if links > 2 {
-				queue = append(queue, path)
-			}
+			return fs.SkipDir
 		}
-	}
-	return "", false
+		return nil
+	})
+	return dir, found
 }
 
 func inodeOf(info fs.FileInfo) (inode, links uint64) {
