@@ -549,7 +549,7 @@ func TestReader(t *testing.T) {
 	step("partly written", time.Second, "192.0.2.9", false, true)
 	write("node: {nodeIP: 192.0.2.10}\n")
 	step("complete", time.Second, "192.0.2.9", false, true)
-	step("settled", 250*time.Millisecond, "192.0.2.10", false, false)
+	step("settled", 500*time.Millisecond, "192.0.2.10", false, false)
 	write("node: [")
 	step("broken", time.Second, "192.0.2.10", false, true)
 	step("broken and settled", time.Second, "192.0.2.10", true, false)

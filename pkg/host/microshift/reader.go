@@ -14,7 +14,7 @@ import (
 
 // settleTime is how long changed files must keep the same content before they take effect. It is
 // longer than settled.ChangeDelay because several files may be written one after another.
-const settleTime = 250 * time.Millisecond
+const settleTime = 500 * time.Millisecond
 
 // Snapshot is MicroShift's configuration, as Reader returns it.
 type Snapshot struct {
@@ -48,10 +48,7 @@ type Reader struct {
 }
 
 // fingerprint identifies the content of the files, or the error of reading them.
-type fingerprint struct {
-	sum           [sha256.Size]byte
-	nonEmptyFiles int
-}
+type fingerprint [sha256.Size]byte
 
 // NewReader returns a Reader for the files in dir. unitsDir is the directory of systemd's links
 // (UnitsDir). NewReader does not read yet.
@@ -64,13 +61,9 @@ func NewReader(dir, unitsDir string) *Reader {
 func (r *Reader) Read(now time.Time) Snapshot {
 	files, watch, err := readFiles(r.dir)
 	found := fingerprintOf(files, err)
-	before, known := r.files.Current()
 	delay := settleTime
-	switch {
-	case !known:
+	if _, known := r.files.Current(); !known {
 		delay = 0
-	case found.nonEmptyFiles < before.nonEmptyFiles:
-		delay = settled.LossDelay
 	}
 	wait := r.files.Wait(found, delay, now)
 	if wait == 0 && !r.files.Is(found) {
@@ -112,14 +105,9 @@ func (r *Reader) newerThanStart(files []file) (newer []string) {
 
 func fingerprintOf(files []file, err error) fingerprint {
 	h := sha256.New()
-	var f fingerprint
 	for _, file := range files {
 		fmt.Fprintf(h, "%d %s %d %s ", len(file.path), file.path, len(file.text), file.text)
-		if len(file.text) > 0 {
-			f.nonEmptyFiles++
-		}
 	}
 	fmt.Fprint(h, err)
-	h.Sum(f.sum[:0])
-	return f
+	return fingerprint(h.Sum(nil))
 }
