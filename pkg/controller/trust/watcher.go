@@ -189,7 +189,7 @@ func (r *reader) read(path string, now time.Time) (result reading, next time.Dur
 func (r *reader) summarize() (report.Trust, *ingress.CABundle) {
 	assessment := r.bundle.Assessment()
 	s := report.Trust{
-		Kind: report.TrustAdmin, Path: r.bundle.Path(), Source: r.bundle.Origin(), IgnoredTotal: assessment.SkippedCount,
+		Kind: report.TrustAdmin, Path: r.bundle.Path(), Source: r.bundle.Path(), IgnoredTotal: assessment.SkippedCount,
 		Ignored: assessment.Skipped[:min(report.MaxIgnoredCertificates, len(assessment.Skipped))],
 	}
 	err := r.bundle.Err()

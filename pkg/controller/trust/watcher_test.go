@@ -225,9 +225,9 @@ func TestLastGoodCABundleAfterRestart(t *testing.T) {
 	other.path = filepath.Join(dir, "other.crt")
 	other.write("other.crt", "x")
 	other.start()
-	other.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)
-	other.awaitReport("the previous file", func(s report.Trust, _ report.Reason) bool {
-		return s.Kind == report.TrustLastGood && s.Source == first.path
+	other.expectReceived(`the CA of other.crt ("CN=A")`)
+	other.awaitReport("the last good content", func(s report.Trust, _ report.Reason) bool {
+		return s.Kind == report.TrustLastGood
 	})
 	second := newWatcherTest(t, dir).start()
 	second.expectReceived(`the CA of ca-bundle.crt ("CN=A")`)

@@ -76,7 +76,7 @@ func (t Sources) Check(reported report.Trust) result.Result {
 	case err == nil && left.SkippedCount > 0:
 		return result.Found(findings.CABundlePartial, findings.Values{"path": admin.Path(), "certificates": left.SkippedSummary()})
 	case err == nil:
-		return result.Pass("%s", trust.Describe(admin.Origin(), admin.Roots()))
+		return result.Pass("%s", trust.Describe(admin.Path(), admin.Roots()))
 	case admin.Loaded() || !t.privileged: // only root can read the last good bundle
 		return result.Found(findings.CABundleInvalid, findings.Values{"problem": err.Error()})
 	default:

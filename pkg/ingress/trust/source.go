@@ -3,7 +3,6 @@
 package trust
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -25,17 +24,11 @@ type Source struct {
 	limit    int
 	lastGood LastGoodCopy // the zero value: no copy is kept
 
-	file       settled.File[content, inForce]
-	assessment Bundle    // of the current content, without its Roots
-	assessed   time.Time // when it was made
+	file       settled.File[content, []Certificate] // a missing file is good and has no roots
+	assessment Bundle                               // of the current content, without its Roots
+	assessed   time.Time                            // when it was made
 
 	pendingCopy []byte // the copy that must still be written, or nil
-}
-
-// inForce is what a good file puts into force. A missing file is good and has no roots.
-type inForce struct {
-	roots []Certificate
-	path  string
 }
 
 // NewSource returns the source of an administrator's bundle. kept stores a copy of
@@ -49,17 +42,11 @@ func newSystemSource(path string) *Source { return &Source{path: path, limit: Ma
 // Path returns the path of the file.
 func (s *Source) Path() string { return s.path }
 
-// Origin returns the path of the file that the certificates in force come from. After a
-// restart with another path it may be an earlier path.
-func (s *Source) Origin() string { return cmp.Or(s.inForce().path, s.path) }
-
 // Roots returns the certificates in force: the last good ones while the file is
 // rejected. They must not be changed.
-func (s *Source) Roots() []Certificate { return s.inForce().roots }
-
-func (s *Source) inForce() inForce {
-	v, _ := s.file.Value()
-	return v
+func (s *Source) Roots() []Certificate {
+	roots, _ := s.file.Value()
+	return roots
 }
 
 // Err returns why the file is rejected, or nil.
@@ -138,12 +125,11 @@ func (s *Source) read() ([]byte, error) {
 func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) {
 	roots := bundle.Roots
 	bundle.Roots = nil
-	s.file.Take(found, inForce{roots, s.path}, err)
+	s.file.Take(found, roots, err)
 	s.assessment, s.assessed = bundle, now
 	switch {
 	case err == nil && s.lastGood != (LastGoodCopy{}):
-		s.pendingCopy = encodeCopy(s.path, roots)
-		*s.lastGood.latest = s.pendingCopy
+		s.pendingCopy = encodeCopy(roots)
 	case err != nil && !s.Loaded():
 		s.useLastGood(now)
 	}
@@ -151,13 +137,13 @@ func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) 
 
 // useLastGood puts the stored copy of an earlier run into force, if there is a good one.
 func (s *Source) useLastGood(now time.Time) {
-	origin, certificates, err := s.lastGood.load()
+	certificates, err := s.lastGood.load()
 	var bundle Bundle
 	if err == nil && len(certificates) > 0 { // otherwise there was no file
 		bundle, err = filter(certificates, maxCopy, now)
 	}
 	if err == nil {
-		s.file.Restore(inForce{bundle.Roots, origin})
+		s.file.Restore(bundle.Roots)
 	}
 }
 
@@ -276,7 +262,7 @@ func (s *System) Err() error {
 // the administrator's, or else the host's. host is nil if the host's file is not used.
 func EffectiveRoots(admin *Source, host *System) (roots []Certificate, origin string) {
 	if host == nil {
-		return admin.Roots(), admin.Origin()
+		return admin.Roots(), admin.Path()
 	}
 	if at := host.Source(); at != nil {
 		return at.Roots(), "this host, in " + at.Path()

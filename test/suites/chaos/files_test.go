@@ -28,7 +28,7 @@ func stateFiles() map[string]func(text string) bool {
 	return map[string]func(string) bool{
 		lastAccepted: func(string) bool { return true }, // see LastAccepted of the model
 		"last-good-ca-bundle.crt": func(text string) bool {
-			return strings.HasPrefix(text, "# the last good CAs of ") && strings.HasSuffix(text, "\n")
+			return text == "" || strings.HasPrefix(text, "-----BEGIN CERTIFICATE-----\n") && strings.HasSuffix(text, "-----END CERTIFICATE-----\n")
 		},
 		"accepted-egress-proxy.json": isJSON,
 	}
