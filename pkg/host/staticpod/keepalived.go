@@ -20,10 +20,13 @@ const keepalivedFile = "keepalived.yaml"
 func KeepalivedPath(dir string) string { return filepath.Join(dir, keepalivedFile) }
 
 // ReadKeepalived reads keepalived's static pod in dir, a manifest directory of the kubelet.
-func ReadKeepalived(dir string) (Discovery, error) { return keepalivedKind().read(dir) }
+func ReadKeepalived(dir string) (Discovery, error) {
+	matches := func(file string) bool { return file == keepalivedFile }
+	return readPods("keepalived", dir, matches, (*Discovery).addKeepalivedPod)
+}
 
 // NewKeepalivedReader returns a Reader of keepalived's static pod.
-func NewKeepalivedReader(dir string) *Reader { return &Reader{kind: keepalivedKind(), dir: dir} }
+func NewKeepalivedReader(dir string) *Reader { return &Reader{read: ReadKeepalived, dir: dir} }
 
 // UserManaged reports whether OpenShift has disabled keepalived because the cluster's
 // loadBalancer.type is UserManaged. In that case the static pod is in dir
@@ -42,14 +45,6 @@ func UserManaged(dir string) (bool, error) {
 
 // HasVIPs reports whether the static pods have API and ingress VIPs.
 func (d Discovery) HasVIPs() bool { return len(d.VIPs.API) > 0 && len(d.VIPs.Ingress) > 0 }
-
-func keepalivedKind() kind {
-	return kind{
-		program: "keepalived",
-		matches: func(file string) bool { return file == keepalivedFile },
-		addPod:  (*Discovery).addKeepalivedPod,
-	}
-}
 
 // addKeepalivedPod reads the arguments of the containers that render keepalived.conf.
 func (d *Discovery) addKeepalivedPod(pod manifest) (err error) {

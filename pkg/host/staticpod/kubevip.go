@@ -18,10 +18,13 @@ const defaultTable = 198
 
 // ReadKubeVIP reads kube-vip's static pods in dir, a manifest directory of the kubelet. Their file
 // names contain "kube-vip".
-func ReadKubeVIP(dir string) (Discovery, error) { return kubeVIPKind().read(dir) }
+func ReadKubeVIP(dir string) (Discovery, error) {
+	matches := func(file string) bool { return strings.Contains(file, "kube-vip") }
+	return readPods("kube-vip", dir, matches, (*Discovery).addKubeVIPPod)
+}
 
 // NewKubeVIPReader returns a Reader of kube-vip's static pods.
-func NewKubeVIPReader(dir string) *Reader { return &Reader{kind: kubeVIPKind(), dir: dir} }
+func NewKubeVIPReader(dir string) *Reader { return &Reader{read: ReadKubeVIP, dir: dir} }
 
 // Selected reports whether kube-vip manages the VIPs, by the configuration or else by its
 // static pods.
@@ -40,14 +43,6 @@ func (d Discovery) Missing() error {
 		return fmt.Errorf("kube-vip's static pods have API VIP %v but no ingress VIP", d.VIPs.API[0])
 	}
 	return nil
-}
-
-func kubeVIPKind() kind {
-	return kind{
-		program: "kube-vip",
-		matches: func(file string) bool { return strings.Contains(file, "kube-vip") },
-		addPod:  (*Discovery).addKubeVIPPod,
-	}
 }
 
 func (d *Discovery) addKubeVIPPod(pod manifest) error {

@@ -54,16 +54,12 @@ type container struct {
 	} `yaml:"env"`
 }
 
-// kind is a program whose static pods contain VIPs.
-type kind struct {
-	program string
-	matches func(file string) bool // the name of a manifest
-	addPod  func(*Discovery, manifest) error
-}
-
-// read reads the static pods in dir, a manifest directory of the kubelet. An absent dir is not
-// an error. Present is valid with an error, too.
-func (k kind) read(dir string) (Discovery, error) {
+// readPods reads the static pods of a program in dir, a manifest directory of the kubelet. An absent dir
+// is not an error. Present is valid with an error, too. matches reports whether a file is a manifest of the
+// program.
+func readPods(
+	program, dir string, matches func(file string) bool, addPod func(*Discovery, manifest) error,
+) (d Discovery, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Discovery{}, nil
@@ -71,35 +67,30 @@ func (k kind) read(dir string) (Discovery, error) {
 	if err != nil {
 		return Discovery{}, fmt.Errorf("list the static pods in %s, which this service must be able to read: %w", dir, err)
 	}
-	var d Discovery
 	var problems []error
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || !k.matches(e.Name()) { // the kubelet ignores names that begin with a dot
+		if strings.HasPrefix(e.Name(), ".") || !matches(e.Name()) { // the kubelet ignores names that begin with a dot
 			continue
 		}
 		if len(d.VIPs.API)+len(d.VIPs.Ingress) >= maxVIPs {
-			problems = append(problems, fmt.Errorf("%s has more than %d VIPs in static pods of %s", dir, maxVIPs, k.program))
+			problems = append(problems, fmt.Errorf("%s has more than %d VIPs in static pods of %s", dir, maxVIPs, program))
 			break
 		}
 		path := filepath.Join(dir, e.Name())
-		if err := k.readPod(&d, path); err != nil {
+		var pod manifest
+		text, err := textfile.Read(path, maxFileBytes)
+		if err == nil {
+			err = yaml.Load(text, &pod)
+		}
+		if err == nil {
+			err = addPod(&d, pod)
+		}
+		if err != nil {
 			d.Present = true
-			problems = append(problems, fmt.Errorf("read %s's static pod %s: %w", k.program, path, err))
+			problems = append(problems, fmt.Errorf("read %s's static pod %s: %w", program, path, err))
 		}
 	}
 	return d, errors.Join(problems...)
-}
-
-func (k kind) readPod(d *Discovery, path string) error {
-	text, err := textfile.Read(path, maxFileBytes)
-	if err != nil {
-		return err
-	}
-	var pod manifest
-	if err := yaml.Load(text, &pod); err != nil {
-		return err
-	}
-	return k.addPod(d, pod)
 }
 
 // parseVIP parses the VIP that a setting of a pod contains.
@@ -114,7 +105,7 @@ func parseVIP(setting, value string) (netip.Addr, error) {
 // Reader keeps the last good content of the static pods, so that a manifest that is replaced
 // or removed for a moment removes no VIP. It is not safe for concurrent use.
 type Reader struct {
-	kind kind
+	read func(dir string) (Discovery, error)
 	dir  string
 	file settled.File[string, Discovery]
 }
@@ -123,7 +114,7 @@ type Reader struct {
 // Discovery is the one in force: the last good one with an error. retry is the delay of the
 // next read without an event; 0: none.
 func (r *Reader) Read(now time.Time) (d Discovery, retry time.Duration, err error) {
-	found, err := r.kind.read(r.dir)
+	found, err := r.read(r.dir)
 	last, _ := r.file.Value()
 	delay := time.Duration(0)
 	if last.Present && (err != nil || found.VIPs.FewerThan(last.VIPs)) {
