@@ -95,7 +95,6 @@ func table() map[string]suite {
 				"TestHostWithoutVIPs": 12, "TestFirstBinaryNotReady": 11, "TestRefusedImages": 11,
 			},
 		},
-		"test/support/guest": {onlyAll: true, timeout: 30 * time.Minute},
 		"test/support/host": {
 			processes: 3, slots: 2, main: []string{"TestRestartWhileAFileIsWritten"},
 			seconds: map[string]int{

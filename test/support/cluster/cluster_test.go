@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/http01-proxyd/http01-proxyd/test/support/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
@@ -28,33 +26,6 @@ const (
 
 	companionPath = "/etc/systemd/system/" + companion
 )
-
-// TestHostsMatchCoreOS compares the hosts with RHEL CoreOS where it matters for an
-// installation.
-func TestHostsMatchCoreOS(t *testing.T) {
-	c := useCluster(t)
-	for name, tt := range map[string]struct {
-		command []string
-		want    string
-	}{
-		"/usr/local":               {[]string{"readlink", "/usr/local"}, "../var/usrlocal"},
-		"a unit of no preset":      {[]string{"sh", "-c", "systemctl is-enabled podman.socket || true"}, "disabled"},
-		"keepalived":               {[]string{"systemctl", "is-active", "keepalived.service"}, "active"},
-		"systemd's generation":     {[]string{"sh", "-c", "systemctl --version | cut -d' ' -f2 | head -n 1"}, "252"},
-		"the credentials' mode":    {[]string{"stat", "-c", "%a %U", "/var/lib/kubelet/config.json"}, "600 root"},
-		"no unit of http01-proxyd": {[]string{"systemctl", "list-units", "--all", "--no-legend", unitPattern}, ""},
-		"the default routes":       {[]string{"sh", "-c", "ip route show default; ip -6 route show default"}, "default via 192.0.2.1 dev host0 proto static \ndefault via fd4e:5f2a:9c01:1::1 dev host0 proto static metric 1024 pref medium"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, m := range c.ControlPlane {
-				out, err := m.Run(t.Context(), tt.command[0], tt.command[1:]...)
-				if diff := cmp.Diff(tt.want, strings.TrimRight(out, "\n")); diff != "" || err != nil {
-					t.Errorf("%s: %v (-want +got):\n%s", m, err, diff)
-				}
-			}
-		})
-	}
-}
 
 // TestCertificatesFollowTheVIP orders certificates through each VIP holder, also after its
 // power loss and its return. The snapshots show the installed files, and no difference

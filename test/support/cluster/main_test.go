@@ -19,23 +19,12 @@ const (
 	// binaryVariable names the service's binary, as `make` sets it. It is built when the
 	// variable is not set.
 	binaryVariable = "HTTP01_PROXYD"
-	// childVariable makes the test binary a process that brings up a cluster in its own
-	// cell, reports it and waits.
-	childVariable = "HTTP01_CLUSTER_TEST_HOLD"
-	// cellVariable is host.Enclose's own variable with the name of the cell's cgroups.
-	cellVariable = "HTTP01_HOST_CELL"
-	upMessage    = "the cluster is up"
 )
 
 // shared is the cluster that the tests use in turn.
 var shared *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) != "" {
-		// The environment has the results of prepare.
-		ready := func(context.Context) ([]string, error) { return nil, nil }
-		os.Exit(host.Enclose(ready, runUntilKilled))
-	}
 	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(m.Run))
 }
 
@@ -54,24 +43,7 @@ func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error,
 		return nil, err
 	}
 	fmt.Printf("three control-plane hosts, the lab and the registry came up in %v\n", time.Since(begin).Round(10*time.Millisecond))
-	return func(ctx context.Context) error {
-		if err := shared.Close(ctx); err != nil {
-			return err
-		}
-		if left := findLeftovers(cell); left != "" {
-			return fmt.Errorf("the cluster left: %s", left)
-		}
-		return nil
-	}, nil
-}
-
-func runUntilKilled(cell *host.Cell) int {
-	if _, err := cluster.New(context.Background(), cell); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	fmt.Println(upMessage)
-	select {}
+	return shared.Close, nil
 }
 
 // useCluster returns the cluster with every control-plane host running and the VIPs in

@@ -22,10 +22,6 @@ const (
 var shared *testbed
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) != "" {
-		ready := func(context.Context) ([]string, error) { return nil, nil }
-		os.Exit(host.Enclose(ready, runUntilKilled))
-	}
 	os.Exit(host.Suite{Prepare: prepare, Up: up}.Run(m.Run))
 }
 

@@ -36,6 +36,13 @@ func selectFields(want, fields map[string]string) map[string]string {
 	return got
 }
 
+const (
+	onPort9888 = "mode: CustomDeployment\ncustomDeployment:\n  internalPort: 9888\n"
+	onPort9889 = "mode: CustomDeployment\ncustomDeployment:\n  internalPort: 9889\n"
+)
+
+// TestSandbox holds that the processes have no more rights than they need, also after a reload
+// that changes the port.
 func TestSandbox(t *testing.T) {
 	s := newService(t, true)
 	s.configure(onPort9888)
@@ -45,7 +52,13 @@ func TestSandbox(t *testing.T) {
 	s.configure(onPort9889)
 	s.systemctl("reload", unit)
 	s.awaitPort(9889)
+	s.challenge()
 	pid := s.property("MainPID")
+	s.awaitProperties(map[string]string{"NRestarts": "0"})
+	const port = "redirected to port 9889"
+	if shown := s.systemctl("status", unit); !strings.Contains(shown, port) {
+		t.Errorf("systemctl status lacks %q:\n%s", port, shown)
+	}
 
 	process := s.process(pid)
 	want := map[string]string{

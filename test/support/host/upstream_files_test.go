@@ -39,9 +39,9 @@ func (s *service) awaitMessage(kind, reason string, is func(message string) bool
 // store, with the modes that OpenShift gives them.
 func TestUpstreamFiles(t *testing.T) {
 	const trusted, egress, secret = "UpstreamTrustReady", "EgressProxyReady", "s3cr3t-of-the-proxy"
-	authority, err := lab.NewAuthority("Booted CA")
-	must(t, err)
 	s := newService(t, true)
+	authority, err := lab.NewAuthority("Booted CA")
+	s.requireNoError(err)
 	for _, path := range []string{bundlePath, proxyEnv, proxyCA} {
 		t.Cleanup(func() { s.requireNoError(s.node.RemoveFile(path)) })
 	}

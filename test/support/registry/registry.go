@@ -41,13 +41,11 @@ type Registry struct {
 	nodes   account // pulls
 	owner   account // pushes, and is not counted
 
-	counting sync.Mutex
-	pulls    Pulls
+	requests atomic.Int64 // of others than the owner
 
 	stalled     atomic.Bool
 	denied      atomic.Bool
 	switching   sync.Mutex
-	outage      Outage
 	closeServer func() error // stops the web server; nil while refused
 }
 
