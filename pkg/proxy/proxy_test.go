@@ -5,7 +5,6 @@ package proxy
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -212,32 +211,6 @@ func TestCommandsAndEvents(t *testing.T) {
 	if conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://")); err == nil {
 		_ = conn.Close()
 		t.Error("the port still takes connections")
-	}
-	k.stop()
-}
-
-// TestLongestHost: the controller accepts the longest host name that a request can
-// have.
-func TestLongestHost(t *testing.T) {
-	t.Parallel()
-	k := startProxy(t, answerChallenge)
-	k.listen()
-	label := strings.Repeat("a", 63)
-	name := strings.Join([]string{label, label, label, label[:61]}, ".") + ":65535"
-	conn, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", token, name); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200 ") {
-		t.Fatalf("%q, %v", got, err)
-	}
-	word := k.awaitEvent("the challenge", func(w protocol.Event) bool { return w.Stats != nil })
-	if err := word.Stats.Validate(); err != nil || len(word.Stats.Challenges) != 1 || word.Stats.Challenges[0].Host != name {
-		t.Errorf("%+v: %v", word.Stats, err)
 	}
 	k.stop()
 }

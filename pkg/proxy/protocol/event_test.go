@@ -19,6 +19,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
+var longestName = strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("a", 61)
+
 // TestLargestMessages: the largest command and the largest statistics can be sent.
 func TestLargestMessages(t *testing.T) {
 	t.Parallel()
@@ -45,7 +47,7 @@ func TestLargestMessages(t *testing.T) {
 	}
 	s := &Stats{UpstreamFailed: true, AcceptFailures: 1}
 	for range MaxChallenges {
-		name := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("a", 61) // the longest name
+		name := longestName
 		s.Challenges = append(s.Challenges, Challenge{
 			Challenge: report.Challenge{Host: name, Method: "GET", ClientKind: report.CertManager, Outcome: report.Answered},
 			Failure:   &cause.Failure{Cause: "ingress-tls-name", Details: cause.Details{Reason: cause.NameMismatch, Names: []string{name, name, name, name}}, Others: slices.Repeat([]cause.OtherFailure{{Cause: "ingress-refused"}}, cause.MaxOthers)},
@@ -83,6 +85,7 @@ func TestInvalidStats(t *testing.T) {
 		"an escape":            {with(func(c *Challenge) { c.TokenPrefix = "\x1b[31m" }), false},
 		"a long host":          {with(func(c *Challenge) { c.Host = strings.Repeat("a", 254) }), false},
 		"a host and a port":    {with(func(c *Challenge) { c.Host = "api.example.com:8080" }), true},
+		"the longest host":     {with(func(c *Challenge) { c.Host = longestName + ":65535" }), true},
 		"IPv6 and a port":      {with(func(c *Challenge) { c.Host = "[2001:db8::5]:8080" }), true},
 		"IPv6":                 {with(func(c *Challenge) { c.Host = "[2001:db8::5]" }), true},
 		"a host with a zone":   {with(func(c *Challenge) { c.Host = "[fe80::1%x]:80" }), false},

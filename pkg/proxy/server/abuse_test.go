@@ -248,7 +248,7 @@ func TestAbuse(t *testing.T) {
 // startRouter starts a router that is hostile only for hostileRequest.
 func (a abuse) startRouter(ctx context.Context, t *testing.T) netip.AddrPort {
 	t.Helper()
-	return startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	return startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 		for {
 			head := readHead(r)
 			if head == "" {

@@ -177,7 +177,7 @@ func FuzzConnections(f *testing.F) {
 		clients := make([]*scriptedClient, 1+c.below(4))
 		settings := testSettings()
 		settings.PerSource = 2 * c.below(2)
-		server := startServer(t, settings, startIngress(t, "127.0.0.1:0", answerScripted))
+		server := startServer(t, settings, startIngress(t, answerScripted))
 		var order []int
 		for i := range clients {
 			s := &scriptedClient{kind: c.below(5), response: c.below(4)}

@@ -163,7 +163,7 @@ func startServer(t testing.TB, s protocol.Configure, routers ...netip.AddrPort) 
 	f := &testServer{rec: newRecorder(), upstream: up}
 	t.Cleanup(func() { checkNoGoroutines(t) })
 	f.Server = newServer(t, s, up, f.rec, func() {})
-	ln := newListener(t, "127.0.0.1:0")
+	ln := newListener(t)
 	f.addr = ln.addr
 	f.stop = serveUntilStop(t, f.Server, ln)
 	t.Cleanup(func() {
@@ -235,9 +235,9 @@ type testListener struct {
 }
 
 // newListener returns a listener for the server.
-func newListener(t testing.TB, addr string) testListener {
+func newListener(t testing.TB) testListener {
 	t.Helper()
-	ln := listen(t, addr)
+	ln := listen(t)
 	return testListener{ln, ln.Addr().(*net.TCPAddr).AddrPort()}
 }
 
@@ -254,9 +254,9 @@ func (l testListener) duplicate(t testing.TB) (fd int) {
 	return fd
 }
 
-func listen(t testing.TB, addr string) *net.TCPListener {
+func listen(t testing.TB) *net.TCPListener {
 	t.Helper()
-	ln, err := net.Listen("tcp", addr)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,9 +309,9 @@ const (
 
 // startIngress accepts connections and calls handler with each connection and a reader
 // of it.
-func startIngress(t testing.TB, addr string, handler func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
+func startIngress(t testing.TB, handler func(tcp *net.TCPConn, r *bufio.Reader)) netip.AddrPort {
 	t.Helper()
-	ln := listen(t, addr)
+	ln := listen(t)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	open := map[*net.TCPConn]struct{}{}

@@ -130,7 +130,7 @@ func TestRequests(t *testing.T) {
 				s.Hosts = []string{"api.example.com", "2001:db8::5"}
 			}
 			reached := make(chan string, 16)
-			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+			router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 				for {
 					request := readHead(r)
 					if request == "" {

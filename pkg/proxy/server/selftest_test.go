@@ -14,7 +14,7 @@ import (
 // TestSelfTestIsNotCounted: only the first request with the announced token at the announced
 // VIP is recorded as a self-test. It gets the response that every other request gets.
 func TestSelfTestIsNotCounted(t *testing.T) {
-	f := startServer(t, testSettings(), startIngress(t, "127.0.0.1:0", answerAll))
+	f := startServer(t, testSettings(), startIngress(t, answerAll))
 	const token = "TOKENOFASELFTESTTOKENOFASE"
 	request := func(path string) {
 		t.Helper()

@@ -56,7 +56,7 @@ func waitFor(t *testing.T, proceed <-chan struct{}) {
 func delayedIngress(t *testing.T) (router netip.AddrPort, requested, proceed chan struct{}) {
 	t.Helper()
 	requested, proceed = make(chan struct{}, 8), make(chan struct{})
-	return startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	return startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
 			requested <- struct{}{}
 			waitFor(t, proceed)
@@ -186,7 +186,7 @@ func TestResponseIsDeliveredBeforeBodyEnds(t *testing.T) {
 // neither served nor forwarded, and does not affect the first.
 func TestBytesAfterRequest(t *testing.T) {
 	requested, proceed := make(chan string, 2), make(chan struct{})
-	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 		for {
 			request := readHead(r)
 			if request == "" {
@@ -212,7 +212,7 @@ func TestBytesAfterRequest(t *testing.T) {
 }
 
 func TestRecordedChallenge(t *testing.T) {
-	router := startIngress(t, "127.0.0.1:0", answerAll)
+	router := startIngress(t, answerAll)
 	f := startServer(t, testSettings(), router)
 	tcp := dial(t, f.addr)
 	send(t, tcp, strings.Replace(strings.Replace(challengeRequest, "api.example.com", "API.example.com.", 1), "\r\n\r\n",
@@ -274,9 +274,9 @@ func TestUpstreamErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var router netip.AddrPort
 			if test.handler != nil {
-				router = startIngress(t, "127.0.0.1:0", test.handler)
+				router = startIngress(t, test.handler)
 			} else {
-				ln := listen(t, "127.0.0.1:0")
+				ln := listen(t)
 				router = ln.Addr().(*net.TCPAddr).AddrPort()
 				_ = ln.Close()
 			}
@@ -298,7 +298,7 @@ func TestUpstreamErrors(t *testing.T) {
 
 // TestTokenPrefix: a record never contains a whole token.
 func TestTokenPrefix(t *testing.T) {
-	f := startServer(t, testSettings(), startIngress(t, "127.0.0.1:0", answerAll))
+	f := startServer(t, testSettings(), startIngress(t, answerAll))
 	for i, test := range []struct{ token, want string }{
 		{"", ""},
 		{"a", ""},
@@ -377,7 +377,7 @@ func TestUpstreamRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			requested := make(recordingUpstream, 1)
 			g := newServer(t, testSettings(), requested, newRecorder(), func() {})
-			ln := newListener(t, "127.0.0.1:0")
+			ln := newListener(t)
 			serveUntilStop(t, g, ln)
 			tcp := dial(t, ln.addr)
 			send(t, tcp, test.request)
@@ -401,7 +401,7 @@ func TestWaitingMemory(t *testing.T) {
 	const clients, most = 256, 16<<10 + raceOverhead // a forwarded head of 7 KiB, the stack and the sockets; not the received head
 	up := blockingUpstream{make(chan struct{}, clients), make(chan struct{})}
 	g := newServer(t, testSettings(), up, newRecorder(), func() {})
-	ln := newListener(t, "127.0.0.1:0")
+	ln := newListener(t)
 	stop := serveUntilStop(t, g, ln)
 	addr := ln.addr
 	request := "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: a\r\nUser-Agent: " + strings.Repeat("x", 7<<10) + "\r\n\r\n"
@@ -439,7 +439,7 @@ func TestSlowReader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			answered := make(chan struct{})
-			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+			router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 				if readHead(r) != "" {
 					_, _ = io.WriteString(tcp, "HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n"+body)
 					close(answered)
@@ -494,7 +494,7 @@ func TestMaxConnections(t *testing.T) {
 	const limit, clients = 4, 200
 	var now, most, sent atomic.Int64
 	proceed := make(chan struct{})
-	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
 			n := now.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -530,7 +530,7 @@ func TestMaxConnections(t *testing.T) {
 	for range clients - limit {
 		all.Go(func() { client(f.addr) })
 	}
-	ln := newListener(t, "127.0.0.1:0")
+	ln := newListener(t)
 	all.Go(func() { client(ln.addr) })
 	serveUntilStop(t, f.Server, ln)
 	nstest.Await(t, "the next one waits", f.HasWaiting)
@@ -620,7 +620,7 @@ func TestDescriptorLimit(t *testing.T) {
 	records := newRecorder()
 	beat, await := heartbeats(t)
 	g := newServer(t, testSettings(), unusedUpstream{}, records, beat)
-	ln := newListener(t, "127.0.0.1:0")
+	ln := newListener(t)
 	tcp := dial(t, ln.addr)
 	send(t, tcp, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 
@@ -673,7 +673,7 @@ func TestHeartbeats(t *testing.T) {
 			up := blockingUpstream{make(chan struct{}, 1), make(chan struct{})}
 			beat, await := heartbeats(t)
 			g := newServer(t, s, up, newRecorder(), beat)
-			ln := newListener(t, "127.0.0.1:0")
+			ln := newListener(t)
 			serveUntilStop(t, g, ln)
 			if full {
 				send(t, dial(t, ln.addr), challengeRequest)
@@ -696,26 +696,11 @@ func wantDrained(t testing.TB, g *server.Server) {
 	}
 }
 
-// TestServeAgain shows that a server leaves a listening socket unchanged: another one, or
-// the same, can accept from it later.
-func TestServeAgain(t *testing.T) {
-	g := newServer(t, testSettings(), unusedUpstream{}, newRecorder(), func() {})
-	ln := newListener(t, "127.0.0.1:0")
-	for range 3 {
-		stop := serveUntilStop(t, g, ln)
-		if got := roundTrip(t, ln.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
-			t.Errorf("answered %q", got)
-		}
-		stop()
-	}
-	wantDrained(t, g)
-}
-
 // TestListenAfterDrain: a port that is opened again after Drain gives its clients all their
 // time for the head.
 func TestListenAfterDrain(t *testing.T) {
 	g := newServer(t, testSettings(), unusedUpstream{}, newRecorder(), func() {})
-	ln := newListener(t, "127.0.0.1:0")
+	ln := newListener(t)
 	stop := serveUntilStop(t, g, ln)
 	silent := dial(t, ln.addr)
 	nstest.Await(t, "the first one is accepted", func() bool { return g.InFlight() == 1 })
@@ -757,70 +742,10 @@ func TestDrainWaits(t *testing.T) {
 	}
 }
 
-// TestDrainTimeout shows what remains when the time for draining is over.
-func TestDrainTimeout(t *testing.T) {
-	requested := make(chan struct{})
-	router := startIngress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
-		if readHead(r) != "" {
-			close(requested)
-			_, _ = r.ReadByte()
-		}
-	})
-	f := startServer(t, testSettings(), router)
-	tcp := dial(t, f.addr)
-	send(t, tcp, challengeRequest)
-	<-requested
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if cut := f.Drain(ctx); cut != 1 {
-		t.Errorf("%d connections cut", cut)
-	}
-	if b, err := io.ReadAll(tcp); len(b) > 0 {
-		t.Errorf("read %q, %v", b, err)
-	}
-	f.upstream.Close()
-}
-
-// TestDrainShortensIdle shows that a client without a request does not delay the
-// end, although its head has much more time.
-func TestDrainShortensIdle(t *testing.T) {
-	s := testSettings()
-	s.HeadTimeout = time.Hour
-	f := startServer(t, s)
-	tcp := dial(t, f.addr)
-	nstest.Await(t, "it is accepted", func() bool { return f.InFlight() == 1 })
-	f.stop()
-	wantDrained(t, f.Server)
-	if got := readAll(t, tcp); got != "" {
-		t.Errorf("answered %q", got)
-	}
-}
-
-// TestDualStack has one wildcard listener. IPv4 addresses are recorded unmapped,
-// and each family is forwarded to its own ingress.
-func TestDualStack(t *testing.T) {
-	r4 := startIngress(t, "127.0.0.1:0", answerAll)
-	r6 := startIngress(t, fmt.Sprintf("[::1]:%d", r4.Port()), answerAll)
-	f := startServer(t, testSettings(), r4, r6)
-	ln := newListener(t, ":0")
-	serveUntilStop(t, f.Server, ln)
-	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
-	for i, router := range []netip.AddrPort{r4, r6} {
-		got := roundTrip(t, netip.AddrPortFrom(router.Addr(), port), challengeRequest)
-		if !strings.HasSuffix(got, "token.key") {
-			t.Errorf("answered %q", got)
-		}
-		recorded, _ := f.rec.await(t, i+1)
-		if c := recorded[i]; c.VIP != router.Addr() || c.Upstream != router || c.Client.Addr() != router.Addr() {
-			t.Errorf("recorded %+v", c)
-		}
-	}
-}
-
 // TestUpdateHosts shows that settings apply to connections that are accepted
 // afterwards.
 func TestUpdateHosts(t *testing.T) {
-	router := startIngress(t, "127.0.0.1:0", answerAll)
+	router := startIngress(t, answerAll)
 	f := startServer(t, testSettings(), router)
 	s := testSettings()
 	for _, step := range []struct {
@@ -845,7 +770,7 @@ func TestUpdateHosts(t *testing.T) {
 // BenchmarkChallenge is one challenge over loopback, including client and ingress:
 // a new connection to the server and an idle one to the ingress.
 func BenchmarkChallenge(b *testing.B) {
-	router := startIngress(b, "127.0.0.1:0", answerAll)
+	router := startIngress(b, answerAll)
 	f := startServer(b, testSettings(), router)
 	to := net.TCPAddrFromAddrPort(f.addr)
 	b.ReportAllocs()
@@ -875,7 +800,7 @@ func TestHeadBytes(t *testing.T) {
 		t.Run(strconv.Itoa(limit), func(t *testing.T) {
 			s := testSettings()
 			s.HeadBytes = limit
-			f := startServer(t, s, startIngress(t, "127.0.0.1:0", answerAll))
+			f := startServer(t, s, startIngress(t, answerAll))
 			begin := strings.TrimSuffix(challengeRequest, "\r\n") + "X: "
 			for over, want := range []string{"HTTP/1.1 200 ", "HTTP/1.1 431 "} {
 				request := begin + strings.Repeat("x", limit+over-len(begin)-4) + "\r\n\r\n"
@@ -894,7 +819,7 @@ func TestUnrequestedResponse(t *testing.T) {
 	const unrequested = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
 	var mu sync.Mutex
 	var kept []*net.TCPConn
-	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 		mu.Lock()
 		kept = append(kept, tcp)
 		mu.Unlock()
@@ -925,7 +850,7 @@ func TestUnrequestedResponse(t *testing.T) {
 func TestKeptConnectionWithoutPath(t *testing.T) {
 	nstest.Require(t)
 	ports := make(chan uint16, 2)
-	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 		ports <- tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Port()
 		answerAll(tcp, r)
 	})
@@ -961,7 +886,7 @@ func TestUnrequestedResponseOfBusyLoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			connected := make(chan *net.TCPConn, 2)
-			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+			router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 				connected <- tcp
 				answerAll(tcp, r)
 			})
@@ -1001,7 +926,7 @@ func TestUnrequestedResponseOfBusyLoop(t *testing.T) {
 func TestLingerEnds(t *testing.T) {
 	t.Parallel()
 	requested, proceed := make(chan struct{}), make(chan struct{})
-	router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 		for readHead(r) != "" {
 			close(requested)
 			<-proceed
@@ -1030,7 +955,7 @@ func TestIngressEndsConnection(t *testing.T) {
 	for name, respond := range map[string]bool{"with the connection": false, "with the response": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			router := startIngress(t, "127.0.0.1:0", func(tcp *net.TCPConn, r *bufio.Reader) {
+			router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 				if respond && readHead(r) != "" {
 					cork(t, tcp)
 					_, _ = io.WriteString(tcp, okResponse)
@@ -1076,7 +1001,7 @@ func cork(t *testing.T, tcp *net.TCPConn) {
 func TestCutIsRecorded(t *testing.T) {
 	t.Parallel()
 	requested := make(chan struct{})
-	router := startIngress(t, "127.0.0.1:0", func(_ *net.TCPConn, r *bufio.Reader) {
+	router := startIngress(t, func(_ *net.TCPConn, r *bufio.Reader) {
 		if readHead(r) != "" {
 			close(requested)
 			_, _ = r.ReadByte()

@@ -123,51 +123,70 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 // isIn reports whether a connection was admitted.
 func isIn(a admission, _ time.Duration) bool { return a == admitted || a == waits }
 
-// TestTableCounts runs random operations, and compares the counts and
-// lists after each step with a simple model.
-func TestTableCounts(t *testing.T) {
+// TestRandomOperations compares the counts and lists after each step with a simple model. With
+// fixed limits, and without unbounded admissions, the bounds always hold.
+func TestRandomOperations(t *testing.T) {
 	t.Parallel()
-	const limit, perSource = 12, 4
-	random := rand.New(rand.NewPCG(1, 2))
-	l := newTable()
-	l.setLimits(limit, perSource)
-	var idle, in []*connection
-	for i := range 40 {
-		idle = append(idle, newTestConnection(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 7)})))
-	}
-	now := time.Now()
-	for step := range 20_000 {
-		now = now.Add(time.Second)
-		if len(idle) > 0 && random.IntN(2) == 0 {
-			c := idle[random.IntN(len(idle))]
-			c.acceptedAt = now
-			if isIn(l.admit(c, []stage{readingHead, answering, lingering}[random.IntN(3)], random.IntN(50) == 0)) {
-				in = append(in, c)
-				idle = without(idle, c)
+	for name, fixed := range map[string]bool{"fixed limits": true, "other limits": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const limit, perSource = 12, 4
+			random := rand.New(rand.NewPCG(1, 2))
+			l := newTable()
+			l.setLimits(limit, perSource)
+			var idle, in []*connection
+			for i := range 40 {
+				idle = append(idle, newTestConnection(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 7)})))
 			}
-		} else if len(in) > 0 {
-			c := in[random.IntN(len(in))]
-			switch {
-			case c.stage == readingHead, c.stage == evicted && random.IntN(2) == 0:
-				l.finishReading(c, random.IntN(2) == 0)
-			case c.stage == answering && random.IntN(2) == 0:
-				l.startLingering(c)
-			default:
+			now := time.Now()
+			for step := range 20_000 {
+				now = now.Add(time.Second)
+				if len(idle) > 0 && random.IntN(2) == 0 {
+					c := idle[random.IntN(len(idle))]
+					c.acceptedAt = now
+					stages := []stage{readingHead, answering, lingering}
+					if isIn(l.admit(c, stages[random.IntN(3)], !fixed && random.IntN(50) == 0)) {
+						in, idle = append(in, c), without(idle, c)
+					}
+				} else if len(in) > 0 {
+					c := in[random.IntN(len(in))]
+					switch {
+					case c.stage == readingHead, c.stage == evicted && random.IntN(2) == 0:
+						l.finishReading(c, random.IntN(2) == 0)
+					case c.stage == answering && random.IntN(2) == 0:
+						l.startLingering(c)
+					default:
+						l.remove(c)
+						in, idle = without(in, c), append(idle, c)
+					}
+				}
+				if !fixed && step%1000 == 999 {
+					l.setLimits(1+random.IntN(limit), random.IntN(perSource))
+				}
+				checkTable(t, l, in)
+				if fixed {
+					checkBounds(t, l)
+				}
+			}
+			for _, c := range in {
 				l.remove(c)
-				in = without(in, c)
-				idle = append(idle, c)
 			}
-		}
-		if step%1000 == 999 {
-			l.setLimits(1+random.IntN(limit), random.IntN(perSource))
-		}
-		checkTable(t, l, in)
+			if l.all != (tally{}) || len(l.sources) != 0 {
+				t.Errorf("in the end: %+v, %d sources", l.all, len(l.sources))
+			}
+		})
 	}
-	for _, c := range in {
-		l.remove(c)
+}
+
+func checkBounds(t *testing.T, l *table) {
+	t.Helper()
+	if active := l.all.slots + l.all.waiting; active > l.limit+maxEvicted {
+		t.Fatalf("%d connections in flight besides the evicted ones, want at most %d", active, l.limit+maxEvicted)
 	}
-	if l.all != (tally{}) || len(l.sources) != 0 {
-		t.Errorf("in the end: %+v, %d sources", l.all, len(l.sources))
+	for _, s := range l.sources {
+		if s.slots > l.perSource {
+			t.Fatalf("%d connections of one source, want at most %d", s.slots, l.perSource)
+		}
 	}
 }
 
@@ -463,48 +482,6 @@ func TestEvictionsFreeSlots(t *testing.T) {
 			}
 			checkTable(t, l, c[:])
 		})
-	}
-}
-
-// TestBoundsAlwaysHold runs random operations with fixed limits.
-func TestBoundsAlwaysHold(t *testing.T) {
-	t.Parallel()
-	const limit, perSource = 6, 3
-	random := rand.New(rand.NewPCG(3, 4))
-	l := newTable()
-	l.setLimits(limit, perSource)
-	var idle, in []*connection
-	for i := range 30 {
-		idle = append(idle, newTestConnection(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 4)})))
-	}
-	now := time.Unix(0, 0)
-	for range 20_000 {
-		now = now.Add(time.Second)
-		if len(idle) > 0 && random.IntN(2) == 0 {
-			c := idle[random.IntN(len(idle))]
-			c.acceptedAt = now
-			if isIn(l.admit(c, []stage{readingHead, answering}[random.IntN(2)], false)) {
-				in, idle = append(in, c), without(idle, c)
-			}
-		} else if len(in) > 0 {
-			c := in[random.IntN(len(in))]
-			ends := c.stage == answering || c.stage == lingering || c.stage == queued
-			if !ends {
-				ends = l.finishReading(c, random.IntN(4) > 0) == rejected
-			}
-			if ends {
-				l.remove(c)
-				in, idle = without(in, c), append(idle, c)
-			}
-		}
-		if active := l.all.slots + l.all.waiting; active > limit+maxEvicted {
-			t.Fatalf("%d connections in flight besides the evicted ones, want at most %d", active, limit+maxEvicted)
-		}
-		for _, s := range l.sources {
-			if s.slots > perSource {
-				t.Fatalf("%d connections of one source, want at most %d", s.slots, perSource)
-			}
-		}
 	}
 }
 

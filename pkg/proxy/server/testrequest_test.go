@@ -16,7 +16,7 @@ import (
 func TestTestRequests(t *testing.T) {
 	settings := testSettings()
 	settings.Instance = 0xc0ffee00c0ffee
-	f := startServer(t, settings, startIngress(t, "127.0.0.1:0", answerAll))
+	f := startServer(t, settings, startIngress(t, answerAll))
 	const field = "\r\n" + reqhead.InstanceField + ": 00c0ffee00c0ffee\r\n"
 	for text, isTest := range map[string]bool{
 		"GET " + report.TestPath + " HTTP/1.1\r\nHost: 192.0.2.5\r\nConnection: close\r\n\r\n": true,

@@ -10,10 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
 // TestEachCauseHasAFinding: the controller finds the finding of each cause. Its sentences
@@ -52,22 +50,6 @@ func TestLocalResources(t *testing.T) {
 		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("bind", number)}
 		if e := DialError(netip.MustParseAddrPort("192.0.2.6:80"), err); e.Cause != findings.LocalResources {
 			t.Errorf("%v is %s", number, e.Cause)
-		}
-	}
-}
-
-// TestJournalOnlyFindings: no check reports these, because they concern a challenge
-// that the service itself received.
-func TestJournalOnlyFindings(t *testing.T) {
-	t.Parallel()
-	nowhere, closed := New(), New()
-	t.Cleanup(nowhere.Close)
-	closed.Update(Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: 1, ConnectTimeout: time.Second}})
-	closed.Close()
-	for want, client := range map[findings.ID]*Client{"ingress-no-address": nowhere, "exchange-stopped": closed} {
-		r := &Request{Deadline: time.Now().Add(time.Second), VIP: netip.MustParseAddrPort("192.0.2.5:80"), Head: []byte("GET / HTTP/1.1\r\n\r\n")}
-		if _, failure := client.Exchange(r, new(Relay)); failure == nil || failure.Finding().ID != want {
-			t.Errorf("got %v, want %s", failure, want)
 		}
 	}
 }

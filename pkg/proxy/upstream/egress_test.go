@@ -263,30 +263,6 @@ func TestProxyDoesNotServe(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTunnels: a request to a proxy ends with the client.
-func TestCloseEndsTunnels(t *testing.T) {
-	t.Parallel()
-	p := newPKI(t)
-	for name, secure := range map[string]bool{"CONNECT": false, "TLS with the proxy": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			silent := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
-			at := netip.MustParseAddrPort("127.0.0.1:1")
-			c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, ConnectTimeout: testTimeout}, TrustedCAs: p.trustedCAs(), Egress: ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: secure, Addrs: []netip.AddrPort{silent.addr}}}}}})
-			done := make(chan *Error, 1)
-			go func() {
-				_, _, e := doExchange(t, c, newRequest())
-				done <- e
-			}()
-			nstest.Await(t, "a connection to the proxy", func() bool { return silent.accepted() == 1 })
-			c.Close()
-			if e := <-done; e == nil || e.Cause != findings.ExchangeStopped {
-				t.Errorf("%v", e)
-			}
-		})
-	}
-}
-
 // TestSecondAddressOfProxy: if one address of a proxy fails, the next one is used.
 func TestSecondAddressOfProxy(t *testing.T) {
 	t.Parallel()

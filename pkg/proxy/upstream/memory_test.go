@@ -5,7 +5,6 @@ package upstream
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -81,25 +80,6 @@ func TestLargeResponses(t *testing.T) {
 	}
 	if err := next(smallResponse); err != nil {
 		t.Errorf("after their end: %v", err)
-	}
-}
-
-// TestWaitingMemory checks the buffers during the wait for the first byte.
-func TestWaitingMemory(t *testing.T) {
-	x := new(Relay)
-	pr, pw := io.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- x.sendAndReadHead(scriptedStream{sent: pr}, &attempt{}, nil) }()
-	// The write returns when the exchange has begun to read.
-	if _, err := pw.Write([]byte("H")); err != nil {
-		t.Fatal(err)
-	}
-	_ = pw.Close()
-	if err := <-done; !errors.Is(err, io.EOF) {
-		t.Errorf("sendAndReadHead: %v", err)
-	}
-	if len(x.input) != firstReadSize || cap(x.output) != 0 {
-		t.Errorf("%d and %d bytes", len(x.input), cap(x.output))
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
@@ -140,27 +139,4 @@ func TestProxyProtocolAndBadRequest(t *testing.T) {
 			t.Errorf("v%d: %d, %v", version, status, e)
 		}
 	}
-}
-
-// TestProxyProtocolDisablesReuse: with a header every request has its own
-// connection, which is closed afterwards. Without one connections are reused.
-func TestProxyProtocolDisablesReuse(t *testing.T) {
-	t.Parallel()
-	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
-	s := plainSettings(r)
-	c := newClient(t, s)
-	wantAnswered(t, c, newRequest())
-	wantAnswered(t, c, newRequest())
-	r.expect(t, 1)
-	s.ProxyProtocol = ingress.ProxyProtocolV1
-	c.Update(s)
-	wantIdle(t, c, 0, "the change to a header")
-	r.close()
-	again := startRouter(t, "127.0.0.1:0", answersOnce(okResponse)) // reads the header as the request line
-	s.Port = again.addr.Port()
-	c.Update(s)
-	for range 3 {
-		wantAnswered(t, c, requestFrom("198.51.100.7:1", "192.0.2.5:80"))
-	}
-	nstest.Await(t, "the connections are closed", func() bool { return again.accepted() == 3 && idleCount(c) == 0 })
 }

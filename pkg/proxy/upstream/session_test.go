@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,20 +53,6 @@ func forEachTLSVersion(t *testing.T, name string, handle tlsHandler, test func(t
 	}
 }
 
-// TestTLSConnectionIsReused: session tickets of TLS 1.3 arrive with the response or
-// later. Neither prevents reuse.
-func TestTLSConnectionIsReused(t *testing.T) {
-	t.Parallel()
-	forEachTLSVersion(t, api, answersOverTLS, func(t *testing.T, p pki, r *tlsRouter) {
-		t.Helper()
-		c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs()))
-		for range 5 {
-			wantAnswered(t, c, newRequest())
-		}
-		r.expect(t, 1)
-	})
-}
-
 // TestIdleTLSConnectionLost: the router closes an idle connection, with and without
 // close_notify, or sends an unrequested response. The next request is sent once, on
 // another connection.
@@ -108,24 +92,6 @@ func TestIdleTLSConnectionLost(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestIdleTLSConnectionEnds: the router closes a connection when the next request
-// arrives. The request is sent again.
-func TestIdleTLSConnectionEnds(t *testing.T) {
-	t.Parallel()
-	p := newPKI(t)
-	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
-		if readRequest(b) {
-			_, _ = io.WriteString(conn, okResponse)
-			_, _ = b.ReadByte()
-		}
-	})
-	c := newClient(t, tlsSettings(r.testRouter, p.trustedCAs()))
-	for range 4 {
-		wantAnswered(t, c, newRequest())
-	}
-	r.expect(t, 4)
 }
 
 // TestSessionsAreResumed: a new connection for the same name resumes a session, and
@@ -174,45 +140,6 @@ func TestResumedSessionsAreVerified(t *testing.T) {
 			t.Errorf("%d bytes of requests after that; %d sessions were resumed", n-sent, r.resumed.Load())
 		}
 	})
-}
-
-// TestTrustChangesUnderLoad: no request fails because of 100 changes of the CA
-// bundle.
-func TestTrustChangesUnderLoad(t *testing.T) {
-	t.Parallel()
-	p, other := newPKI(t), newPKI(t)
-	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), answersOverTLS)
-	s := tlsSettings(r.testRouter, p.trustedCAs())
-	c := newClient(t, s)
-	var all sync.WaitGroup
-	var asked atomic.Int64
-	changed := make(chan struct{})
-	for range 8 {
-		all.Go(func() {
-			for {
-				select {
-				case <-changed:
-					return
-				default:
-				}
-				if status, body, e := doExchange(t, c, newRequest()); status != 200 || body != "token.key" || e != nil {
-					t.Errorf("%d %q, %v", status, body, e)
-				}
-				asked.Add(1)
-			}
-		})
-	}
-	for n := range 100 {
-		s.TrustedCAs = NewTrustedCAs([][]byte{p.root.Raw, other.root.Raw}[:1+n%2])
-		c.Update(s)
-		seen := asked.Load()
-		nstest.Await(t, "requests under this trust", func() bool { return asked.Load() >= seen+4 })
-	}
-	close(changed)
-	all.Wait()
-	if n := r.full.Load(); n < 100 {
-		t.Errorf("%d handshakes from the start, for 100 changes", n)
-	}
 }
 
 // TestServerNames: each host name is sent as SNI, an address is not, and a
@@ -410,25 +337,6 @@ func TestTLSFamilies(t *testing.T) {
 			s.Addresses, s.ConnectTimeout = append(s.Addresses, r6.addr.Addr()), 500*time.Millisecond
 			wantAnswered(t, newClient(t, s), newRequest())
 		})
-	}
-}
-
-// TestTLSDeadline: a router that stops in the middle delays a client at most until
-// the deadline.
-func TestTLSDeadline(t *testing.T) {
-	t.Parallel()
-	p := newPKI(t)
-	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, conn *tls.Conn, b *bufio.Reader) {
-		if readRequest(b) {
-			_, _ = io.WriteString(conn, okResponse[:len(okResponse)-1])
-			_, _ = io.Copy(io.Discard, b)
-		}
-	})
-	ask := newRequest()
-	ask.Deadline = time.Now().Add(300 * time.Millisecond)
-	_, _, e := doExchange(t, newClient(t, tlsSettings(r.testRouter, p.trustedCAs())), ask)
-	if e == nil || e.Cause != findings.IngressNoResponse || e.ClientStatus != 504 {
-		t.Errorf("%v", e)
 	}
 }
 

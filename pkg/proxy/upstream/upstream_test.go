@@ -499,35 +499,6 @@ func TestKeptConnectionWithoutPath(t *testing.T) {
 	}
 }
 
-// TestUnrequestedResponseOnIdleConnection has an upstream that sends an unrequested
-// response on an idle connection. It would be read as the next response.
-func TestUnrequestedResponseOnIdleConnection(t *testing.T) {
-	turn := make(chan struct{})
-	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
-		for readRequest(b) {
-			_, _ = io.WriteString(tcp, okResponse)
-			if n == 1 {
-				// After the client has put the connection into its idle list.
-				<-turn
-				_, _ = io.WriteString(tcp, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
-				turn <- struct{}{}
-			}
-		}
-	})
-	c := newPlainClient(t, r)
-	for i := range 3 {
-		got := exchangeOutcome(t, c, testTimeout, vip4, false)
-		if !strings.HasSuffix(got.Out, "token.key") {
-			t.Fatalf("exchange %d: %+v", i, got)
-		}
-		if i == 0 {
-			turn <- struct{}{}
-			<-turn
-		}
-	}
-	r.expect(t, 2)
-}
-
 // testIdle is the number of idle connections that a test permits.
 const testIdle = 64
 
@@ -544,23 +515,6 @@ func wantIdle(t testing.TB, c *Client, want int, event string) {
 	if n := idleCount(c); n != want {
 		t.Errorf("%d connections are kept after %s, want %d", n, event, want)
 	}
-}
-
-func TestExpiredConnectionsAreClosed(t *testing.T) {
-	ended := make(chan struct{})
-	r := startRouter(t, "127.0.0.1:0", func(n int, tcp *net.TCPConn, b *bufio.Reader) {
-		answersWith(okResponse)(n, tcp, b)
-		close(ended)
-	})
-	c := newPlainClient(t, r)
-	c.maxIdleTime = 20 * time.Millisecond
-	exchangeOutcome(t, c, testTimeout, vip4, false)
-	select {
-	case <-ended:
-	case <-time.After(testTimeout):
-		t.Fatal("the connection is still open")
-	}
-	nstest.Await(t, "nothing is kept", func() bool { return idleCount(c) == 0 })
 }
 
 // TestIdleTime: each connection is kept for its own time, whatever the list has besides.
@@ -627,20 +581,6 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 		if got := newActiveSettings(Settings{MaxConnections: maxConnections}).idle.limit; got != want {
 			t.Errorf("at most %d idle connections for %d clients, want %d", got, maxConnections, want)
 		}
-	}
-}
-
-func TestUpdateClosesConnections(t *testing.T) {
-	old := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
-	next := startRouter(t, fmt.Sprintf("127.0.0.2:%d", old.addr.Port()), answersWith(okResponse))
-	c := newPlainClient(t, old)
-	exchangeOutcome(t, c, testTimeout, vip4, false)
-	c.Update(plainSettings(old))
-	wantIdle(t, c, 1, "an update that changes nothing")
-	c.Update(plainSettings(next))
-	wantIdle(t, c, 0, "a change of the addresses")
-	if got := exchangeOutcome(t, c, testTimeout, vip4, false); got.From != next.addr {
-		t.Errorf("tried %v, want %v", got.From, next.addr)
 	}
 }
 
