@@ -28,7 +28,7 @@ func (p *process) listen(port uint16, fd int) error {
 	return nil
 }
 
-// stopListening closes a port after backlogGracePeriod, or when a drain begins. While
+// stopListening closes a port after backlogGracePeriod. While
 // connections wait in its backlog, it stays open for at most the same time again.
 func (p *process) stopListening(port uint16) {
 	fd, listening := p.listening[port]
@@ -38,11 +38,10 @@ func (p *process) stopListening(port uint16) {
 		return
 	}
 	delete(p.listening, port)
-	drain := p.drains.Done()
 	p.stopping.Go(func() {
 		select {
 		case <-time.After(backlogGracePeriod):
-		case <-drain:
+		case <-p.ctx.Done():
 		}
 		p.closeListener(p.ctx, fd)
 		p.send(stopped)
@@ -54,8 +53,6 @@ func (p *process) stopListening(port uint16) {
 func (p *process) drain(budget time.Duration) {
 	listeners := slices.Collect(maps.Values(p.listening))
 	clear(p.listening)
-	p.beginDrain()
-	p.drains, p.beginDrain = context.WithCancel(p.ctx) // of the ports that are served later
 	p.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(p.ctx, budget)
 		defer cancel()

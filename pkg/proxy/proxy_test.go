@@ -262,23 +262,6 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestGracePeriodAfterDrain: a port that is served after a drain has its own grace period.
-func TestGracePeriodAfterDrain(t *testing.T) {
-	t.Parallel()
-	k := startProxy(t, answerChallenge)
-	k.listen()
-	k.command(protocol.Command{Drain: &protocol.Drain{Budget: time.Second}}, -1)
-	k.awaitEvent("the end of the drain", func(w protocol.Event) bool { return w.Drained != nil })
-	k.listen()
-	begin := time.Now()
-	k.command(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
-	k.awaitEvent("the closed port", func(w protocol.Event) bool { return w.Stopped != nil })
-	if open := time.Since(begin); open < backlogGracePeriod {
-		t.Errorf("the port was open for %v", open)
-	}
-	k.stop()
-}
-
 // TestExit: the proxy exits after an invalid command, and with the controller, at
 // any time.
 func TestExit(t *testing.T) {

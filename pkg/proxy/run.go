@@ -39,7 +39,6 @@ func Run(ctx context.Context, conn *wire.Child) error {
 		ctx: ctx, group: group, conn: conn,
 		stats: newStatsCollector(), upstream: upstream.New(), listening: make(map[uint16]int),
 	}
-	p.drains, p.beginDrain = context.WithCancel(ctx)
 	var err error
 	if p.server, err = server.New(&protocol.Configure{MaxConnections: 1}, p.upstream, p.stats); err != nil {
 		cancel()
@@ -82,9 +81,6 @@ type process struct {
 	settings  upstream.Settings // in force
 	listening map[uint16]int    // sockets by port
 	stopping  sync.WaitGroup    // ports in their grace period
-	// drains is done when the next drain begins, which ends the grace periods.
-	drains     context.Context
-	beginDrain context.CancelFunc
 }
 
 // send sends an event to the controller, and waits while the controller does not read.

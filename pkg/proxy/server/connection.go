@@ -63,7 +63,7 @@ type connection struct {
 	client netip.AddrPort
 
 	inlineBuf  [firstReadSize]byte
-	buf        []byte // received bytes: inlineBuf, or a larger buffer from longBuffers
+	buf        []byte // received bytes: inlineBuf, or a larger buffer
 	headLength int
 	head       reqhead.Request
 	out        []byte // the forwarded head, or a response of this proxy
@@ -155,34 +155,18 @@ func (c *connection) read() {
 	}
 }
 
-// growBuffer makes room for the next read. Long buffers are pooled, so that a flood
-// of long heads does not leave the same number of them as garbage.
+// growBuffer makes room for the next read.
 func (c *connection) growBuffer(limit int) {
-	pool := &c.worker.server.longBuffers
-	var larger []byte
-	if cap(c.buf) < longBufferSize {
-		long, _ := pool.Get().(*[longBufferSize]byte)
-		larger = long[:]
-	} else {
-		larger = make([]byte, min(2*cap(c.buf), limit))
-	}
-	n := copy(larger, c.buf)
-	c.releaseBuffer()
-	c.buf = larger[:n]
-}
-
-func (c *connection) releaseBuffer() {
-	if cap(c.buf) == longBufferSize {
-		c.worker.server.longBuffers.Put((*[longBufferSize]byte)(c.buf[:longBufferSize]))
-	}
-	c.buf = c.inlineBuf[:0]
+	larger := make([]byte, len(c.buf), min(max(2*cap(c.buf), longBufferSize), limit))
+	copy(larger, c.buf)
+	c.buf = larger
 }
 
 // releaseRequest releases the received bytes. While the upstream is awaited, only
 // the forwarded form of a long head stays in memory.
 func (c *connection) releaseRequest() {
 	c.head.Reset()
-	c.releaseBuffer()
+	c.buf = c.inlineBuf[:0]
 }
 
 func (c *connection) judge() {

@@ -12,10 +12,7 @@ import (
 )
 
 // InFlight returns the number of connections in flight.
-func (s *Server) InFlight() int {
-	n, _ := s.table.inFlight()
-	return n
-}
+func (s *Server) InFlight() int { return s.table.inFlight() }
 
 // Held returns the number of event loops whose accepted connection waits for a slot.
 func (s *Server) Held() int {

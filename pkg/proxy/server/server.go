@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"runtime"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,27 +52,25 @@ type Recorder interface {
 // Server accepts connections and serves one request on each. It is safe for
 // concurrent use.
 type Server struct {
-	upstream    Upstream
-	recorder    Recorder
-	settings    atomic.Pointer[protocol.Configure]
-	selfTest    atomic.Pointer[protocol.SelfTest] // announced and not requested yet, or nil
-	table       *table
-	workers     []*worker
-	longBuffers sync.Pool     // of *[longBufferSize]byte
-	defects     atomic.Uint64 // moves of connections to a state that may not follow
+	upstream Upstream
+	recorder Recorder
+	settings atomic.Pointer[protocol.Configure]
+	selfTest atomic.Pointer[protocol.SelfTest] // announced and not requested yet, or nil
+	table    *table
+	workers  []*worker
+	defects  atomic.Uint64 // moves of connections to a state that may not follow
 }
 
-// maxWorkers bounds the event loops, so that a flood leaves the other processors alone.
-const maxWorkers = 2
+const (
+	// maxWorkers bounds the event loops, so that a flood leaves the other processors alone.
+	maxWorkers = 2
+	// drainInterval is the time between two counts of the connections in flight.
+	drainInterval = 5 * time.Millisecond
+)
 
 // New returns a server that forwards challenges to up. Run runs it.
 func New(settings *protocol.Configure, up Upstream, rec Recorder) (*Server, error) {
-	server := &Server{
-		upstream:    up,
-		recorder:    rec,
-		longBuffers: sync.Pool{New: func() any { return new([longBufferSize]byte) }},
-		table:       newTable(),
-	}
+	server := &Server{upstream: up, recorder: rec, table: newTable()}
 	server.Update(settings)
 	for range min(runtime.GOMAXPROCS(0), maxWorkers) {
 		w, err := newWorker(server)
@@ -171,13 +168,15 @@ func (s *Server) Drain(ctx context.Context) (cut int) {
 	for _, w := range s.workers {
 		w.Post(func() { w.shortenHeads(by) })
 	}
+	tick := time.NewTicker(drainInterval)
+	defer tick.Stop()
 	for {
-		n, changed := s.table.inFlight()
+		n := s.table.inFlight()
 		if n == 0 {
 			return 0
 		}
 		select {
-		case <-changed:
+		case <-tick.C:
 		case <-ctx.Done():
 			for _, w := range s.workers {
 				w.perform(w.closeConnections)

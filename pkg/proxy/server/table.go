@@ -32,8 +32,7 @@ type table struct {
 
 	sources    map[netip.Addr]*source
 	sourcePool sync.Pool        // of *source
-	changed    chan struct{}    // closed when a connection ends or lingers, or the limit changes; nil while nobody waits
-	paused     map[*worker]bool // accept nothing until the same
+	paused     map[*worker]bool // accept nothing until a connection ends or lingers, or the limit changes
 }
 
 type (
@@ -86,15 +85,11 @@ func (t *table) setLimits(all, perSource int) {
 	t.signalChange()
 }
 
-// inFlight returns the number of connections in flight, and a channel that is
-// closed when the number changes.
-func (t *table) inFlight() (n int, changed <-chan struct{}) {
+// inFlight returns the number of connections in flight.
+func (t *table) inFlight() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.changed == nil {
-		t.changed = make(chan struct{})
-	}
-	return t.all.total(), t.changed
+	return t.all.total()
 }
 
 // count adds c to the counts, or removes it. The caller holds mu.
@@ -152,10 +147,6 @@ func (t *table) remove(c *connection) {
 
 // signalChange ends every wait for a change. The caller holds mu.
 func (t *table) signalChange() {
-	if t.changed != nil {
-		close(t.changed)
-		t.changed = nil
-	}
 	for w := range t.paused {
 		delete(t.paused, w)
 		w.Post(w.resume.Expired)
