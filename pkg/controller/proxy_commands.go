@@ -336,7 +336,7 @@ func (s *proxySupervisor) publishCauses() {
 	s.causes.Store(&causes)
 }
 
-// sameCAs prevents a command that would make the process close its idle connections.
+// sameCAs prevents a command after which the process would verify all routers again.
 func sameCAs(a, b *ingress.CABundle) bool {
 	return a == b || a != nil && b != nil && a.Equal(*b)
 }

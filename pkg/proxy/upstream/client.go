@@ -29,13 +29,9 @@ func New() *Client {
 	return c
 }
 
-// Update applies settings to exchanges that begin from now on. Other settings than before
-// close all idle connections. Exchanges in progress end under the old settings.
-func (c *Client) Update(s Settings) {
-	if before := c.active.Load(); !before.equal(&s) {
-		c.active.Swap(newActiveSettings(s)).idle.close()
-	}
-}
+// Update applies settings to exchanges that begin from now on. No idle connection of other
+// settings is used again: it expires. Exchanges in progress end under the old settings.
+func (c *Client) Update(s Settings) { c.active.Store(newActiveSettings(s)) }
 
 // Close closes every connection. Exchanges in progress end with Stopped. The client
 // cannot be used afterwards.

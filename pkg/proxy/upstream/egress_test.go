@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -306,55 +305,6 @@ func TestRedirectThroughProxy(t *testing.T) {
 				t.Errorf("requests to the proxy: %s", diff)
 			}
 		})
-	}
-}
-
-// TestEgressChanges: a change of the settings closes the connections, and nothing else does.
-func TestEgressChanges(t *testing.T) {
-	t.Parallel()
-	p := newPKI(t)
-	r := startTLSRouter(t, "127.0.0.1:0", p.config(t, api), answersOverTLS)
-	first, second := (&fakeEgressProxy{}).start(t), (&fakeEgressProxy{}).start(t)
-	direct := tlsSettings(r.testRouter, p.trustedCAs())
-	through := func(proxy *fakeEgressProxy, change func(*Settings)) Settings {
-		s := proxy.routeThrough(direct, credentials())
-		s.Egress.AdditionalCAs.Roots, s.Egress.ProxyCAs.Roots = [][]byte{p.root.Raw}, [][]byte{p.root.Raw}
-		for i := range s.Egress.Routes { // equal, but not identical
-			s.Egress.Routes[i].Proxy.Addrs = slices.Clone(s.Egress.Routes[i].Proxy.Addrs)
-		}
-		if change != nil {
-			change(&s)
-		}
-		return s
-	}
-	first.authorization, second.authorization = credentials(), credentials()
-	c := newClient(t, Settings{})
-	for _, step := range []struct {
-		name string
-		s    Settings
-		kept bool
-	}{
-		{name: "first", s: through(first, nil)},
-		{name: "the same", s: through(first, nil), kept: true},
-		{name: "another timeout", s: through(first, func(s *Settings) { s.ConnectTimeout /= 2 })},
-		{name: "other credentials", s: through(first, func(s *Settings) {
-			for i := range s.Egress.Routes {
-				s.Egress.Routes[i].Proxy.Authorization = ingress.NewSecret(credentials() + " ")
-			}
-		})},
-		{name: "another proxy", s: through(second, nil)},
-		{name: "other roots", s: through(second, func(s *Settings) { s.Egress.AdditionalCAs = ingress.CABundle{} })},
-		{name: "other roots of proxies", s: through(second, func(s *Settings) { s.Egress.ProxyCAs = ingress.CABundle{} })},
-		{name: "another trust", s: through(second, func(s *Settings) { s.TrustedCAs = p.trustedCAs() })},
-		{name: "directly", s: direct},
-		{name: "directly, still", s: direct, kept: true},
-	} {
-		c.Update(step.s)
-		if kept := idleCount(c) > 0; kept != step.kept {
-			t.Errorf("%s: connections are kept: %v", step.name, kept)
-		}
-		wantAnswered(t, c, newRequest())
-		wantIdle(t, c, 1, "the exchange of "+step.name)
 	}
 }
 

@@ -34,10 +34,9 @@ const (
 
 // idleConns holds the connections that wait for the next request. The zero value keeps none.
 type idleConns struct {
-	limit  int
-	mu     sync.Mutex
-	list   []*conn // the longest idle first
-	closed bool    // keep no more
+	limit int
+	mu    sync.Mutex
+	list  []*conn // the longest idle first
 }
 
 // take returns the last used connection of the route, with the same server name, that can
@@ -74,7 +73,7 @@ func (p *idleConns) put(c *conn, timeout time.Duration) {
 	limit := func(fd int) error { return sockopt.LimitUnacknowledged(fd, MaxUnacknowledged) }
 	c.kept = p.limit > 0 && c.route.proxyProtocol == ingress.ProxyProtocolOff && (c.kept || c.control(limit) == nil)
 	p.mu.Lock()
-	if !p.closed && c.kept {
+	if c.kept {
 		excess = nil
 		if p.list = append(p.list, c); len(p.list) > p.limit {
 			excess = p.list[0]
@@ -96,17 +95,6 @@ func (p *idleConns) put(c *conn, timeout time.Duration) {
 func (p *idleConns) expire(c *conn) {
 	if p.remove(func(idle *conn) bool { return idle == c }) != nil {
 		_ = c.Close()
-	}
-}
-
-// close closes the connections, and those that are put later.
-func (p *idleConns) close() {
-	p.mu.Lock()
-	p.closed = true
-	all := slices.Clone(p.list)
-	p.mu.Unlock()
-	for _, c := range all {
-		p.expire(c)
 	}
 }
 

@@ -4,7 +4,6 @@ package upstream
 
 import (
 	"net/netip"
-	"reflect"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
@@ -13,14 +12,9 @@ import (
 type Settings struct {
 	ingress.Upstream
 
-	TrustedCAs     *TrustedCAs // verify routers; nil: none. Another pointer is another trust
+	TrustedCAs     *TrustedCAs // verify routers; nil: none
 	Egress         ingress.Egress
 	MaxConnections int // of clients at a time; bounds the idle connections. 0: none is kept
-}
-
-func (s *Settings) equal(other *Settings) bool {
-	return s.MaxConnections == other.MaxConnections && s.TrustedCAs == other.TrustedCAs &&
-		s.Egress.Equal(other.Egress) && reflect.DeepEqual(s.Upstream, other.Upstream)
 }
 
 // upstreamRoute is how an ingress address is reached. It is immutable. Other settings have

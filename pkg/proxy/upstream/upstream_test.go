@@ -546,10 +546,6 @@ func TestIdleTime(t *testing.T) {
 		third := put()
 		<-time.After(5 * time.Second)
 		expect("a later one after 5 s", third, false)
-		fourth := put()
-		p.close()
-		expect("closed", fourth, false)
-		expect("put after that", put(), false)
 	})
 }
 
