@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
@@ -18,8 +19,9 @@ import (
 // for nobody: a new configuration is put into a mailbox, and a port that is open already
 // is found in a snapshot.
 type proxyClient struct {
-	supervisor *proxySupervisor
-	start      func(proxySettings) // takes the settings for the CA watcher, the first stage
+	supervisor   *proxySupervisor
+	drainTimeout time.Duration       // of requests in flight
+	start        func(proxySettings) // takes the settings for the CA watcher, the first stage
 
 	last    proxySettings
 	serving bool // by the last settings
@@ -69,20 +71,20 @@ func (p *proxyClient) CloseExcept(port uint16, redirected bool) {
 
 // Close implements reconcile.Proxy. The sockets stay open until the requests in flight
 // have ended: a process that starts meanwhile serves their backlogs.
-func (p *proxyClient) Close(ctx context.Context) {
+func (p *proxyClient) Close() {
 	p.serving = false
-	p.supervisor.drain(ctx, p.last.generation)
+	p.supervisor.drain(p.drainTimeout, p.last.generation)
 	query(p.supervisor, p.supervisor.closeAllPorts)
 }
 
 // HandOver implements reconcile.Proxy. The descriptor store keeps the sockets: later
 // connections are queued there until the next process starts.
-func (p *proxyClient) HandOver(ctx context.Context) <-chan struct{} {
+func (p *proxyClient) HandOver() <-chan struct{} {
 	p.supervisor.submit(func() { p.supervisor.keep = true })
 	ended, generation := make(chan struct{}), p.last.generation
 	go func() {
 		defer close(ended)
-		p.supervisor.drain(ctx, generation)
+		p.supervisor.drain(p.drainTimeout, generation)
 	}()
 	return ended
 }

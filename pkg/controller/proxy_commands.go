@@ -150,14 +150,10 @@ func (s *proxySupervisor) closeAllPorts(reply chan<- struct{}) {
 	s.closeOthers(0, false, reply) // also of a process that started during the drain
 }
 
-// drain has the process close every port and complete the requests in flight, until ctx
-// ends at the latest. What was cut off is logged. Settings up to the generation that arrive
+// drain has the process close every port and complete the requests in flight, within the budget at
+// the latest. What was cut off is logged. Settings up to the generation that arrive
 // later are dropped: they would give the process its listening sockets again.
-func (s *proxySupervisor) drain(ctx context.Context, generation uint64) {
-	budget := time.Minute
-	if deadline, bounded := ctx.Deadline(); bounded {
-		budget = time.Until(deadline)
-	}
+func (s *proxySupervisor) drain(budget time.Duration, generation uint64) {
 	p, _ := query(s, func(reply chan<- *proxyProcess) { reply <- s.startDrain(generation, budget) })
 	if p == nil {
 		return

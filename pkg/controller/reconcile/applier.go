@@ -3,8 +3,6 @@
 package reconcile
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,27 +26,26 @@ type applier struct {
 }
 
 func newApplier(parts Dependencies) applier {
-	parts.DrainTimeout = cmp.Or(parts.DrainTimeout, defaultDrainTimeout)
 	return applier{Dependencies: parts, port: parts.Inherited.Port, tableMayExist: parts.Inherited.Table}
 }
 
 // apply applies a plan. It returns the resulting reason and message, and whether the
 // whole plan was applied.
-func (a *applier) apply(ctx context.Context, c config.Config, p plan) (reason report.Reason, message string, ok bool) {
+func (a *applier) apply(c config.Config, p plan) (reason report.Reason, message string, ok bool) {
 	if !p.listen {
-		if err := a.withdraw(ctx); err != nil {
+		if err := a.withdraw(); err != nil {
 			return report.NftablesUnavailable, err.Error(), false
 		}
 		return p.reason, p.message, true
 	}
 	a.Proxy.Configure(c, p.ingress)
-	return a.install(ctx, p)
+	return a.install(p)
 }
 
 // install opens the listener before it applies the table. A redirect to a port without a
 // listener would refuse connections, and a redirect to a port of another process must
 // never exist. If the new port is in use, the old one stays in use.
-func (a *applier) install(ctx context.Context, p plan) (report.Reason, string, bool) {
+func (a *applier) install(p plan) (report.Reason, string, bool) {
 	port := p.port
 	busy := a.Proxy.Open(port)
 	if busy != nil {
@@ -60,7 +57,7 @@ func (a *applier) install(ctx context.Context, p plan) (report.Reason, string, b
 	existed := a.tableMayExist
 	a.tableMayExist = true // even if Apply returns an error
 	if err := a.Table.Apply(p.table(port)); err != nil {
-		a.closeUnreferenced(ctx, existed)
+		a.closeUnreferenced(existed)
 		return report.NftablesUnavailable, err.Error(), false
 	}
 	a.committed = time.Now()
@@ -82,13 +79,13 @@ func (a *applier) install(ctx context.Context, p plan) (report.Reason, string, b
 
 // closeUnreferenced closes the listeners that the table does not redirect to. Without
 // the table's rules, any client could connect to them.
-func (a *applier) closeUnreferenced(ctx context.Context, existed bool) {
+func (a *applier) closeUnreferenced(existed bool) {
 	if a.port != 0 && existed {
 		a.Proxy.CloseExcept(a.port, false)
 		return
 	}
 	a.port = 0
-	a.closeProxy(ctx)
+	a.Proxy.Close()
 }
 
 // withdraw removes listeners and table. It removes the VIPs from the table first, so that
@@ -97,13 +94,13 @@ func (a *applier) closeUnreferenced(ctx context.Context, existed bool) {
 // exists (net/netfilter/nf_nat_core.c, nf_nat_unregister_fn).
 //
 // After an error the table may exist; the next call tries again.
-func (a *applier) withdraw(ctx context.Context) error {
+func (a *applier) withdraw() error {
 	if a.port == 0 {
 		return a.removeTable()
 	}
 	a.tableMayExist = true
 	emptied := a.Table.Apply(ruleset.New(a.port, nil))
-	a.closeProxy(ctx)
+	a.Proxy.Close()
 	a.port = 0
 	if err := a.removeTable(); err != nil {
 		return errors.Join(err, emptied)
@@ -131,14 +128,6 @@ func (a *applier) removeTable() error {
 	}
 	a.tableMayExist = false
 	return nil
-}
-
-// closeProxy closes the listeners. The challenges in flight have drainTimeout, also when
-// the service ends.
-func (a *applier) closeProxy(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.DrainTimeout)
-	defer cancel()
-	a.Proxy.Close(ctx)
 }
 
 // verify compares the table in the kernel with the applied one. The next Apply corrects

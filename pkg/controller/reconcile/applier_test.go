@@ -3,7 +3,6 @@
 package reconcile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -93,13 +91,12 @@ func (h *fakeHost) CloseExcept(port uint16, _ bool) {
 	h.listen = []uint16{port}
 }
 
-func (h *fakeHost) Close(ctx context.Context) {
+func (h *fakeHost) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refuses == nil && h.table != nil && len(h.table.VIPs()) > 0 {
 		h.t.Error("the listener is closed while the table still redirects to it")
 	}
-	h.checkDrain(ctx)
 	if len(h.listen) > 0 {
 		h.recordStep("close")
 	}
@@ -113,19 +110,9 @@ func (h *fakeHost) Retain() error {
 	return h.refuses
 }
 
-// checkDrain checks that challenges in flight have time, but not more than
-// defaultDrainTimeout.
-func (h *fakeHost) checkDrain(ctx context.Context) {
-	h.t.Helper()
-	if end, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil || time.Until(end) > defaultDrainTimeout {
-		h.t.Errorf("challenges in flight have time until %v, bounded %t, %v", end, bounded, ctx.Err())
-	}
-}
-
-func (h *fakeHost) HandOver(ctx context.Context) <-chan struct{} {
+func (h *fakeHost) HandOver() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.checkDrain(ctx)
 	h.recordStep("suspend")
 	if h.inFlight != nil {
 		return h.inFlight
@@ -174,7 +161,7 @@ func TestApplierInherits(t *testing.T) {
 				tt.do(h)
 			}
 			a := newApplier(Dependencies{Log: slog.New(slog.DiscardHandler), Table: h, Proxy: h, Inherited: tt.left})
-			a.apply(t.Context(), config.Default(), tt.plan)
+			a.apply(config.Default(), tt.plan)
 			if diff := cmp.Diff(tt.steps, strings.Join(h.steps, ", ")); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
@@ -266,7 +253,7 @@ func TestApplier(t *testing.T) {
 					act.do(h)
 				}
 				h.steps = nil
-				reason, message, ok := a.apply(t.Context(), config.Default(), act.plan)
+				reason, message, ok := a.apply(config.Default(), act.plan)
 				if reason != act.want || message == "" || ok != (reason == act.plan.reason) {
 					t.Errorf("act %d: %s, %q, %v; want %s", i, reason, message, ok, act.want)
 				}

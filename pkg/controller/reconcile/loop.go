@@ -28,7 +28,7 @@ const (
 
 	// heartbeatInterval is the interval of heartbeats of an idle loop. WatchdogSec of the
 	// unit is six times as long. The longest act of a pass without a heartbeat is the drain
-	// of the listeners: defaultDrainTimeout, and a second for the answer.
+	// of the listeners: 5 s, and a second for the answer.
 	heartbeatInterval = 5 * time.Second
 
 	// minRetryDelay and maxRetryDelay bound the delay after a failure, which doubles.
@@ -39,10 +39,6 @@ const (
 	// ready even if it does not work, reports the reason in its status and retries. systemd
 	// would kill and restart a unit that never becomes ready, and nobody could read why.
 	startTimeout = 2 * time.Second
-
-	// defaultDrainTimeout bounds the wait for challenges in flight when the proxy's
-	// listeners are closed.
-	defaultDrainTimeout = 5 * time.Second
 )
 
 // Addresses returns the addresses and links of this host, and signals changes.
@@ -83,13 +79,12 @@ type Proxy interface {
 	// been served. redirected means that the table has referred to the others: a process
 	// that is not ready yet serves their backlogs later.
 	CloseExcept(port uint16, redirected bool)
-	// Close closes all listeners and waits for the challenges in flight. It aborts those
-	// that have not ended when ctx ends.
-	Close(ctx context.Context)
+	// Close closes all listeners and waits for the challenges in flight, for seconds at most.
+	Close()
 	// HandOver stops the proxy like Close, but keeps the listeners, and does not wait. New
 	// connections are queued until the next process of this service starts. It is the last
 	// call. ended is closed when no challenge is in flight any more.
-	HandOver(ctx context.Context) (ended <-chan struct{})
+	HandOver() (ended <-chan struct{})
 }
 
 // Notifier notifies systemd of the state of the loop.
@@ -98,7 +93,7 @@ type Notifier interface {
 	Reloading()
 }
 
-// Dependencies are the parameters of a Loop. All except DrainTimeout are required.
+// Dependencies are the parameters of a Loop.
 type Dependencies struct {
 	Log *slog.Logger
 	// RecordChange receives each VIP that the host has gained or lost, for the journal. It
@@ -121,8 +116,7 @@ type Dependencies struct {
 	// service may start. If so, the loop keeps listeners and table for it. It can take a
 	// second; the loop follows the addresses meanwhile.
 	SuccessorExpected func() bool
-	Inherited         Inherited     // from the previous process
-	DrainTimeout      time.Duration // for challenges in flight when the listeners are closed; 0: defaultDrainTimeout
+	Inherited         Inherited // from the previous process
 
 	config.HostPaths
 	UnitsDir     string                              // see microshift.UnitsDir
@@ -223,12 +217,12 @@ func (s schedule) due(w passScope, now time.Time) passScope {
 // Run reconciles until ctx ends. It then removes listeners and table, or keeps them for
 // the next process.
 func (l *Loop) Run(ctx context.Context) error {
-	defer l.shutDown(ctx)
+	defer l.shutDown()
 	l.schedule.startDeadline = time.Now().Add(startTimeout)
 	w := passScope{files: true}
 	for {
 		w = l.schedule.due(w, time.Now())
-		l.reconcileOnce(ctx, w)
+		l.reconcileOnce(w)
 		var more bool
 		if w, more = l.waitForWork(ctx); !more {
 			return nil
@@ -236,11 +230,10 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// shutDown removes listeners and table, or keeps them for the next process. ctx has
-// ended already.
-func (l *Loop) shutDown(ctx context.Context) {
+// shutDown removes listeners and table, or keeps them for the next process.
+func (l *Loop) shutDown() {
 	if l.querySuccessor() {
-		if err := l.handOver(ctx); err != nil {
+		if err := l.handOver(); err != nil {
 			l.Log.Error("cannot keep the table for the next process: connections are refused until it has created a new one",
 				slog.String("event", "table"), slog.Any("error", err))
 		}
@@ -250,7 +243,7 @@ func (l *Loop) shutDown(ctx context.Context) {
 		l.Log.Error("cannot remove MicroShift's internal API address from lo: run http01-proxyd cleanup",
 			slog.String("event", "advertise-address"), slog.Any("error", err))
 	}
-	if err := l.applier.withdraw(ctx); err != nil {
+	if err := l.applier.withdraw(); err != nil {
 		l.Log.Error("cannot remove the table: the kernel removes it when this process ends, "+
 			"otherwise run http01-proxyd cleanup",
 			slog.String("event", "table"), slog.Any("error", err))
@@ -272,13 +265,11 @@ func (l *Loop) querySuccessor() (expected bool) {
 // handOver keeps listeners and table for the next process, and waits until the challenges in
 // flight have ended. Without a listener it removes the table. The table is released last,
 // because other programs can change it from then on.
-func (l *Loop) handOver(ctx context.Context) error {
+func (l *Loop) handOver() error {
 	if l.applier.port == 0 {
-		return l.applier.withdraw(ctx)
+		return l.applier.withdraw()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.applier.DrainTimeout)
-	defer cancel()
-	l.followAddresses(l.Proxy.HandOver(ctx))
+	l.followAddresses(l.Proxy.HandOver())
 	l.followOnce() // no VIP that has arrived before Retain waits for the next process
 	err := l.Table.Retain()
 	l.HandedOver = err == nil
@@ -350,7 +341,7 @@ func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 }
 
 // reconcileOnce performs one pass.
-func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
+func (l *Loop) reconcileOnce(w passScope) {
 	now := time.Now()
 	reloading := w.files && l.readFiles(w.reload, now)
 	if w.verify {
@@ -364,7 +355,7 @@ func (l *Loop) reconcileOnce(ctx context.Context, w passScope) {
 	l.logAddressError(err)
 	p := decide(s)
 	c := p.withRouterPorts(s.config)
-	a := l.applyPlan(ctx, attempt{config: c, plan: p}, w.reload, now)
+	a := l.applyPlan(attempt{config: c, plan: p}, w.reload, now)
 	if err != nil {
 		l.schedule.retry = now.Add(maxRetryDelay)
 	}
@@ -406,12 +397,12 @@ type attempt struct {
 
 // applyPlan applies a plan. An unchanged plan that has failed waits for its retry: a busy
 // host has many address events, and each attempt costs time.
-func (l *Loop) applyPlan(ctx context.Context, a attempt, reload bool, now time.Time) attempt {
+func (l *Loop) applyPlan(a attempt, reload bool, now time.Time) attempt {
 	same := reflect.DeepEqual(a.config, l.lastAttempt.config) && reflect.DeepEqual(a.plan, l.lastAttempt.plan)
 	if same && !l.lastAttempt.ok && !reload && now.Before(l.schedule.retry) {
 		return l.lastAttempt
 	}
-	a.reason, a.message, a.ok = l.applier.apply(ctx, a.config, a.plan)
+	a.reason, a.message, a.ok = l.applier.apply(a.config, a.plan)
 	l.lastAttempt = a
 	l.scheduleRetry(a.ok, now)
 	return a
