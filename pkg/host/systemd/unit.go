@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 )
@@ -29,12 +30,12 @@ type Unit struct {
 
 // QueryUnit queries a service over the system bus.
 func QueryUnit(ctx context.Context, name string) (Unit, error) {
-	bus, err := dbus.NewSystemConnectionContext(ctx)
+	m, err := OpenManager(ctx)
 	if err != nil {
-		return Unit{}, fmt.Errorf("query systemd for %s: %w", name, err)
+		return Unit{}, err
 	}
-	defer bus.Close()
-	return (&Manager{bus}).Unit(ctx, name)
+	defer m.Close()
+	return m.Unit(ctx, name)
 }
 
 // parseUnit reads properties (org.freedesktop.systemd1(5)). A property that an older manager
@@ -65,23 +66,19 @@ func property[T any](p map[string]any, name string) T {
 // A process that receives SIGTERM cannot detect otherwise whether it will be replaced. It
 // queries the system bus.
 func HasStopJob(ctx context.Context) (bool, error) {
-	bus, err := dbus.NewSystemConnectionContext(ctx)
+	m, err := OpenManager(ctx)
 	if err != nil {
-		return false, fmt.Errorf("query systemd for the stop job of this unit: %w", err)
+		return false, err
 	}
-	defer bus.Close()
-	unit, err := bus.GetUnitNameByPID(ctx, uint32(os.Getpid())) //nolint:gosec // a process id
+	defer m.Close()
+	unit, err := m.bus.GetUnitNameByPID(ctx, uint32(os.Getpid())) //nolint:gosec // a process id
 	if err != nil {
 		return false, fmt.Errorf("query systemd for the unit of this process: %w", err)
 	}
-	jobs, err := bus.ListJobsContext(ctx)
+	jobs, err := m.bus.ListJobsContext(ctx)
 	if err != nil {
 		return false, fmt.Errorf("query systemd for its jobs: %w", err)
 	}
-	for _, job := range jobs {
-		if job.Unit == unit {
-			return job.JobType == "stop", nil
-		}
-	}
-	return false, nil // the signal came from elsewhere: Restart= applies
+	// Without a job, the signal came from elsewhere: Restart= applies.
+	return slices.ContainsFunc(jobs, func(j dbus.JobStatus) bool { return j.Unit == unit && j.JobType == "stop" }), nil
 }
