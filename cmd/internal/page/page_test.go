@@ -128,11 +128,14 @@ func hostile() []string {
 // texts in a report, and the texts are visible as they are.
 func TestHostileTextStaysText(t *testing.T) {
 	t.Parallel()
-	want := structure(parse(t, wholePage("x")))
+	host, cluster := structure(parse(t, wholePage("x"))), structure(parse(t, clusterPage("x")))
 	for _, s := range hostile() {
 		root := parse(t, wholePage(s))
-		if diff := cmp.Diff(want, structure(root)); diff != "" {
+		if diff := cmp.Diff(host, structure(root)); diff != "" {
 			t.Errorf("%q changes the elements (-want +got):\n%s", s, diff)
+		}
+		if diff := cmp.Diff(cluster, structure(parse(t, clusterPage(s)))); diff != "" {
+			t.Errorf("%q changes the elements of a cluster (-want +got):\n%s", s, diff)
 		}
 		if shown := strings.Join(strings.Fields(strings.Map(printed, s)), " "); !strings.Contains(visible(root), shown) {
 			t.Errorf("%q is not visible as %q", s, shown)

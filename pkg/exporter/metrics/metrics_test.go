@@ -259,14 +259,6 @@ func TestSeries(t *testing.T) {
 		"a table that cannot be read": {
 			with(func(r *report.Report) { r.Table.Error = "no" }), "http01_proxy_redirect_packets_total", nil,
 		},
-		"the certificate that expires first": {
-			with(func(r *report.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_after_seconds",
-			[]string{`{issuer="R11",name="api.example.com"} 1.7800956e+09`},
-		},
-		"and when it began": {
-			with(func(r *report.Report) { r.Certificates = r.Certificates[1:3] }), "http01_proxy_api_certificate_not_before_seconds",
-			[]string{`{issuer="R11",name="api.example.com"} 1.7723196e+09`},
-		},
 		"failed renewals": {
 			with(func(r *report.Report) { r.Certificates[2].FailedRenewals = 2 }), "http01_proxy_api_certificate_failed_renewals",
 			[]string{`{issuer="R11",name="api.example.com"} 2`},
