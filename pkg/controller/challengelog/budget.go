@@ -20,7 +20,7 @@ func newBudgets() budgets {
 	return budgets{answered: logbudget.New(240, 240), known: logbudget.New(120, 6), unknown: logbudget.New(10, 1)}
 }
 
-func (b *budgets) of(c *openChallenge) *logbudget.Budget {
+func (b *budgets) of(c *Challenge) *logbudget.Budget {
 	switch {
 	case c.Answered > 0:
 		return &b.answered

@@ -4,6 +4,7 @@ package challengelog
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -53,6 +54,7 @@ type Challenge struct {
 
 	clients []clientStats
 	result  result
+	last    report.Challenge
 }
 
 // clientStats are the requests of one kind of client.
@@ -79,23 +81,16 @@ type key struct {
 
 // ChallengeLog follows the open challenges. It is not safe for concurrent use.
 type ChallengeLog struct {
-	open    map[key]*openChallenge
+	open    map[key]*Challenge
 	budgets budgets
 
 	windowStart time.Time
 	suppressed  uint64 // requests in the window that have no entry, or belong to no challenge
 }
 
-// openChallenge is a challenge that has not ended.
-type openChallenge struct {
-	Challenge
-
-	last report.Challenge
-}
-
 // New returns an empty log.
 func New() *ChallengeLog {
-	return &ChallengeLog{open: make(map[key]*openChallenge), budgets: newBudgets()}
+	return &ChallengeLog{open: make(map[key]*Challenge), budgets: newBudgets()}
 }
 
 // Record takes a request that has just completed, and returns its entry, if it gets one,
@@ -118,12 +113,12 @@ func (l *ChallengeLog) Record(request report.Challenge, now time.Time) []Entry {
 		l.suppressed++
 		return nil
 	}
-	return []Entry{c.entry(Changed, changedMessage(&request, before), c.result)}
+	return []Entry{c.entry(Changed, changedMessage(&request, before))}
 }
 
 // start opens a challenge, unless its budget is spent.
 func (l *ChallengeLog) start(at key, request report.Challenge, now time.Time) (entries []Entry) {
-	c := &openChallenge{Challenge: Challenge{FirstRequest: request.Time}}
+	c := &Challenge{FirstRequest: request.Time}
 	c.add(request)
 	if !l.budgets.of(c).Spend(now) {
 		l.suppressed++
@@ -133,34 +128,25 @@ func (l *ChallengeLog) start(at key, request report.Challenge, now time.Time) (e
 		entries = l.summarize(l.evict(), now)
 	}
 	l.open[at] = c
-	return append(entries, c.entry(Started, startedMessage(&request), c.result))
+	return append(entries, c.entry(Started, startedMessage(&request)))
 }
 
 // evict ends the challenge that is open for longest without the answer of a solver, or for
 // longest of all. So no client can occupy all the room.
-func (l *ChallengeLog) evict() []*openChallenge {
-	var oldest *openChallenge
-	var at key
-	for k, c := range l.open {
-		if oldest == nil || evictedBefore(c, oldest) {
-			oldest, at = c, k
-		}
-	}
+func (l *ChallengeLog) evict() []*Challenge {
+	at := slices.MinFunc(slices.Collect(maps.Keys(l.open)), func(a, b key) int {
+		x, y := l.open[a], l.open[b]
+		return cmp.Or(cmp.Compare(min(x.Answered, 1), min(y.Answered, 1)), x.FirstRequest.Compare(y.FirstRequest))
+	})
+	oldest := l.open[at]
 	delete(l.open, at)
-	return []*openChallenge{oldest}
-}
-
-func evictedBefore(c, other *openChallenge) bool {
-	if answered := c.Answered > 0; answered != (other.Answered > 0) {
-		return !answered
-	}
-	return c.FirstRequest.Before(other.FirstRequest)
+	return []*Challenge{oldest}
 }
 
 // AddSuppressed counts requests of which only the number is known.
 func (l *ChallengeLog) AddSuppressed(n uint64) { l.suppressed += n }
 
-func (c *openChallenge) add(request report.Challenge) {
+func (c *Challenge) add(request report.Challenge) {
 	c.last = request
 	c.Requests++
 	c.result = resultOf(&request)
@@ -184,9 +170,9 @@ func (c *openChallenge) add(request report.Challenge) {
 	}
 }
 
-func (c *openChallenge) entry(kind EventKind, message string, r result) Entry {
-	challenge := c.Challenge
-	return Entry{Kind: kind, Warn: r.failed(), Message: message, Challenge: &challenge, Request: c.last}
+func (c *Challenge) entry(kind EventKind, message string) Entry {
+	challenge := *c
+	return Entry{Kind: kind, Warn: c.result.failed(), Message: message, Challenge: &challenge, Request: c.last}
 }
 
 // failed reports whether something needs a fix. A 404 alone does not: cert-manager's self
@@ -197,7 +183,7 @@ func (r result) failed() bool { return r.cause != "" }
 // IdleTimeout, or that are open for too long, and the suppressed requests of the window.
 // It must be called every few seconds.
 func (l *ChallengeLog) Expire(now time.Time) []Entry {
-	return l.end(now, func(c *openChallenge) bool {
+	return l.end(now, func(c *Challenge) bool {
 		return now.Sub(c.LastRequest) >= IdleTimeout || now.Sub(c.FirstRequest) >= maxDuration
 	})
 }
@@ -205,18 +191,18 @@ func (l *ChallengeLog) Expire(now time.Time) []Entry {
 // EndAll ends all open challenges.
 func (l *ChallengeLog) EndAll(now time.Time) []Entry {
 	l.windowStart = time.Time{}
-	return l.end(now, func(*openChallenge) bool { return true })
+	return l.end(now, func(*Challenge) bool { return true })
 }
 
-func (l *ChallengeLog) end(now time.Time, hasEnded func(*openChallenge) bool) []Entry {
-	var ended []*openChallenge
+func (l *ChallengeLog) end(now time.Time, hasEnded func(*Challenge) bool) []Entry {
+	var ended []*Challenge
 	for at, c := range l.open {
 		if hasEnded(c) {
 			ended = append(ended, c)
 			delete(l.open, at)
 		}
 	}
-	slices.SortFunc(ended, func(a, b *openChallenge) int {
+	slices.SortFunc(ended, func(a, b *Challenge) int {
 		return cmp.Or(a.FirstRequest.Compare(b.FirstRequest), cmp.Compare(a.last.Token, b.last.Token))
 	})
 	entries := l.summarize(ended, now)
@@ -231,7 +217,7 @@ func (l *ChallengeLog) end(now time.Time, hasEnded func(*openChallenge) bool) []
 }
 
 // summarize returns the last entry of each challenge.
-func (l *ChallengeLog) summarize(ended []*openChallenge, now time.Time) []Entry {
+func (l *ChallengeLog) summarize(ended []*Challenge, now time.Time) []Entry {
 	entries := make([]Entry, 0, len(ended)+1)
 	for _, c := range ended {
 		if c.Requests == 1 && c.Answered == 0 && !c.fromKnownClient() {
@@ -240,7 +226,7 @@ func (l *ChallengeLog) summarize(ended []*openChallenge, now time.Time) []Entry 
 		if !l.budgets.of(c).Spend(now) {
 			continue // its requests have entries, or are counted
 		}
-		e := c.entry(Ended, c.summary(), c.result)
+		e := c.entry(Ended, c.summary())
 		e.Warn = c.result.failed() || c.Answered == 0 && c.fromKnownClient()
 		entries = append(entries, e)
 	}

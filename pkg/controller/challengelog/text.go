@@ -81,7 +81,7 @@ func (r result) text() string {
 
 // summary is about a challenge that has ended, for example "self check ok ×5, CA 5/5 →
 // 200, 38 ms, 2 m 10 s".
-func (c *openChallenge) summary() string {
+func (c *Challenge) summary() string {
 	var parts []string
 	for _, kind := range report.ClientKinds() {
 		i := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind == kind })
