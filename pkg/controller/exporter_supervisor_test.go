@@ -65,34 +65,6 @@ func startWithMetrics(t *testing.T, env ...string) *service {
 	return s
 }
 
-func TestMetrics(t *testing.T) {
-	s := startWithMetrics(t)
-	checkAnswered(t, "with metrics")
-	if code, _ := request(t, "/"); code != 400 {
-		t.Fatalf("no challenge: %d", code)
-	}
-	s.awaitMetric(`http01_proxy_requests_total{client="step-ca",outcome="not-challenge"} 1`)
-	// Go programs look like step-ca.
-	body := s.awaitMetric(`http01_proxy_requests_total{client="step-ca",outcome="ok"} 1`)
-	for _, line := range []string{
-		"http01_proxy_up 1",
-		`http01_proxy_ready{reason="Serving"} 1`,
-		`http01_proxy_vip_held{management="",vip="` + vip + `"} 1`,
-		"http01_proxy_vip_transitions_total 1",
-		`http01_proxy_redirect_packets_total{family="ipv4"} 0`, // both came from this host itself
-		"http01_proxy_request_duration_seconds_count 1",
-		`http01_proxy_reloads_total{result="accepted"} 0`,
-	} {
-		if !strings.Contains("\n"+body, "\n"+line+"\n") {
-			t.Errorf("the metrics lack %q:\n%s", line, body)
-		}
-	}
-	s.stop()
-	if code, _, err := fetch(t, http.MethodGet, metricsURL); err == nil {
-		t.Errorf("metrics after the stop: %d", code)
-	}
-}
-
 // Only one page is served, and not on port 80 of the VIP.
 func TestOnlyMetricsAreServed(t *testing.T) {
 	s := startWithMetrics(t)
@@ -207,25 +179,5 @@ func TestMetricsFollowTheConfiguration(t *testing.T) {
 	}
 	s.await("metrics that are off again", off)
 	checkAnswered(t, "without metrics")
-	s.stop()
-}
-
-// A port in use is logged once, and used as soon as it is free. The proxy is not affected.
-func TestMetricsPortInUse(t *testing.T) {
-	squatter := listen(t, ":9645")
-	s := startWithMetrics(t, shortExporterBackoff)
-	by := fmt.Sprintf("in use by process %d (", os.Getpid())
-	s.awaitLog(by)
-	s.await("the process that has the port", func(r report.Report) bool {
-		return !r.Metrics.Served && strings.HasSuffix(r.Metrics.Address, ":9645") && strings.Contains(r.Metrics.Error, by)
-	})
-	checkAnswered(t, "while the metrics have no port")
-	squatter.Close()
-	s.awaitMetric(`http01_proxy_ready{reason="Serving"} 1`)
-	s.awaitLog("metrics are served on ") // immediately: no process has exited
-	s.await("metrics that are served", func(r report.Report) bool { return r.Metrics.Served && r.Metrics.Error == "" })
-	if n := strings.Count(s.log.String(), "metrics are not served"); n != 1 {
-		t.Errorf("%d lines about it:\n%s", n, s.log)
-	}
 	s.stop()
 }

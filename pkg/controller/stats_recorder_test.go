@@ -97,17 +97,6 @@ func TestFloodWritesFewLines(t *testing.T) {
 	}
 }
 
-// TestCountsAreRecorded checks that requests without details are counted as well.
-func TestCountsAreRecorded(t *testing.T) {
-	t.Parallel()
-	r, _ := newStatsRecorderTest()
-	r.record(&protocol.Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "ingress-refused", Count: 7}}})
-	got := r.tracker.Report(report.Table{}).Traffic
-	if got.UpstreamErrors["ingress-refused"] != 7 || len(got.UpstreamErrors) != 1 || got.Durations.Count != 7 {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func TestConnectionLimitsAreLogged(t *testing.T) {
 	t.Parallel()
 	r, out := newStatsRecorderTest()
