@@ -140,7 +140,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		pages: &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile, interval: o.timing.SelfTestInterval,
 	})
 	c.vipTester = viptest.New(c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.beats)
-	c.proxy = &proxyClient{supervisor: c.supervisor, drainTimeout: o.timing.DrainTimeout, start: c.pipeline.put}
+	c.proxy = &proxyClient{supervisor: c.supervisor, start: c.pipeline.put}
 	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
 	c.newLoop(o, store != nil, listeners)
 	return c, nil

@@ -3,18 +3,12 @@
 package controller_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -151,129 +145,4 @@ func TestReloadIsInForce(t *testing.T) {
 		}
 	}
 	s.stop()
-}
-
-func TestWithoutCapNetAdmin(t *testing.T) {
-	addNetwork(t, writeKey)
-	addVIP(t)
-	s := newService(t, explicit)
-	s.start(nil, "setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
-	s.awaitNotification("READY=1\nSTATUS=NftablesUnavailable: ")
-	r := s.awaitReason(report.NftablesUnavailable)
-	if !strings.Contains(r.Condition().Message, "CAP_NET_ADMIN") {
-		t.Errorf("message %q does not name the capability", r.Condition().Message)
-	}
-	if conn, err := net.DialTimeout("tcp", vip+":8888", nstest.Timeout); err == nil {
-		conn.Close()
-		t.Error("the internal port is open without a table")
-	}
-	s.stop()
-}
-
-func TestStartWithInvalidConfig(t *testing.T) {
-	addNetwork(t, writeKey)
-	addVIP(t)
-	s := newService(t, "")
-	s.configure("newKey: 1\n")
-	s.start(nil)
-	s.awaitNotification("READY=1\nSTATUS=InvalidConfig: ")
-	if r := s.awaitReason(report.InvalidConfig); r.Table.Present || r.Config.Source != "none" {
-		t.Errorf("without a last accepted configuration: %+v", r)
-	}
-	s.configure(explicit)
-	s.awaitReason(report.Serving)
-	s.stop()
-
-	again := newService(t, "newKey: 1\n")
-	must(t, os.Rename(filepath.Join(s.dir, "state"), filepath.Join(again.dir, "state")))
-	again.start(nil)
-	again.awaitNotification("READY=1")
-	r := again.await("last accepted in force", func(r report.Report) bool {
-		return r.Condition().Reason == report.InvalidConfig && r.Config.Source == "last-accepted" && len(r.Table.Elements) == 1
-	})
-	if !strings.Contains(r.Condition().Message, `unknown key "newKey"`) {
-		t.Errorf("message %q", r.Condition().Message)
-	}
-	checkAnswered(t, "with the last accepted configuration")
-	again.stop()
-}
-
-// sendChallenge returns the connection of a client that has sent a challenge.
-func sendChallenge(t *testing.T) net.Conn {
-	t.Helper()
-	conn, err := net.DialTimeout("tcp", vip+":80", nstest.Timeout)
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.example.com\r\n\r\n", token)
-	return conn
-}
-
-func TestStopDrains(t *testing.T) {
-	asked, answer := make(chan struct{}), make(chan struct{})
-	s := startService(t, func(w http.ResponseWriter, r *http.Request) {
-		close(asked)
-		<-answer
-		writeKey(w, r)
-	}, explicit)
-	s.awaitNotification("READY=1")
-	conn := sendChallenge(t)
-	<-asked
-	s.signal(syscall.SIGTERM)
-	s.awaitNotification("STOPPING=1")
-	if !nstest.Poll(func() bool {
-		other, err := net.DialTimeout("tcp", vip+":80", nstest.Timeout)
-		if err == nil {
-			other.Close()
-		}
-		return err != nil
-	}) {
-		t.Error("new connections are still accepted")
-	}
-	close(answer)
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatalf("the challenge in flight: %v", err)
-	}
-	defer resp.Body.Close()
-	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "token.thumbprint" {
-		t.Errorf("the challenge in flight: %q, %v", body, err)
-	}
-	s.awaitExit()
-}
-
-func TestStopCutsOffAfterDrainTimeout(t *testing.T) {
-	asked := make(chan struct{})
-	s := startService(t, func(_ http.ResponseWriter, r *http.Request) {
-		close(asked)
-		<-r.Context().Done()
-	}, explicit+"upstream: {timeout: 60s}\n", serviceTiming+`={"DrainTimeout": 100000000}`)
-	s.awaitNotification("READY=1")
-	sendChallenge(t)
-	<-asked
-	begin := time.Now()
-	s.stop()
-	t.Logf("stopped after %v", time.Since(begin).Round(time.Millisecond))
-	s.awaitLog("requests in flight were cut off")
-	if strings.Contains(s.log.String(), "the proxy process does not answer") {
-		t.Error("the process has not cut the request off itself")
-	}
-}
-
-func TestTwoInstances(t *testing.T) {
-	first := startService(t, writeKey, explicit)
-	first.awaitNotification("READY=1")
-	second := newService(t, explicit+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
-	second.start(nil)
-	r := second.awaitReason(report.NftablesUnavailable)
-	if want := fmt.Sprintf("belongs to process %d", first.cmd.Process.Pid); !strings.Contains(r.Condition().Message, want) {
-		t.Errorf("message %q does not name the table's owner", r.Condition().Message)
-	}
-	checkAnswered(t, "through the first instance")
-	first.signal(syscall.SIGKILL)
-	if err := <-first.exited; err == nil {
-		t.Error("SIGKILL leaves exit code 0")
-	}
-	second.awaitReason(report.Serving)
-	checkAnswered(t, "through the second instance after the first was killed")
-	second.stop()
 }

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
@@ -19,9 +18,8 @@ import (
 // for nobody: a new configuration is put into a mailbox, and a port that is open already
 // is found in a snapshot.
 type proxyClient struct {
-	supervisor   *proxySupervisor
-	drainTimeout time.Duration       // of requests in flight
-	start        func(proxySettings) // takes the settings for the CA watcher, the first stage
+	supervisor *proxySupervisor
+	start      func(proxySettings) // takes the settings for the CA watcher, the first stage
 
 	last    proxySettings
 	serving bool // by the last settings
@@ -73,7 +71,7 @@ func (p *proxyClient) CloseExcept(port uint16, redirected bool) {
 // have ended: a process that starts meanwhile serves their backlogs.
 func (p *proxyClient) Close() {
 	p.serving = false
-	p.supervisor.drain(p.drainTimeout, p.last.generation)
+	p.supervisor.drain(p.last.generation)
 	query(p.supervisor, p.supervisor.closeAllPorts)
 }
 
@@ -84,7 +82,7 @@ func (p *proxyClient) HandOver() <-chan struct{} {
 	ended, generation := make(chan struct{}), p.last.generation
 	go func() {
 		defer close(ended)
-		p.supervisor.drain(p.drainTimeout, generation)
+		p.supervisor.drain(generation)
 	}()
 	return ended
 }

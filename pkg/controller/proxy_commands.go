@@ -25,6 +25,8 @@ const (
 	// queuedTimeout is how long the backlog of a port waits for a process with settings. A CA
 	// gives a challenge 10 s.
 	queuedTimeout = 10 * time.Second
+	// drainTimeout bounds the wait for requests in flight when the ports close.
+	drainTimeout = 5 * time.Second
 	// flushTimeout is how long a working process takes to send its statistics.
 	flushTimeout = 500 * time.Millisecond
 )
@@ -150,11 +152,11 @@ func (s *proxySupervisor) closeAllPorts(reply chan<- struct{}) {
 	s.closeOthers(0, false, reply) // also of a process that started during the drain
 }
 
-// drain has the process close every port and complete the requests in flight, within the budget at
+// drain has the process close every port and complete the requests in flight, within drainTimeout at
 // the latest. What was cut off is logged. Settings up to the generation that arrive
 // later are dropped: they would give the process its listening sockets again.
-func (s *proxySupervisor) drain(budget time.Duration, generation uint64) {
-	p, _ := query(s, func(reply chan<- *proxyProcess) { reply <- s.startDrain(generation, budget) })
+func (s *proxySupervisor) drain(generation uint64) {
+	p, _ := query(s, func(reply chan<- *proxyProcess) { reply <- s.startDrain(generation) })
 	if p == nil {
 		return
 	}
@@ -165,7 +167,7 @@ func (s *proxySupervisor) drain(budget time.Duration, generation uint64) {
 			message = fmt.Sprintf("%d connections were closed before their response was complete", cut)
 		}
 	case <-p.Done():
-	case <-time.After(budget + time.Second): // the process applies the budget first
+	case <-time.After(drainTimeout + time.Second): // the process applies it first
 		message = "the proxy process does not answer"
 	}
 	if message != "" {
@@ -174,13 +176,13 @@ func (s *proxySupervisor) drain(budget time.Duration, generation uint64) {
 }
 
 // startDrain returns the process that drains, or nil.
-func (s *proxySupervisor) startDrain(generation uint64, budget time.Duration) *proxyProcess {
+func (s *proxySupervisor) startDrain(generation uint64) *proxyProcess {
 	s.minGeneration = generation + 1
 	s.upstreams.setTargets(nil, 0)
 	if s.process != nil {
 		s.process.drained.drop() // a late one
 	}
-	s.send(protocol.Command{Drain: &protocol.Drain{Budget: budget}}, -1)
+	s.send(protocol.Command{Drain: &protocol.Drain{Budget: drainTimeout}}, -1)
 	return s.process
 }
 

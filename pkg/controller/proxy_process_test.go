@@ -301,13 +301,3 @@ func isStopped(pid int) bool {
 		return err != nil || !strings.Contains(string(text), "\nState:\tT (stopped)")
 	})
 }
-
-// The proxy process ends with the controller, even if that is killed.
-func TestProxyEndsWithController(t *testing.T) {
-	s := startServing(t)
-	pid := s.awaitNewProxy(0)
-	s.signal(syscall.SIGKILL)
-	if !nstest.Poll(func() bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }) {
-		t.Errorf("process %d outlives the controller", pid)
-	}
-}

@@ -160,7 +160,7 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	s.attach(s.process)
 	settings := proxySettings{generation: 1, config: config.Default()}
 	s.applySettings(settings)
-	s.startDrain(1, 0)
+	s.startDrain(1)
 	s.closeAllPorts(make(chan struct{}, 1))
 	s.applySettings(settings)
 	if process, _ := s.servingProcess(); process != nil || s.configured {
@@ -180,7 +180,7 @@ func TestLateDrain(t *testing.T) {
 	s.attach(s.process)
 	s.process.drained.put(7)
 	select {
-	case cut := <-s.startDrain(1, 0).drained.values:
+	case cut := <-s.startDrain(1).drained.values:
 		t.Errorf("the next drain has cut off %d connections", cut)
 	default:
 	}

@@ -15,8 +15,6 @@ const (
 	// stallTimeout is how long reading the files of CAs or of the egress proxy may take, which is
 	// milliseconds usually. A hanging file system is reported; it is no reason to end the service.
 	stallTimeout = 10 * time.Second
-	// drainTimeout bounds the wait for requests in flight when the ports close.
-	drainTimeout = 5 * time.Second
 )
 
 // timing holds the timeouts and intervals that tests change. Zero means the default.
@@ -30,7 +28,6 @@ type timing struct {
 	LivenessTimeout       time.Duration // of a request
 	StallTimeout          time.Duration // of a watcher's file read
 	SelfTestInterval      time.Duration // between two self-tests; 0: selfTest.interval of the configuration
-	DrainTimeout          time.Duration // of requests in flight when the ports close
 }
 
 // withDefaults replaces each zero value with the default.
@@ -43,6 +40,5 @@ func (t timing) withDefaults() timing {
 	t.LivenessRetryInterval = cmp.Or(t.LivenessRetryInterval, livenessRetryInterval)
 	t.LivenessTimeout = cmp.Or(t.LivenessTimeout, livenessTimeout)
 	t.StallTimeout = cmp.Or(t.StallTimeout, stallTimeout)
-	t.DrainTimeout = cmp.Or(t.DrainTimeout, drainTimeout)
 	return t
 }
