@@ -23,9 +23,9 @@ const (
 	// the same twice before it counts.
 	CheckInterval           = 5 * time.Second
 	certificateReadInterval = time.Hour
-	// minCertificateRetry is the delay after an API server that did not answer, for
-	// example while a host boots. It doubles up to certificateReadInterval.
-	minCertificateRetry = time.Minute
+	// certificateRetryInterval is the delay after an API server that did not answer, for
+	// example while a host boots, and while an attempt to renew a certificate is pending.
+	certificateRetryInterval = 5 * time.Minute
 
 	// With these maximums and no API server that answers, one read takes less than three
 	// minutes.
@@ -152,7 +152,6 @@ func (w *Watcher) Run(ctx context.Context, output func([]report.Certificate)) er
 	defer tick.Stop()
 	var done, last []protocol.CertificateRequest
 	var next time.Time
-	retry := minCertificateRetry
 	for {
 		select {
 		case <-ctx.Done():
@@ -164,21 +163,18 @@ func (w *Watcher) Run(ctx context.Context, output func([]report.Certificate)) er
 		last = now
 		changed := !slices.Equal(now, done)
 		if w.addAttempts() {
-			next, retry = time.Time{}, minCertificateRetry
+			next = time.Time{}
 		}
 		if !settled || (!changed && (len(now) == 0 || time.Now().Before(next))) {
 			continue
 		}
 		w.logMissingName(nameErr)
-		if changed {
-			done, retry = now, minCertificateRetry
-		}
+		done = now
+		interval := certificateRetryInterval
 		if w.readAll(ctx, now, output) && !w.history.attemptsPending() {
-			next, retry = time.Now().Add(certificateReadInterval), minCertificateRetry
-			continue
+			interval = certificateReadInterval
 		}
-		next = time.Now().Add(retry)
-		retry = min(2*retry, certificateReadInterval)
+		next = time.Now().Add(interval)
 	}
 }
 
