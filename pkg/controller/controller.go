@@ -123,7 +123,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	var err error
 	c.pipeline = newPipeline(c.tracker, c.supervisor.settings.put)
 	if c.cas, err = trust.New(trust.Options{
-		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles, ReadInterval: o.timing.CAReadInterval,
+		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles, ReadInterval: caReadInterval,
 		StallTimeout: o.timing.StallTimeout, Save: c.writer.save,
 	}); err != nil {
 		return c, err

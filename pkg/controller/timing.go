@@ -22,7 +22,6 @@ type timing struct {
 	ProxySilenceLimit     time.Duration // after which a proxy process is replaced
 	ExporterBackoff       time.Duration // before the second exporter process
 	ExpiryCheckInterval   time.Duration // between two computations of the certificates to read
-	CAReadInterval        time.Duration // between two reads of the files of CAs without a file event
 	LivenessInterval      time.Duration // between two requests of the service's own
 	LivenessRetryInterval time.Duration // after a request that was not answered
 	LivenessTimeout       time.Duration // of a request
@@ -35,7 +34,6 @@ func (t timing) withDefaults() timing {
 	t.ProxySilenceLimit = cmp.Or(t.ProxySilenceLimit, proxySilenceLimit)
 	t.ExporterBackoff = cmp.Or(t.ExporterBackoff, minExporterBackoff)
 	t.ExpiryCheckInterval = cmp.Or(t.ExpiryCheckInterval, expiry.CheckInterval)
-	t.CAReadInterval = cmp.Or(t.CAReadInterval, caReadInterval)
 	t.LivenessInterval = cmp.Or(t.LivenessInterval, livenessInterval)
 	t.LivenessRetryInterval = cmp.Or(t.LivenessRetryInterval, livenessRetryInterval)
 	t.LivenessTimeout = cmp.Or(t.LivenessTimeout, livenessTimeout)
