@@ -43,18 +43,16 @@ func fetch(t testing.TB, method, url string) (code int, body string, err error) 
 }
 
 // awaitMetric waits until the metrics have a line.
-func (s *service) awaitMetric(line string) string {
+func (s *service) awaitMetric(line string) {
 	s.t.Helper()
-	var code int
 	var body string
 	var err error
 	if !nstest.Poll(func() bool {
-		code, body, err = fetch(s.t, http.MethodGet, metricsURL)
+		_, body, err = fetch(s.t, http.MethodGet, metricsURL)
 		return err == nil && strings.Contains("\n"+body, "\n"+line+"\n")
 	}) {
-		s.t.Fatalf("the metrics lack %q: %d %v\n%s", line, code, err, body)
+		s.t.Fatalf("the metrics lack %q: %v\n%s", line, err, body)
 	}
-	return body
 }
 
 // startWithMetrics starts the service with a VIP, an ingress that answers, and metrics.

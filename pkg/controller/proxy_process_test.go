@@ -6,15 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -135,79 +131,6 @@ func TestProxyIsUnprivileged(t *testing.T) {
 	s.stop()
 }
 
-// load makes requests from several clients until it is stopped.
-type load struct {
-	stop             chan struct{}
-	clients          sync.WaitGroup
-	answered, failed atomic.Int64
-	refused          atomic.Int64
-}
-
-const clients = 8
-
-func startLoad() *load {
-	l := &load{stop: make(chan struct{})}
-	for range clients {
-		l.clients.Go(func() {
-			client := http.Client{Timeout: nstest.Timeout, Transport: &http.Transport{DisableKeepAlives: true}}
-			for {
-				select {
-				case <-l.stop:
-					return
-				case <-time.After(10 * time.Millisecond):
-				}
-				resp, err := client.Get("http://" + vip + token)
-				switch {
-				case err == nil:
-					_ = resp.Body.Close()
-					l.answered.Add(1)
-				case errors.Is(err, syscall.ECONNREFUSED):
-					l.refused.Add(1)
-				default:
-					l.failed.Add(1)
-				}
-			}
-		})
-	}
-	return l
-}
-
-func (l *load) finish() {
-	close(l.stop)
-	l.clients.Wait()
-}
-
-// A killed process loses the requests that it has accepted. The next process gets the
-// connections of the backlog.
-func TestProxyIsKilled(t *testing.T) {
-	s := startServing(t)
-	l := startLoad()
-	const kills = 5
-	pid := 0
-	for range kills {
-		pid = s.awaitNewProxy(pid)
-		before := l.answered.Load()
-		if !nstest.Poll(func() bool { return l.answered.Load() > before+20 }) {
-			t.Fatal("no request is answered")
-		}
-		must(t, unix.Kill(pid, unix.SIGKILL))
-	}
-	s.awaitNewProxy(pid)
-	l.finish()
-	t.Logf("%d answered, %d failed by %d kills, %d refused", l.answered.Load(), l.failed.Load(), kills, l.refused.Load())
-	if l.refused.Load() > 0 || l.failed.Load() > kills*clients {
-		t.Errorf("%d refused; %d failed, where %d can have been in flight", l.refused.Load(), l.failed.Load(), kills*clients)
-	}
-	checkAnswered(t, "afterwards")
-	s.awaitLog("has exited (signal: killed): requests in flight are lost; the next process takes over its ports")
-	// Frequent exits change the condition, although each process has a successor.
-	r := s.await("the state", func(r report.Report) bool { return r.Condition().Reason == report.ProxyUnavailable })
-	if r.Condition().Status != "False" || !strings.Contains(r.Condition().Message, "(exit 5 within a minute)") {
-		t.Errorf("%+v", r.Condition())
-	}
-	s.stop()
-}
-
 // A process that hangs is replaced.
 func TestProxyHangs(t *testing.T) {
 	s := startServing(t, serviceTiming+`={"ProxySilenceLimit": 5000000000}`)
@@ -224,69 +147,6 @@ func TestProxyHangs(t *testing.T) {
 	s.awaitLog("has sent nothing for ")
 	s.awaitReason(report.Serving) // one exit is not frequent
 	s.stop()
-}
-
-// TestControllerStandsStill: while the controller does not run for ten seconds, the proxy
-// process answers each client, although nobody reads its events. The controller then has the
-// same process and all counts. No request is lost, and nothing is logged.
-func TestControllerStandsStill(t *testing.T) {
-	s := startServing(t)
-	pid := s.awaitNewProxy(0)
-	before := s.await("a report", func(report.Report) bool { return true })
-	l := startLoad()
-	controller := s.cmd.Process.Pid
-	must(t, unix.Kill(controller, unix.SIGSTOP))
-	if !nstest.Poll(func() bool { return isStopped(controller) }) {
-		t.Fatal("the controller continues")
-	}
-	began := l.answered.Load()
-	<-time.After(10 * time.Second) // the fault
-	nstest.Await(t, "a pipe of events that is half full", func() bool {
-		unread, size := pipeOfEvents(t, pid)
-		return unread >= size/2
-	})
-	meanwhile := l.answered.Load() - began
-	must(t, unix.Kill(controller, unix.SIGCONT))
-	l.finish()
-	answered := uint64(l.answered.Load())
-	after := s.await("all challenges in the report", func(r report.Report) bool {
-		return r.Traffic.Durations.Count-before.Traffic.Durations.Count >= answered
-	})
-	t.Logf("%d answered, %d of them meanwhile", answered, meanwhile)
-	if n := after.Traffic.Durations.Count - before.Traffic.Durations.Count; n != answered || l.refused.Load() > 0 || l.failed.Load() > 0 || meanwhile == 0 {
-		t.Errorf("%d reported, %d answered, %d refused, %d failed; %d answered meanwhile", n, answered, l.refused.Load(), l.failed.Load(), meanwhile)
-	}
-	if now := s.awaitNewProxy(0); now != pid {
-		t.Errorf("process %d was replaced by %d", pid, now)
-	}
-	if text := s.log.String(); strings.Contains(text, "the proxy process") {
-		t.Error("the proxy process is in the journal")
-	}
-	s.stop()
-}
-
-// pipeOfEvents returns how many bytes wait in the pipe of a child's events, and its size.
-func pipeOfEvents(t *testing.T, pid int) (unread, size int) {
-	t.Helper()
-	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	must(t, err)
-	for _, path := range all {
-		target, err := os.Readlink(path)
-		if err != nil || !strings.HasPrefix(target, "pipe:") || filepath.Base(path) == "2" {
-			continue
-		}
-		pipe, err := os.Open(path)
-		must(t, err)
-		defer pipe.Close()
-		n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.SIOCINQ)
-		must(t, err)
-		if n >= unread { // the program has no other pipe with bytes
-			unread = n
-			size, err = unix.FcntlInt(pipe.Fd(), unix.F_GETPIPE_SZ, 0)
-			must(t, err)
-		}
-	}
-	return unread, size
 }
 
 // isStopped reports whether every thread of a process is stopped (State of
