@@ -45,7 +45,7 @@ problem it is 4 if necessary checks could not run or end. It is also 4 on a host
 cannot hold the API's virtual IP, such as a worker.`,
 		Example: `  http01-proxyd check
   http01-proxyd check --name api.cluster.example.com -o json
-  http01-proxyd check --only dns,vip-unassigned --quiet
+  http01-proxyd check --only dns,packet-dropped --quiet
   http01-proxyd check -o json | jq -r '.checks[].findings[].id'
   http01-proxyd check -o html > check.html
   oc debug node/NODE -- chroot /host http01-proxyd check`,

@@ -31,7 +31,7 @@ The exit code is 3 if there is a problem. It is 4 if no problem was found, but a
 did not report or could not check everything that is necessary.`,
 		Example: `  oc http01 check
   oc http01 check --nodes master0
-  oc http01 check --only dns,vip-unassigned
+  oc http01 check --only dns,packet-dropped
   oc http01 check -o json | jq '.findings[] | {id, nodes}'`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			command := commandWith(c, "name", "token", "only")

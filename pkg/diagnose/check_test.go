@@ -79,7 +79,7 @@ func TestTimeoutOfRun(t *testing.T) {
 func TestSelectedChecks(t *testing.T) {
 	t.Parallel()
 	h := host{}
-	h.Only = []string{"dns", string(findings.VIPUnassigned)}
+	h.Only = []string{"dns", string(findings.VIPLinkDown)}
 	var names []string
 	for _, c := range h.selectedChecks() {
 		names = append(names, c.name)
@@ -87,9 +87,9 @@ func TestSelectedChecks(t *testing.T) {
 	if diff := cmp.Diff([]string{"vip-holder", "dns"}, names); diff != "" || h.Validate() != nil {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	both := result.Of(findings.New(findings.VIPUnassigned, nil), findings.New(findings.VIPDuplicate, nil))
+	both := result.Of(findings.New(findings.VIPLinkDown, nil), findings.New(findings.VIPNotAnnounced, nil))
 	both.Name = "vip-holder"
-	if got := h.withoutOthers(both).Findings; len(got) != 1 || got[0].ID != findings.VIPUnassigned {
+	if got := h.withoutOthers(both).Findings; len(got) != 1 || got[0].ID != findings.VIPLinkDown {
 		t.Errorf("%+v", got)
 	}
 	both.Name = "dns"

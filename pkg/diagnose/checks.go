@@ -17,7 +17,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/conntrack"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/dns"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ingress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
@@ -122,9 +121,7 @@ func allChecks() []check {
 			return o.VIPs.Check(o.vipSource())
 		}},
 		{internalAddressCheck, "The internal address of MicroShift's API server is on this host.", needsNothing, localTimeout, func(_ context.Context, o *observations) result.Result { return o.microShift.CheckInternalAddress() }},
-		{"vip-holder", "Each VIP is on exactly one reachable host, or on several if BGP announces it.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result {
-			return network.CheckHolders(o.VIPs, awaitAll(ctx, o.vipHolders))
-		}},
+		{"vip-holder", "The links of the VIPs on this host are up, and BGP announces the VIPs if it should.", needsVIPs, localTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckVIPs(ctx) }},
 		{"ruleset", "No rule of this host keeps packets to the API VIPs from the service, or its replies from clients.", needsConfig, packetsTimeout, checkPackets},
 		{"ingress", "The ingress routers respond at the ingress VIPs.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.observeIngress(ctx).Check() }},
 		{"route", "The routers forward challenges to the solver of cert-manager.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result {
@@ -137,7 +134,7 @@ func allChecks() []check {
 		}},
 		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, traceTimeout, checkSelfCheck},
 		{"certificate", "The API servers present valid certificates for their names, and their renewal works.", needsVIPs, networkTimeout, checkCertificate},
-		{"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx, o.faultyVIPs(ctx)) }},
+		{"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx) }},
 		{"conntrack", "The connection tracking table has room and drops no packets.", needsNothing, localTimeout, func(ctx context.Context, _ *observations) result.Result { return conntrack.Check(ctx) }},
 		{"clock", "This host's clock agrees with its time servers.", needsNothing, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.readClocks(ctx).Check() }},
 		{"config", "The configuration file is valid, and the service is enabled.", needsNothing, localTimeout, func(_ context.Context, o *observations) result.Result {
@@ -181,10 +178,10 @@ func (o *observations) ownAddresses() (all []netip.Addr) {
 func (o *observations) observeIngress(ctx context.Context) ingress.Ingress {
 	i := ingress.Ingress{VIPs: o.VIPs, Port: o.config.Upstream.InitialPort(), NeedsEgress: o.egress().Proxied(o.VIPs.Ingress)}
 	i.Route, _ = o.route.await(ctx)
-	found, isFaulty := o.ingressPages.await(ctx), o.faultyVIPs(ctx)
-	i.Name, i.DownLinks = o.apiName(ctx), o.downLinks(ctx)
+	found := o.ingressPages.await(ctx)
+	i.Name, i.DownLinks = o.apiName(ctx), o.downLinks()
 	for _, vip := range o.VIPs.Ingress {
-		if page, known := found[vip]; known && !isFaulty(vip) {
+		if page, known := found[vip]; known && !o.isCutOff(vip) {
 			i.Responses = append(i.Responses, ingress.NewResponse(vip, i.Port, page))
 		}
 	}
@@ -234,7 +231,7 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 	s := selfcheck.SelfCheck{
 		Responses: o.vipResponses(ctx), Name: o.apiName(ctx), GivenName: o.APIName, Hosts: o.config.Hosts,
 		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(),
-		SelfTests: o.reported().SelfTests,
+		SelfTests: o.reported().SelfTests, VIPTests: o.reported().VIPTests,
 	}
 	if o.Token != "" {
 		s.Token, s.Challenges, s.Ingress = o.Token, o.challengePages.await(ctx), o.observeIngress(ctx)
@@ -254,15 +251,15 @@ func checkCertificate(ctx context.Context, o *observations) result.Result {
 	if internal != "" && !slices.Contains(names, internal) {
 		names = append(names, internal)
 	}
-	requests := certificate.Requests(o.apiServers(ctx), names)
+	requests := certificate.Requests(o.apiServers(), names)
 	return certificate.Check(o.prober.Certificates(ctx, requests), o.VIPs.Held, internal, o.reported().Certificates, time.Now())
 }
 
 // apiServers are the reachable VIPs and this host's own addresses beside them. Behind a
 // VIP is one API server. Behind the host's own address is the one on this host, if it is
 // a control-plane node.
-func (o *observations) apiServers(ctx context.Context) []netip.Addr {
-	return slices.Concat(slices.DeleteFunc(slices.Clone(o.VIPs.API), o.faultyVIPs(ctx)), o.ownAddresses())
+func (o *observations) apiServers() []netip.Addr {
+	return slices.Concat(slices.DeleteFunc(slices.Clone(o.VIPs.API), o.isCutOff), o.ownAddresses())
 }
 
 const (

@@ -13,13 +13,11 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/dns"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
@@ -48,11 +46,10 @@ type observations struct {
 
 	prober         *prober.Client
 	apiNames       *future[[]string]
-	vipHolders     map[netip.Addr]*future[network.Holders] // of each VIP
-	vipRoots       pages                                   // of each API VIP, to a test request
-	ingressPages   pages                                   // of each ingress VIP, to a challenge
-	challengePages pages                                   // of each API VIP, to the challenge of --token, or empty
-	challengeLog   *future[selfcheck.Log]                  // about the challenge of --token
+	vipRoots       pages                  // of each API VIP, to a test request
+	ingressPages   pages                  // of each ingress VIP, to a challenge
+	challengePages pages                  // of each API VIP, to the challenge of --token, or empty
+	challengeLog   *future[selfcheck.Log] // about the challenge of --token
 	dns            *future[dns.Answers]
 	trust          *future[trust.Sources]
 	route          *future[egress.Route] // to the ingress
@@ -63,14 +60,9 @@ type observations struct {
 func newObservations(ctx context.Context, h host, client *prober.Client) *observations {
 	o := &observations{
 		host: h, prober: client,
-		vipHolders: make(map[netip.Addr]*future[network.Holders]),
-		vipRoots:   make(pages), ingressPages: make(pages), challengePages: make(pages),
+		vipRoots: make(pages), ingressPages: make(pages), challengePages: make(pages),
 	}
 	o.apiNames = observe(ctx, o.findAPINames)
-	finder := network.Finder{Prober: client, Host: h.Host, ReadAddresses: address.List}
-	for _, vip := range h.VIPs.All() {
-		o.vipHolders[vip] = observe(ctx, func(ctx context.Context) network.Holders { return finder.Find(ctx, vip) })
-	}
 	o.trust = observe(ctx, func(context.Context) trust.Sources { return trust.Read(h.config, h.StateDir, h.privileged) })
 	o.route = observe(ctx, func(ctx context.Context) egress.Route {
 		t, known := o.trust.await(ctx)
@@ -164,21 +156,15 @@ func (o *observations) apiName(ctx context.Context) string {
 	return ""
 }
 
-// faultyVIPs reports which VIPs are on no reachable host, or on two. The check of the
-// VIP holders reports that, and observations at the VIP add nothing.
-func (o *observations) faultyVIPs(ctx context.Context) func(netip.Addr) bool {
-	holders := awaitAll(ctx, o.vipHolders)
-	return func(vip netip.Addr) bool {
-		found, known := holders[vip]
-		return known && found.Faulty()
-	}
-}
+// isCutOff reports whether a VIP is on a link of this host that is down. The check of the
+// VIPs reports that, and observations at the VIP add nothing.
+func (o *observations) isCutOff(vip netip.Addr) bool { return o.DownLink(vip) != nil }
 
-// vipResponses waits for the responses of the API VIPs, except those of faulty VIPs.
+// vipResponses waits for the responses of the API VIPs, except those of VIPs that are cut off.
 func (o *observations) vipResponses(ctx context.Context) (all selfcheck.Responses) {
-	roots, isFaulty := o.vipRoots.await(ctx), o.faultyVIPs(ctx)
+	roots := o.vipRoots.await(ctx)
 	for _, vip := range o.VIPs.Served() {
-		if page, known := roots[vip]; known && !isFaulty(vip) {
+		if page, known := roots[vip]; known && !o.isCutOff(vip) {
 			all.Add(selfcheck.Response{VIP: vip, Held: o.VIPs.Holds(vip), Page: page})
 		}
 	}
@@ -210,22 +196,18 @@ func (o *observations) watchChallengeLog(ctx context.Context) selfcheck.Log {
 }
 
 // downLinks are the networks of the links that are down and have a VIP.
-func (o *observations) downLinks(ctx context.Context) map[string][]netip.Prefix {
+func (o *observations) downLinks() map[string][]netip.Prefix {
 	down := make(map[string][]netip.Prefix)
-	for _, found := range awaitAll(ctx, o.vipHolders) {
-		if found.LinkDown {
-			down[found.Link] = linkNetworks(found.Link)
+	for _, vip := range o.VIPs.All() {
+		if link := o.DownLink(vip); link != nil {
+			down[link.Name] = linkNetworks(link)
 		}
 	}
 	return down
 }
 
 // linkNetworks are the networks of a link.
-func linkNetworks(name string) (networks []netip.Prefix) {
-	link, err := net.InterfaceByName(name)
-	if err != nil {
-		return nil
-	}
+func linkNetworks(link *net.Interface) (networks []netip.Prefix) {
 	all, err := link.Addrs()
 	if err != nil {
 		return nil

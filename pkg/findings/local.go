@@ -151,7 +151,7 @@ func rulesetEntries() []Entry {
 			Remediation: source + until,
 		},
 		{
-			ID: PacketNotRedirected, Check: check, Level: Problem, CausedBy: []ID{VIPLinkDown, VIPDADFailed, VIPDuplicate},
+			ID: PacketNotRedirected, Check: check, Level: Problem, CausedBy: []ID{VIPLinkDown, VIPDADFailed},
 			Symptom:     "The state is `Serving`, but challenges are refused or get the response of another program. The counters of the table's chain `prerouting` stay at 0.",
 			Message:     "Packets from {sources} to port 80 of {vip} are not redirected to the service, because of chain {chain}: {rule}",
 			Remediation: "Exclude port 80 of {vip} from that rule, or run a nat chain at a priority above -110. An API VIP must not be in spec.externalIPs of a Service." + until,

@@ -13,9 +13,7 @@ func packetLossCauses() []ID { return []ID{ConntrackDrops} }
 
 // Findings about the VIPs.
 const (
-	VIPUnassigned ID = "vip-unassigned"
-	VIPDuplicate  ID = "vip-duplicate"
-	VIPLinkDown   ID = "vip-link-down"
+	VIPLinkDown ID = "vip-link-down"
 	// VIPDADFailed and VIPNotAnnounced: only where several hosts hold a VIP at once.
 	VIPDADFailed    ID = "vip-dad-failed"
 	VIPNotAnnounced ID = "vip-not-announced"
@@ -25,19 +23,6 @@ const (
 func vipHolderEntries() []Entry {
 	const check = "vip-holder"
 	return []Entry{
-		{
-			ID: VIPUnassigned, Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Symptom:     "Connections to the VIP end with `No route to host` or time out. The state of every host is `Standby`.",
-			Message:     "No host on {link} answers for the {role} VIP {vip}",
-			Remediation: "Check keepalived, or kube-vip where BGP announces the VIPs, on the hosts that may hold the VIP (crictl logs of its pod; ip address). Its health check may fail, or no host is eligible.",
-		},
-		{
-			ID: VIPDuplicate, Check: check, Level: Problem, CausedBy: packetLossCauses(),
-			Symptom: "Some connections to the VIP succeed and others fail. Two hosts are `Serving`. This happens when keepalived is killed on one of them.",
-			Message: "More than one host has the {role} VIP {vip}: {holders}",
-			Remediation: "Find the host without a running keepalived. Start keepalived there, or delete the address: ip -br address shows its LINK, ip address delete {vip} dev LINK deletes it. " +
-				"If keepalived runs on both, VRRP packets are lost between them: check the switch and the hosts' firewalls.",
-		},
 		{
 			ID: VIPLinkDown, Check: check, Level: Problem,
 			Symptom:     "The state is `Serving`, but no client reaches the VIP.",
@@ -174,7 +159,7 @@ func vipPortEntries() []Entry {
 				"If that is intended, set vips.testInterval: 0s on this host.",
 		},
 		{
-			ID: VIPTwoHosts, Check: check, Level: Problem, CausedBy: []ID{VIPDuplicate},
+			ID: VIPTwoHosts, Check: check, Level: Problem,
 			Symptom: "Some connections to the VIP succeed and others fail. Two hosts are `Serving`, and a third one gets responses of both.",
 			Message: "Two hosts answer at port 80 of the API VIP {vip} at the same time",
 			Remediation: "Run oc http01 status, which shows the hosts that hold the VIP. Find the one without a running keepalived. Start keepalived there, or delete the address: ip -br address shows its LINK, ip address delete {vip} dev LINK deletes it. " +

@@ -10,16 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Raw and packet sockets stay in this process, which has the capability that opening them
-// requires. Using them requires none: a process that holds a packet socket can bind it to
-// every protocol and link, and send any frame on any link. A locked filter
-// (SO_LOCK_FILTER) prevents neither. The kernel refuses shutdown(2) on packet sockets
-// (net/packet/af_packet.c), and sends on raw sockets even after shutdown(2). No such
+// Raw sockets stay in this process, which has the capability that opening them requires. Using
+// them requires none, and the kernel sends on raw sockets even after shutdown(2). No such
 // socket is therefore passed to the prober process.
 //
 // This process composes and sends the requests. The kernel drops every packet except the
-// expected replies. This process interprets no byte of those: the prober process parses
-// the replies of neighbours, and of an echo reply only the arrival counts.
+// expected replies. This process interprets no byte of those: only their arrival counts.
 
 // maxStalePackets bounds the packets that a socket receives before its filter is attached.
 const maxStalePackets = 1024
@@ -39,8 +35,7 @@ func openFiltered(family, protocol int, filter []bpf.Instruction, prepare func(*
 	if err = s.SetBPF(program); err == nil {
 		err = prepare(s)
 	}
-	// Without a protocol, a packet socket receives nothing until it is bound.
-	if err == nil && protocol != 0 {
+	if err == nil {
 		err = dropStale(s)
 	}
 	if err != nil {

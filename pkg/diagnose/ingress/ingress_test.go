@@ -13,7 +13,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/egress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
@@ -105,8 +104,6 @@ func TestAttributeToEgress(t *testing.T) {
 // faults are.
 func TestLinkDown(t *testing.T) {
 	t.Parallel()
-	vip := netip.MustParseAddr("192.0.2.5")
-	down := network.Holders{Local: true, Link: "lo", LinkDown: true}
 	for name, tt := range map[string]struct {
 		page protocol.FetchResult
 		want result.Outcome
@@ -117,8 +114,7 @@ func TestLinkDown(t *testing.T) {
 	} {
 		i := ingressWith(tt.page)
 		i.DownLinks = map[string][]netip.Prefix{"lo": nil}
-		f, _ := down.Finding(vip, "API")
-		cause := result.Of(f)
+		cause := result.Found(findings.VIPLinkDown, nil)
 		cause.Name = "vip-holder"
 		if all := result.NewReport(result.Conditions{}, []result.Result{cause, i.Check()}, nil).Checks; all[1].Outcome != tt.want {
 			t.Errorf("%s: %+v", name, all[1])

@@ -88,14 +88,3 @@ func commonPrefixLen(a, b netip.Addr) int {
 	}
 	return 8 * len(x)
 }
-
-// linkLocalAddress is a link-local address of a link.
-func (h Host) linkLocalAddress(link *net.Interface) (netip.Addr, bool) {
-	i := slices.IndexFunc(h.Addresses, func(a address.Address) bool {
-		return int(a.Link) == link.Index && a.IP.Is6() && a.IP.IsLinkLocalUnicast() && !a.Tentative && !a.DADFailed
-	})
-	if i < 0 {
-		return netip.Addr{}, false
-	}
-	return h.Addresses[i].IP, true
-}

@@ -61,6 +61,7 @@ type SelfCheck struct {
 	Holder    bool              // this host holds a VIP
 	Serving   bool              // the service on this host reports that it serves
 	SelfTests []report.SelfTest // of the service on this host
+	VIPTests  []report.VIPTest  // of the same
 	// Challenges are the responses to the challenge of --token. Without one, no challenge
 	// is requested, because that would be counted as one.
 	Challenges map[netip.Addr]protocol.FetchResult
@@ -81,6 +82,11 @@ func (s SelfCheck) Check() result.Result {
 	for _, t := range s.SelfTests {
 		if !t.OK {
 			all.Find(selfTestFailed(t))
+		}
+	}
+	for _, t := range s.VIPTests {
+		if t.Cause == string(findings.VIPTwoHosts) {
+			all.Find(findings.New(findings.VIPTwoHosts, findings.Values{"vip": t.VIP.String()}))
 		}
 	}
 	if s.rejectsName() && !s.Holder {

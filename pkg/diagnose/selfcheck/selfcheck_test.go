@@ -44,16 +44,17 @@ func TestNameNotAllowed(t *testing.T) {
 	}
 }
 
-// TestOneFamilyIsDead: a VIP that does not respond is a problem, also while the other family works.
+// TestOneFamilyIsDead: a VIP that does not respond is a problem, also while the other family works, and
+// one on two hosts, as tests of the service have found. What they found once is tested again.
 func TestOneFamilyIsDead(t *testing.T) {
 	t.Parallel()
-	s := SelfCheck{}
+	s := SelfCheck{VIPTests: []report.VIPTest{{Cause: string(findings.VIPTwoHosts)}, {Cause: string(findings.VIPUnreachableFromHere)}}}
 	s.Add(Response{VIP: netip.MustParseAddr("2001:db8::5"), Page: protocol.FetchResult{
 		Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges),
 	}})
 	s.Add(Response{VIP: netip.MustParseAddr("192.0.2.5")})
 	r := s.Check()
-	if len(r.Findings) != 1 || r.Findings[0].ID != findings.ProxyUnreachable {
+	if len(r.Findings) != 2 || r.Findings[0].ID != findings.ProxyUnreachable || r.Findings[1].ID != findings.VIPTwoHosts {
 		t.Errorf("%+v", r)
 	}
 }

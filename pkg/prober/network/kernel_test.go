@@ -37,62 +37,6 @@ func addLAN(t *testing.T) *net.Interface {
 	return link
 }
 
-// TestNeighbours: no, one and two hosts answer for an address, over both families, also
-// when this host has the address too. The requests run concurrently, since each waits for
-// late replies.
-func TestNeighbours(t *testing.T) {
-	link := addLAN(t)
-	c := startClient(t)
-	one, two := addHost(t, "one"), addHost(t, "two")
-	one.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:01")
-	two.run("ip", "link", "set", "eth0", "address", "02:00:00:00:00:02")
-	for _, a := range []string{"192.0.2.6/32", "192.0.2.7/32", "192.0.2.8/32", "2001:db8::6/128", "2001:db8::7/128", "2001:db8::8/128", "2001:db8::11/64"} {
-		one.run("ip", "address", "add", a, "dev", "eth0", "nodad")
-	}
-	for _, a := range []string{"192.0.2.7/32", "192.0.2.8/32", "2001:db8::7/128", "2001:db8::8/128", "2001:db8::12/64"} {
-		two.run("ip", "address", "add", a, "dev", "eth0", "nodad")
-	}
-	for _, a := range []string{"192.0.2.8/32", "2001:db8::8/128"} {
-		nstest.Run(t, "ip", "address", "add", a, "dev", "lan0", "nodad")
-	}
-	hardware := [][]byte{link.HardwareAddr}
-	var all sync.WaitGroup
-	for _, tt := range []struct {
-		what     string
-		last     string // byte of the address
-		hardware [][]byte
-		want     []string
-	}{
-		{"nobody", "5", hardware, nil},
-		{"one", "6", hardware, []string{"02:00:00:00:00:01"}},
-		{"two", "7", hardware, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
-		{"this host and two more", "8", hardware, []string{"02:00:00:00:00:01", "02:00:00:00:00:02"}},
-		{"this host by two links, and another", "8", [][]byte{link.HardwareAddr, {2, 0, 0, 0, 0, 2}}, []string{"02:00:00:00:00:01"}},
-	} {
-		for _, addr := range []string{"192.0.2." + tt.last, "2001:db8::" + tt.last} {
-			all.Go(func() {
-				found, err := c.Neighbours(withTimeout(t, testTimeout), prober.NeighboursQuery{
-					Addr: netip.MustParseAddr(addr), LinkIndex: link.Index, LinkHardware: link.HardwareAddr, HostHardware: tt.hardware, Source: netip.MustParseAddr("2001:db8::1"),
-				})
-				if err != nil {
-					t.Errorf("%s, %s: %v", tt.what, addr, err)
-				} else if diff := cmp.Diff(tt.want, found.Hardware, cmp.Transformer("set", setOf)); diff != "" {
-					t.Errorf("%s, %s (-want +got):\n%s", tt.what, addr, diff)
-				}
-			})
-		}
-	}
-	all.Wait()
-}
-
-func setOf(list []string) map[string]bool {
-	s := make(map[string]bool)
-	for _, each := range list {
-		s[each] = true
-	}
-	return s
-}
-
 // TestPath: a path that carries large packets, one that drops them silently, one where a
 // router reports it, and a host that does not answer.
 func TestPath(t *testing.T) {

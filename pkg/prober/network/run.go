@@ -93,8 +93,6 @@ func dispatch(ctx context.Context, q protocol.Request, socket *os.File) (r proto
 		r.Fetch = viaProxy(ctx, q.Fetch)
 	case q.Fetch != nil:
 		r.Fetch = fetchPage(ctx, q.Fetch)
-	case q.Neighbours != nil:
-		r.Neighbours = parseNeighbours(q.Neighbours)
 	case q.Trace != nil:
 		r.Trace, err = readTrace(ctx, q.Trace, socket)
 	case q.Clock != nil:

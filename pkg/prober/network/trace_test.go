@@ -140,7 +140,7 @@ func TestSocketOfRequestIsClosed(t *testing.T) {
 	t.Cleanup(func() { _ = errors.Join(conn.Close(), unix.Close(commands[1])) })
 	for name, q := range map[string]protocol.Request{
 		"expired":     {Trace: &protocol.TraceRequest{}},
-		"of no trace": {Timeout: time.Minute, Neighbours: &protocol.NeighboursRequest{}},
+		"of no trace": {Timeout: time.Minute, Lookup: &protocol.LookupRequest{}},
 	} {
 		ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		if err != nil {

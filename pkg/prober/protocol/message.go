@@ -17,7 +17,6 @@ type Request struct {
 	Certificate *CertificateRequest `json:"certificate,omitempty"`
 	Lookup      *LookupRequest      `json:"lookup,omitempty"`
 	Fetch       *FetchRequest       `json:"fetch,omitempty"`
-	Neighbours  *NeighboursRequest  `json:"neighbours,omitempty"`
 	Clock       *ClockRequest       `json:"clock,omitempty"`
 	Endpoint    *EndpointRequest    `json:"endpoint,omitempty"`
 	Trace       *TraceRequest       `json:"trace,omitempty"` // its socket comes with it
@@ -33,20 +32,19 @@ type Request struct {
 type Response struct {
 	ID uint64 `json:"id"`
 
-	Error       *cause.Details    `json:"error,omitempty"` // why there is no result
-	Certificate *Certificate      `json:"certificate,omitempty"`
-	Lookup      *LookupResult     `json:"lookup,omitempty"`
-	Fetch       *FetchResult      `json:"fetch,omitempty"`
-	Neighbours  *NeighboursResult `json:"neighbours,omitempty"`
-	Clock       *ClockResult      `json:"clock,omitempty"`
-	Endpoint    *EndpointResult   `json:"endpoint,omitempty"`
-	Trace       *TraceResult      `json:"trace,omitempty"`
+	Error       *cause.Details  `json:"error,omitempty"` // why there is no result
+	Certificate *Certificate    `json:"certificate,omitempty"`
+	Lookup      *LookupResult   `json:"lookup,omitempty"`
+	Fetch       *FetchResult    `json:"fetch,omitempty"`
+	Clock       *ClockResult    `json:"clock,omitempty"`
+	Endpoint    *EndpointResult `json:"endpoint,omitempty"`
+	Trace       *TraceResult    `json:"trace,omitempty"`
 }
 
 // Matches reports whether the response is of the request's kind.
 func (r *Response) Matches(q *Request) bool {
 	return (q.Certificate == nil || r.Certificate != nil) && (q.Lookup == nil || r.Lookup != nil) && (q.Fetch == nil || r.Fetch != nil) &&
-		(q.Neighbours == nil || r.Neighbours != nil) && (q.Clock == nil || r.Clock != nil) && (q.Endpoint == nil || r.Endpoint != nil) &&
+		(q.Clock == nil || r.Clock != nil) && (q.Endpoint == nil || r.Endpoint != nil) &&
 		(q.Trace == nil || r.Trace != nil)
 }
 
@@ -61,8 +59,6 @@ func (r *Response) Validate() error {
 		return r.Lookup.validate()
 	case r.Fetch != nil:
 		return r.Fetch.validate()
-	case r.Neighbours != nil:
-		return r.Neighbours.validate()
 	case r.Endpoint != nil:
 		return errors.Join(r.Endpoint.Details.Validate(), cause.ValidateAddr(r.Endpoint.LastAddr.Addr()))
 	case r.Trace != nil:
@@ -81,8 +77,6 @@ func (r *Response) Sanitize() {
 		r.Lookup.sanitize()
 	case r.Fetch != nil:
 		r.Fetch.sanitize()
-	case r.Neighbours != nil:
-		r.Neighbours.sanitize()
 	case r.Endpoint != nil:
 		r.Endpoint.sanitize()
 	}

@@ -33,8 +33,6 @@ func TestInvalidResponses(t *testing.T) {
 		"an unknown finding": {Response{Fetch: &FetchResult{ResponseCause: "run this now"}}, false},
 		"a zone":             {Response{Fetch: &FetchResult{UpstreamAddr: zoned}}, false},
 		"a text as name":     {Response{Fetch: &FetchResult{Cause: "ingress-tls-name", Details: cause.Details{Reason: cause.NameMismatch, Names: []string{"run this now"}}}}, false},
-		"a neighbour":        {Response{Neighbours: &NeighboursResult{Hardware: []string{"02:00:00:00:00:01"}}}, true},
-		"a neighbour's text": {Response{Neighbours: &NeighboursResult{Hardware: []string{"run this now"}}}, false},
 		"a zone of a proxy":  {Response{Endpoint: &EndpointResult{LastAddr: zoned}}, false},
 		"a proxy's text":     {Response{Endpoint: &EndpointResult{Details: cause.Details{Reason: cause.ProxyAnswerCode, Code: "run this now"}}}, false},
 	} {

@@ -53,8 +53,6 @@ func TestBGP(t *testing.T) {
 		c := c.forSubtest(t)
 		c.holdVIPs(n)
 		c.awaitReason(service, "Serving")
-		// Without kube-vip's static pods it is a fault.
-		c.expectFindings(n, []string{"vip-duplicate", "vip-duplicate"})
 		c.withBGP(n, service)
 		r := c.expectFindings(n, []string{})
 		if text := r.Check("vip-holder").Text; !strings.Contains(text, "announced by BGP") {
@@ -128,7 +126,7 @@ func TestBGP(t *testing.T) {
 		c := c.forSubtest(t)
 		stopAllKeepalived(c)
 		c.withBGP(n, service)
-		r := c.expectFindings(n, []string{"vip-unassigned", "vip-unassigned"})
-		c.expectText(r, "vip-unassigned", fmt.Sprintf("for the API VIP %s", c.API.V4), "or kube-vip where BGP announces the VIPs")
+		r := c.expectFindings(n, []string{"proxy-unreachable", "proxy-unreachable"})
+		c.expectText(r, "proxy-unreachable", c.API.V4.String(), "or kube-vip where BGP announces the VIPs")
 	})
 }

@@ -50,7 +50,6 @@ func TestBGP(t *testing.T) {
 	s.expectBGPCertificates()
 	s.expectCondition("True", "Serving", fmt.Sprintf("%s is held and served by master1 and master2", s.API.V4))
 	s.expectFindings()
-	s.expectHoldersUnknown(s.ControlPlane[0].Node)
 
 	// A node loses its BGP sessions, and keeps the VIPs.
 	must(t, b.KillBGP(t.Context(), s.ControlPlane[1].Node))
@@ -72,21 +71,6 @@ func TestBGP(t *testing.T) {
 	s.expectCondition("False", "VIPNotHeld", fmt.Sprintf("no host holds %s", s.API.V4))
 	// Behind the router, check cannot distinguish a VIP without a host from a stopped service.
 	s.expectFindings("master0 proxy-unreachable", "master0 proxy-unreachable", "master1 proxy-unreachable", "master1 proxy-unreachable", "master2 proxy-unreachable", "master2 proxy-unreachable")
-}
-
-// expectHoldersUnknown expects that check on a node without a VIP does not judge which hosts hold it:
-// they are behind a router.
-func (s *testbed) expectHoldersUnknown(n *lab.Node) {
-	s.t.Helper()
-	r, _, err := n.Check(s.t.Context(), shared.binary)
-	must(s.t, err)
-	got := r.Check("vip-holder")
-	for _, vip := range s.API.Both() {
-		want := fmt.Sprintf("%s, %s: not on this host, but behind the router %s: other hosts with BGP cannot be queried", vip, s.Ingress.Like(vip), s.Gateway.Addresses.Like(vip))
-		if got.Outcome != "skipped" || !strings.Contains(got.Text, want) {
-			s.t.Errorf("vip-holder is %s: %q, want %q", got.Outcome, got.Text, want)
-		}
-	}
 }
 
 // expectHolders expects that exactly these control-plane nodes hold and serve the API VIPs.
