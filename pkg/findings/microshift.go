@@ -110,7 +110,7 @@ func microShiftRouterEntries() []Entry {
 
 // microShiftCertificateEntries are about the certificates of MicroShift's API server.
 // {server} is address and port, {requested} the name that the client uses, {issuer} the
-// CA, {domain} the clients that trust it.
+// CA.
 func microShiftCertificateEntries() []Entry {
 	const (
 		check = "certificate"
@@ -135,13 +135,13 @@ func microShiftCertificateEntries() []Entry {
 		{
 			ID: MicroShiftNameMissing, Check: check, Level: Problem,
 			Symptom:     "Clients reject the certificate of a MicroShift host's API because the name or the address does not match.",
-			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}, for {domain}) does not contain that name",
+			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) does not contain that name",
 			Remediation: "Add the name to apiServer.subjectAltNames of MicroShift's configuration, or configure a certificate for it in apiServer.namedCertificates." + restart,
 		},
 		{
 			ID: MicroShiftExternalClientGetsInternal, Check: check, Level: Problem,
 			Symptom: "External clients of a MicroShift host do not trust its API server (`certificate signed by unknown authority`).",
-			Message: "External clients that connect to {server} as {requested} get a certificate for {domain} only, issued by {issuer}",
+			Message: "External clients that connect to {server} as {requested} get a certificate for internal clients, issued by {issuer}",
 			Remediation: "Use a name of apiServer.subjectAltNames in these clients. Without a name, the address selects the certificate. Remove apiServer.advertiseAddress if it is the node's own address, so that " +
 				"external and internal clients use different addresses." + restart,
 		},

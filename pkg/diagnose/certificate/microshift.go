@@ -23,42 +23,14 @@ import (
 // two nodes, the prober sends all queries at once.
 const maxNames = 7
 
-// signer is a CA of MicroShift that signs certificates of its API server
-// (pkg/cmd/init.go there).
-type signer string
-
+// Issuers of the certificates of MicroShift's API server (pkg/cmd/init.go there). A time may follow,
+// as in OpenShift. Names are sufficient here, because the result proves nothing.
 const (
-	externalSigner  signer = "kube-apiserver-external-signer"
-	localhostSigner signer = "kube-apiserver-localhost-signer"
-	serviceSigner   signer = "kube-apiserver-service-network-signer"
-	otherSigner     signer = "" // a certificate of the administrator
+	ownSigner      = "kube-apiserver-"
+	externalSigner = "kube-apiserver-external-signer" // external clients trust it
 )
 
-// signerOf distinguishes the signers by name. Names are sufficient here, because the
-// result proves nothing.
-func signerOf(issuer string) signer {
-	name, _, _ := strings.Cut(issuer, "@") // a time may follow, as in OpenShift
-	for _, s := range []signer{externalSigner, localhostSigner, serviceSigner} {
-		if name == string(s) {
-			return s
-		}
-	}
-	return otherSigner
-}
-
-// clientGroup is the group of clients that trust a signer.
-func (s signer) clientGroup() string {
-	switch s {
-	case externalSigner:
-		return "external clients"
-	case localhostSigner:
-		return "localhost"
-	case serviceSigner:
-		return "the service network"
-	default:
-		return "clients that trust that issuer"
-	}
-}
+func isOwn(issuer string) bool { return strings.HasPrefix(issuer, ownSigner) }
 
 // certificateClient is an external client of the API server.
 type certificateClient struct {
@@ -158,21 +130,19 @@ func (m MicroShift) clients() (all []certificateClient, omitted []string) {
 
 // judge returns the finding about a client's certificate, if there is one.
 func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, bool) {
-	by := signerOf(got.Issuer)
 	var id findings.ID
 	switch {
-	case c.hasNamedCertificate && by != otherSigner:
+	case c.hasNamedCertificate && isOwn(got.Issuer):
 		id = findings.MicroShiftNamedCertificateIgnored
 	case !got.CoversName:
 		id = findings.MicroShiftNameMissing
-	case by == localhostSigner || by == serviceSigner:
+	case isOwn(got.Issuer) && !strings.HasPrefix(got.Issuer, externalSigner):
 		id = findings.MicroShiftExternalClientGetsInternal
 	default:
 		return findings.Finding{}, false
 	}
 	f := findings.New(id, findings.Values{
-		"server": c.Addr.String(), "requested": c.displayName(),
-		"issuer": strconv.Quote(got.Issuer), "domain": by.clientGroup(),
+		"server": c.Addr.String(), "requested": c.displayName(), "issuer": strconv.Quote(got.Issuer),
 	})
 	if c.isAddress() {
 		f.Level = findings.Warning // clients have names too
@@ -185,7 +155,7 @@ func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, b
 func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time) []findings.Finding {
 	all := result.CertificateFindings(presented{CertificateResult: p}.asReported(now), now)
 	for i, f := range all {
-		if signerOf(p.Certificate.Issuer) != otherSigner && f.ID != findings.CertificateNotYetValid {
+		if isOwn(p.Certificate.Issuer) && f.ID != findings.CertificateNotYetValid {
 			all[i].Remediation = "MicroShift issued it: check the host's clock, then run systemctl restart microshift, " +
 				"which renews the certificate. journalctl -u microshift shows why it was not renewed automatically."
 		}
