@@ -264,7 +264,7 @@ func (o *observations) apiServers() []netip.Addr {
 
 const (
 	ntpPort      = 123
-	clockTimeout = 3 * time.Second
+	clockTimeout = 5 * time.Second
 )
 
 // readClocks reads the clocks of the time servers.
@@ -283,11 +283,11 @@ func (o *observations) queryTimeServers(ctx context.Context, names []string) []c
 	var mu sync.Mutex
 	for _, name := range names {
 		group.Go(func() {
-			addr, ok := o.resolveTimeServer(ctx, name)
-			if !ok {
+			addrs, err := o.resolver().Lookup(ctx, name)
+			if err != nil {
 				return
 			}
-			a, err := o.prober.Query(ctx, protocol.Request{Clock: &protocol.ClockRequest{Addr: netip.AddrPortFrom(addr, ntpPort)}})
+			a, err := o.prober.Query(ctx, protocol.Request{Clock: &protocol.ClockRequest{Addr: netip.AddrPortFrom(addrs[0], ntpPort)}})
 			if err != nil {
 				return
 			}
@@ -298,27 +298,6 @@ func (o *observations) queryTimeServers(ctx context.Context, names []string) []c
 	}
 	group.Wait()
 	return all
-}
-
-// resolveTimeServer finds an address of a time server of either family.
-func (o *observations) resolveTimeServer(ctx context.Context, name string) (netip.Addr, bool) {
-	if addr, err := netip.ParseAddr(name); err == nil {
-		return addr.Unmap(), true
-	}
-	servers, err := o.dnsServers()
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	for _, s := range servers {
-		ctx, cancel := context.WithTimeout(ctx, clockTimeout/3)
-		defer cancel()
-		for _, ipv6 := range []bool{false, true} {
-			if r := o.lookup(ctx, s.Addr, name, ipv6); len(r.Addresses) > 0 {
-				return r.Addresses[0], true
-			}
-		}
-	}
-	return netip.Addr{}, false
 }
 
 // traceChallenge follows the challenge of --token.

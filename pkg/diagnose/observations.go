@@ -69,8 +69,7 @@ func newObservations(ctx context.Context, h host, client *prober.Client) *observ
 		if !known {
 			return egress.Route{Err: errNoTime}
 		}
-		resolver := resolve.Resolver{ConfPath: h.ResolvConf, HostsPath: h.HostsFile, Query: client.Lookup}
-		return h.egress().FindRoute(ctx, h.VIPs.Ingress, t, resolver)
+		return h.egress().FindRoute(ctx, h.VIPs.Ingress, t, o.resolver())
 	})
 	for _, vip := range h.VIPs.Served() {
 		o.vipRoots.add(ctx, vip, func(ctx context.Context) (protocol.FetchResult, error) { return o.fetchVIP(ctx, vip) })
@@ -220,13 +219,15 @@ func linkNetworks(link *net.Interface) (networks []netip.Prefix) {
 	return networks
 }
 
-// dnsServers are the DNS servers of this host.
-func (o *observations) dnsServers() ([]dns.Server, error) { return dns.Servers(o.ResolvConf, o.Has) }
+// resolver resolves names with the files and DNS servers of this host.
+func (o *observations) resolver() resolve.Resolver {
+	return resolve.Resolver{ConfPath: o.ResolvConf, HostsPath: o.HostsFile, Query: o.prober.Lookup}
+}
 
 // resolveNames queries all servers for all names.
 func (o *observations) resolveNames(ctx context.Context) dns.Answers {
 	names := o.namesOfAPI(ctx)
-	servers, err := o.dnsServers()
+	servers, err := dns.Servers(o.ResolvConf, o.Has)
 	switch {
 	case err != nil:
 		return dns.Answers{Reason: err.Error()}

@@ -32,7 +32,7 @@ func TestDNSServers(t *testing.T) {
 		}
 		texts = append(texts, s.Addr.String()+own)
 	}
-	if diff := cmp.Diff([]string{"192.0.2.11:53 own", "198.51.100.1:53", "[::1]:53 own", "[2001:db8::1]:53"}, texts); diff != "" {
+	if diff := cmp.Diff([]string{"192.0.2.11:53 own", "198.51.100.1:53", "[::1]:53 own"}, texts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

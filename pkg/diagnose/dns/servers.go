@@ -4,15 +4,8 @@ package dns
 
 import (
 	"net/netip"
-	"strings"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
-)
-
-const (
-	port          = 53
-	maxServers    = 4
-	maxResolvConf = 64 << 10
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/resolve"
 )
 
 // Server is a DNS server of this host.
@@ -24,23 +17,10 @@ type Server struct {
 }
 
 // Servers reads the servers from resolv.conf.
-func Servers(path string, isOwn func(netip.Addr) bool) ([]Server, error) {
-	text, err := textfile.Read(path, maxResolvConf)
-	if err != nil {
-		return nil, err
+func Servers(path string, isOwn func(netip.Addr) bool) (all []Server, err error) {
+	addrs, err := resolve.Servers(path)
+	for _, a := range addrs {
+		all = append(all, Server{a, a.Addr().IsLoopback() || isOwn(a.Addr())})
 	}
-	var all []Server
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 || fields[0] != "nameserver" {
-			continue
-		}
-		addr, err := netip.ParseAddr(fields[1])
-		if err != nil || len(all) == maxServers {
-			continue
-		}
-		addr = addr.Unmap()
-		all = append(all, Server{netip.AddrPortFrom(addr, port), addr.IsLoopback() || isOwn(addr)})
-	}
-	return all, nil
+	return all, err
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 const (
@@ -20,8 +22,15 @@ type resolvConf struct {
 	search  []string
 }
 
-func parseResolvConf(text string) (c resolvConf) {
-	for line := range strings.Lines(text) {
+// Servers returns the DNS servers of a resolv.conf(5).
+func Servers(path string) ([]netip.AddrPort, error) {
+	c, err := readResolvConf(path)
+	return c.servers, err
+}
+
+func readResolvConf(path string) (c resolvConf, err error) {
+	text, err := textfile.Read(path, maxFileBytes)
+	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
 			continue
@@ -36,7 +45,7 @@ func parseResolvConf(text string) (c resolvConf) {
 			c.search = fields[1:min(len(fields), maxSearch+1)] // the last line applies
 		}
 	}
-	return c
+	return c, err
 }
 
 // absoluteNames returns the trimmed names to query, in their order. A name without a dot is

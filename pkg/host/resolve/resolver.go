@@ -53,11 +53,10 @@ func (r Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 			return found, nil
 		}
 	}
-	text, err := textfile.Read(r.ConfPath, maxFileBytes)
+	c, err := readResolvConf(r.ConfPath)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	c := parseResolvConf(string(text))
 	if len(c.servers) == 0 {
 		return nil, fmt.Errorf("no DNS server in %s: add one, or configure the address", r.ConfPath)
 	}
