@@ -14,7 +14,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/certificate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/challengetrace"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/clock"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/conntrack"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/dns"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
@@ -135,7 +134,6 @@ func allChecks() []check {
 		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, traceTimeout, checkSelfCheck},
 		{"certificate", "The API servers present valid certificates for their names, and their renewal works.", needsVIPs, networkTimeout, checkCertificate},
 		{"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx) }},
-		{"conntrack", "The connection tracking table has room and drops no packets.", needsNothing, localTimeout, func(ctx context.Context, _ *observations) result.Result { return conntrack.Check(ctx) }},
 		{"clock", "This host's clock agrees with its time servers.", needsNothing, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.readClocks(ctx).Check() }},
 		{"config", "The configuration file is valid, and the service is enabled.", needsNothing, localTimeout, func(_ context.Context, o *observations) result.Result {
 			return service.Configuration{

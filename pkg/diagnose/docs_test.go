@@ -198,7 +198,7 @@ func certManagerMessages(t *testing.T) []observed {
 		{"wrong status code '503', expected '200'", "The router has no route to a solver that is ready. In the first seconds this is normal.", []findings.ID{findings.RouteMissing, findings.RouteMissingForAddress}},
 		{`did not get expected response "…" when querying endpoint`, "The response has status 200, but is not the key.", []findings.ID{findings.ResponseNotKey}},
 		{self + "…: connect: connection refused", "Nothing listens on port 80 of the address.", []findings.ID{findings.ServiceNotRunning, findings.DNSOtherAddress, findings.PacketDropped}},
-		{self + "…: i/o timeout", "Packets are lost. Often a NetworkPolicy drops them.", []findings.ID{findings.SelfCheckMissing, findings.VIPUnassigned, findings.PacketDropped, findings.ConntrackDrops}},
+		{self + "…: i/o timeout", "Packets are lost. Often a NetworkPolicy drops them.", []findings.ID{findings.SelfCheckMissing, findings.VIPUnassigned, findings.PacketDropped, findings.PacketLost}},
 		{self + "…: no such host", "The name has no record in the cluster's DNS.", []findings.ID{findings.DNSNoRecord, findings.DNSNoServer}},
 		{"Error accepting authorization: acme: authorization error for …", "The self check passed, but the CA's own requests failed. See [the CA's error](runbooks/HTTP01APICertificateExpiring.md#diagnosis).", nil},
 		{`Failed to wait for order resource "…" to become ready: order is in "invalid" state: …`, "The attempt is over. Fix the cause, then [renew](runbooks/certificate-expired.md#4-renew).", nil},

@@ -157,10 +157,10 @@ func rulesetEntries() []Entry {
 			Remediation: "Exclude port 80 of {vip} from that rule, or run a nat chain at a priority above -110. An API VIP must not be in spec.externalIPs of a Service." + until,
 		},
 		{
-			ID: PacketLost, Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			ID: PacketLost, Check: check, Level: Problem,
 			Symptom:     "The state is `Serving`, but connections to the VIP time out, and no rule of nftables drops them.",
 			Message:     "Packets from {sources} to {vip} are lost on this host: {how}",
-			Remediation: "The kernel's counter shows the reason. Check the route back to the client (ip route get), rp_filter, and legacy iptables rules (iptables-legacy -S).",
+			Remediation: "The kernel's counter shows the reason. Check the route back to the client (ip route get), rp_filter, net.netfilter.nf_conntrack_max, and legacy iptables rules (iptables-legacy -S).",
 		},
 		{
 			ID: ReplyDropped, Check: check, Level: Problem,
@@ -220,33 +220,6 @@ func clusterProxyEntries() []Entry {
 			Symptom:     "A change of the egress proxy breaks challenges at once, although the previous one still works.",
 			Message:     "A changed egress proxy is used without a test, because egressProxy.readinessEndpoints is empty",
 			Remediation: "Set egressProxy.readinessEndpoints of config.yaml to one or two URLs that respond through the egress proxy, such as spec.readinessEndpoints of proxy/cluster.",
-		},
-	}
-}
-
-// Findings about connection tracking.
-const (
-	ConntrackFull  ID = "conntrack-full"
-	ConntrackDrops ID = "conntrack-drops"
-)
-
-func conntrackEntries() []Entry {
-	const (
-		check = "conntrack"
-		fix   = "Raise net.netfilter.nf_conntrack_max, and find out which program opens so many connections (conntrack -L, ss -s)."
-	)
-	return []Entry{
-		{
-			ID: ConntrackDrops, Check: check, Level: Problem,
-			Symptom:     "Connections to this host time out occasionally. The kernel's log has `nf_conntrack: table full, dropping packet`.",
-			Message:     "The kernel drops packets because its connection tracking table is full: {dropped} within {time}, with {count} of {max} entries in use",
-			Remediation: fix,
-		},
-		{
-			ID: ConntrackFull, Check: check, Level: Warning,
-			Symptom:     "Connections to this host will soon time out occasionally.",
-			Message:     "The kernel's connection tracking table is nearly full: {count} of {max} entries are in use. A full table drops new connections",
-			Remediation: fix,
 		},
 	}
 }

@@ -100,7 +100,7 @@ func internalAddressEntries() []Entry {
 
 func microShiftRouterEntries() []Entry {
 	return []Entry{{
-		ID: MicroShiftRouterUnreachable, Check: "ingress", Level: Problem, CausedBy: packetLossCauses(),
+		ID: MicroShiftRouterUnreachable, Check: "ingress", Level: Problem,
 		Symptom: "Connections to port 80 of a MicroShift node are refused or time out, although the state is `NotRequired`. Or the state is `UpstreamUnreachable`.",
 		Message: "MicroShift's router does not respond at {upstream} ({how})",
 		Remediation: "Run oc get pod,service -n openshift-ingress to see whether router-default runs and has that address. Then check ingress.listenAddress and ingress.ports of MicroShift's configuration, " +

@@ -2,14 +2,7 @@
 
 package findings
 
-import (
-	"slices"
-
-	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
-)
-
-// packetLossCauses are the findings on this host that explain any lost packet.
-func packetLossCauses() []ID { return []ID{ConntrackDrops} }
+import "github.com/http01-proxyd/http01-proxyd/internal/docurl"
 
 // Findings about the VIPs.
 const (
@@ -97,7 +90,7 @@ func vipPortEntries() []Entry {
 	return []Entry{
 		{
 			ID: ProxyUnreachable, Check: check, Level: Problem,
-			CausedBy: append(LocalServingFaults(), packetLossCauses()...),
+			CausedBy: LocalServingFaults(),
 			Symptom: "At port 80 of the API VIP, CAs and self checks get no response, or the response of another program. If it is the VIP of one address family only, " +
 				"a CA's validation times out or is refused, but succeeds by hand.",
 			Message: "http01-proxyd does not respond at {endpoint}: {how}",
@@ -106,13 +99,13 @@ func vipPortEntries() []Entry {
 				"If the VIP of the other address family works, remove this one from the DNS meanwhile: CAs try IPv6 first and do not fall back once they are connected.",
 		},
 		{
-			ID: SelfCheckFails, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
+			ID: SelfCheckFails, Check: check, Level: Problem, CausedBy: LocalServingFaults(),
 			Symptom:     "On the host that holds the VIP, cert-manager's self check fails and challenges stay pending. Other hosts and the CA may get the right response.",
 			Message:     "This host holds the VIP and the service is ready, but it does not reach the proxy at {endpoint}: {how}",
 			Remediation: "Run curl -i http://{endpoint}/ on another host. If it returns 400, the fault is on this host. " + localTraffic,
 		},
 		{
-			ID: ProxyResponseDiffers, Check: check, Level: Problem, CausedBy: append(LocalServingFaults(), packetLossCauses()...),
+			ID: ProxyResponseDiffers, Check: check, Level: Problem, CausedBy: LocalServingFaults(),
 			Symptom: "A challenge gets another response at the API VIP than at the ingress.",
 			Message: "The proxy at {endpoint} and the ingress at {upstream} give different responses to the challenge: {how} and {direct}",
 			Remediation: "Run the check again, because a route may have changed in between. If the difference remains, check the upstream of the service (http01-proxyd status) " +
@@ -125,10 +118,10 @@ func vipPortEntries() []Entry {
 			Remediation: "Add the name to hosts in /etc/http01-proxyd/config.yaml on every control-plane node, or remove hosts.",
 		},
 		{
-			ID: SelfCheckMissing, Check: check, Level: Problem, CausedBy: slices.Concat(packetLossCauses(), []ID{
+			ID: SelfCheckMissing, Check: check, Level: Problem, CausedBy: []ID{
 				NoProxyLacksAPI, ProxyUnreachable,
 				DNSNoServer, DNSNoRecord, DNSServerFails, DNSOtherAddress, DNSOtherAddressUnreachable,
-			}),
+			},
 			Symptom: "A challenge stays pending and `check` without `--token` finds nothing. The journal has no request of cert-manager for the challenge. " +
 				"A usual cause is `defaultNetworkPolicy: \"true\"` of the CertManager.",
 			Message: "The challenge {token}… is served at {vip}, but cert-manager has sent no request for it within {time}",
@@ -145,14 +138,14 @@ func vipPortEntries() []Entry {
 				"Otherwise http01-proxyd explain {cause} prints the remediation.",
 		},
 		{
-			ID: VIPUnreachableFromHere, Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			ID: VIPUnreachableFromHere, Check: check, Level: Problem,
 			Symptom: "A host that does not hold the VIP has requested its port 80 three times in a row without an answer of http01-proxyd. The state of the holder can be `Serving`: it tests the VIP from itself only.",
 			Message: "Port 80 of the API VIP {vip} cannot be reached from this host: {how}",
 			Remediation: "Run oc http01 check, or http01-proxyd check on this host and http01-proxyd trace on the host that holds the VIP. " +
 				"Typical causes are a firewall on that host that blocks port 80 or 8888, a second host with the VIP, a wrong route, and a holder without the service.",
 		},
 		{
-			ID: VIPTestNotSent, Check: check, Level: Warning, CausedBy: packetLossCauses(),
+			ID: VIPTestNotSent, Check: check, Level: Warning,
 			Symptom: "A host that does not hold the VIP cannot test its port 80. Challenges are not affected while another host holds the VIP.",
 			Message: "The rules or routes of this host block its test requests to port 80 of the API VIP {vip}",
 			Remediation: "Check the output, postrouting and egress chains of this host (nft list ruleset) and its route to the VIP (ip route get {vip}). " +
@@ -228,7 +221,7 @@ func dnsEntries() []Entry {
 	const check = "dns"
 	return []Entry{
 		{
-			ID: DNSNoServer, Check: check, Level: Problem, CausedBy: append(packetLossCauses(), VIPLinkDown),
+			ID: DNSNoServer, Check: check, Level: Problem, CausedBy: []ID{VIPLinkDown},
 			Symptom:     "Names do not resolve on this host. Self checks fail with `no such host` or time out.",
 			Message:     "No DNS server responds: {servers}",
 			Remediation: "Correct /etc/resolv.conf, or check these servers and the network path to them.",
@@ -246,20 +239,20 @@ func dnsEntries() []Entry {
 			Remediation: "Create a record with {vips}. If that family is not to be used, no action is necessary, because CAs use the other one.",
 		},
 		{
-			ID: DNSServerFails, Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			ID: DNSServerFails, Check: check, Level: Problem,
 			Symptom: "The CA reports `SERVFAIL` or a timed-out DNS query for the name.",
 			Message: "{server} {how} to a query for the {type} record of {name}",
 			Remediation: "Run dig {name} {type} @{server}, and the same at the servers of the zone. The cause may be a delegation, DNSSEC, or a server or firewall that rejects {type} queries. " +
 				"A CA queries both types, and may reject the name while one fails.",
 		},
 		{
-			ID: DNSOtherAddress, Check: check, Level: Problem, CausedBy: packetLossCauses(),
+			ID: DNSOtherAddress, Check: check, Level: Problem,
 			Symptom:     "The CA connects to another host than the API VIP.",
 			Message:     "The {type} record of {name} is {address}, which is not an API VIP, and http01-proxyd does not respond there ({how})",
 			Remediation: "Correct the record: {vips}. If {address} forwards to the VIP for external clients only, make sure that it forwards port 80 too.",
 		},
 		{
-			ID: DNSOtherAddressUnreachable, Check: check, Level: Warning, CausedBy: packetLossCauses(),
+			ID: DNSOtherAddressUnreachable, Check: check, Level: Warning,
 			Symptom: "The CA connects to another address than the API VIP.",
 			Message: "The {type} record of {name} is {address}, which is not an API VIP and not reachable from this host ({how})",
 			Remediation: "If {address} forwards to the VIP for external clients only (NAT without hairpin), run curl -v http://{name}/ from outside. It must return the 400 of http01-proxyd. " +
@@ -367,7 +360,7 @@ const (
 
 func mtuEntries() []Entry {
 	return []Entry{{
-		ID: PathMTUBlackHole, Check: "mtu", Level: Warning, CausedBy: packetLossCauses(),
+		ID: PathMTUBlackHole, Check: "mtu", Level: Warning,
 		Symptom:     "Small responses arrive and large ones do not. Connections are established and then hang.",
 		Message:     "Packets of {mtu} bytes, the MTU of {link}, do not reach {vip}, and no ICMP error comes back. Small packets do reach it",
 		Remediation: "Set the same MTU on all links and switch ports of the path, or allow ICMP (type 3 code 4; ICMPv6 type 2).",

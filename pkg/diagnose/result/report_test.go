@@ -25,7 +25,7 @@ func TestSummary(t *testing.T) {
 		"without root": {false, []Result{fine, {Outcome: Skipped}}, OK, "No problems on a (1 check, 1 skipped).", nil, 1},
 		"without essential checks": {
 			true,
-			[]Result{fine, {Name: "certificate", Outcome: Skipped, Incomplete: true}, {Name: "conntrack", Outcome: Skipped, Incomplete: true}, {Name: "ruleset", Outcome: OK, NotChecked: "a table", Incomplete: true}},
+			[]Result{fine, {Name: "certificate", Outcome: Skipped, Incomplete: true}, {Name: "clock", Outcome: Skipped, Incomplete: true}, {Name: "ruleset", Outcome: OK, NotChecked: "a table", Incomplete: true}},
 			OK,
 			"No problem was found on a, but essential checks are incomplete: certificate, ruleset (2 checks, 2 skipped).", nil, 0,
 		},
@@ -68,20 +68,12 @@ func TestConsequences(t *testing.T) {
 		t.Errorf("a consequence that could be a cause: %+v", got)
 	}
 	down, label := findings.New(findings.ServiceNotRunning, nil), findings.New(findings.SELinuxLabel, nil)
-	full := findings.New(findings.ConntrackFull, nil)
+	full := findings.New(findings.VIPsShared, nil)
 	if got := withoutConsequences([]Result{
 		{Name: "vip-holder", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.VIPLinkDown, nil)}},
 		{Name: "dns", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.DNSNoServer, nil)}},
 	}); got[1].Outcome != Skipped {
 		t.Errorf("with a link that is down: %+v", got)
-	}
-	drops, silent := findings.New(findings.ConntrackDrops, nil), findings.New(findings.IngressTimeout, nil)
-	if got := withoutConsequences([]Result{
-		{Name: "ingress", Outcome: Problem, Findings: []findings.Finding{silent}},
-		{Name: "conntrack", Outcome: Problem, Findings: []findings.Finding{drops}},
-		{Name: "vips", Outcome: Problem, Findings: []findings.Finding{findings.New(findings.VIPsUserManaged, nil)}},
-	}); got[0].Outcome != Skipped || got[1].Outcome != Problem || got[2].Outcome != Problem {
-		t.Errorf("with a full table of connections: %+v", got)
 	}
 	got := withoutConsequences([]Result{
 		{Name: "one", Outcome: Problem, Findings: []findings.Finding{down}},

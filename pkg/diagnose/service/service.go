@@ -135,7 +135,7 @@ func reasonCauses(reason report.Reason) (causes []findings.ID) {
 	case report.PortInUse:
 		checks = []string{"port"}
 	case report.UpstreamUnreachable:
-		checks = []string{"vips", "vip-holder", "ingress", "egress-proxy", "conntrack"}
+		checks = []string{"vips", "vip-holder", "ingress", "egress-proxy"}
 	default:
 	}
 	for _, e := range findings.All() {

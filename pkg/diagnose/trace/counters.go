@@ -30,19 +30,9 @@ var counterMeanings = map[string]string{ //nolint:gochecknoglobals // a constant
 	"TcpExtTCPMD5NotFound":       "the listening socket requires MD5 signatures",
 	"route in_martian_src":       "the source address is one of this host, or not valid (martian source)",
 	"route in_martian_dst":       "the destination address is not valid (martian destination)",
-	conntrackDrop:                "connection tracking dropped a packet: its table is full, or memory is missing",
+	"conntrack drop":             "connection tracking dropped a packet: its table is full, or memory is missing",
 	"conntrack insert_failed":    "connection tracking could not add a connection",
 	"conntrack early_drop":       "connection tracking dropped another connection for lack of room",
-}
-
-// conntrackDrop counts packets of new connections that did not fit into the table
-// (nf_conntrack_standalone.c).
-const conntrackDrop = "conntrack drop"
-
-// ConntrackDropped is the number of packets that connection tracking has dropped since boot.
-func ConntrackDropped() (n uint64, known bool) {
-	n, known = readCounters()[conntrackDrop]
-	return n, known
 }
 
 // counters are values of the kernel's counters, by name.

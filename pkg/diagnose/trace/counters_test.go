@@ -16,7 +16,7 @@ func TestProcessors(t *testing.T) {
 	} {
 		c := make(counters)
 		c.addProcessors("conntrack ", text)
-		if got := c[conntrackDrop]; got != want {
+		if got := c["conntrack drop"]; got != want {
 			t.Errorf("%q: %d", text, got)
 		}
 	}

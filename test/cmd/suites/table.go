@@ -71,12 +71,12 @@ func table() map[string]suite {
 			main: []string{
 				"TestHealthy",
 				"TestNftablesDenied", "TestPortTaken", "TestUserManaged", "TestCarrierLost", "TestRuleset", "TestIngress",
-				"TestDNS", "TestEgressProxy", "TestVIPNotServed", "TestNoAPIServer", "TestConntrack", "TestClusterEnvironment",
+				"TestDNS", "TestEgressProxy", "TestVIPNotServed", "TestNoAPIServer", "TestClusterEnvironment",
 				"TestConfiguration", "TestTrustedCA", "TestServiceDown",
 			},
 			seconds: map[string]int{
 				"TestVIPTests": 150, "TestVIP": 90, "TestIngress": 44, "TestClusterEnvironment": 35,
-				"TestNothingAnswers": 23, "TestHealthyOpenShift": 21, "TestRuleset": 20, "TestConntrack": 15,
+				"TestNothingAnswers": 23, "TestHealthyOpenShift": 21, "TestRuleset": 20,
 				"TestEgressReadiness": 14, "TestDNS": 14, "TestCarrierLost": 13, "TestRecentChallenges": 13,
 				"TestProxyReachability": 12, "TestTrustedCA": 10, "TestEgressProxyUnreachable": 9,
 			},
