@@ -232,7 +232,7 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 		SelfTests: o.reported().SelfTests, VIPTests: o.reported().VIPTests,
 	}
 	if o.Token != "" {
-		s.Token, s.Challenges, s.Ingress = o.Token, o.challengePages.await(ctx), o.observeIngress(ctx)
+		s.Token, s.Challenges = o.Token, o.challengePages.await(ctx)
 		s.Log, _ = o.challengeLog.await(ctx)
 	}
 	return s.Check()

@@ -41,12 +41,11 @@ func vipHolderEntries() []Entry {
 
 // Findings at port 80 of an API VIP.
 const (
-	ProxyUnreachable     ID = "proxy-unreachable"
-	SelfCheckFails       ID = "self-check-fails"
-	ProxyResponseDiffers ID = "proxy-response-differs"
-	NameNotAllowed       ID = "name-not-in-hosts"
-	SelfCheckMissing     ID = "self-check-missing"
-	SelfTestFailed       ID = "self-test-failed"
+	ProxyUnreachable ID = "proxy-unreachable"
+	SelfCheckFails   ID = "self-check-fails"
+	NameNotAllowed   ID = "name-not-in-hosts"
+	SelfCheckMissing ID = "self-check-missing"
+	SelfTestFailed   ID = "self-test-failed"
 	// The service on a host that does not hold the VIP finds these with its test requests.
 	VIPUnreachableFromHere ID = "vip-unreachable-from-here"
 	VIPTestNotSent         ID = "vip-test-not-sent"
@@ -105,13 +104,6 @@ func vipPortEntries() []Entry {
 			Remediation: "Run curl -i http://{endpoint}/ on another host. If it returns 400, the fault is on this host. " + localTraffic,
 		},
 		{
-			ID: ProxyResponseDiffers, Check: check, Level: Problem, CausedBy: LocalServingFaults(),
-			Symptom: "A challenge gets another response at the API VIP than at the ingress.",
-			Message: "The proxy at {endpoint} and the ingress at {upstream} give different responses to the challenge: {how} and {direct}",
-			Remediation: "Run the check again, because a route may have changed in between. If the difference remains, check the upstream of the service (http01-proxyd status) " +
-				"and look for a rule that redirects port 80 of the VIP (nft list ruleset).",
-		},
-		{
 			ID: NameNotAllowed, Check: check, Level: Problem,
 			Symptom:     "Challenges for the name get 400 with `Only /.well-known/acme-challenge/* is allowed`.",
 			Message:     "The proxy at {endpoint} does not accept challenges for {name}",
@@ -120,7 +112,7 @@ func vipPortEntries() []Entry {
 		{
 			ID: SelfCheckMissing, Check: check, Level: Problem, CausedBy: []ID{
 				NoProxyLacksAPI, ProxyUnreachable,
-				DNSNoServer, DNSNoRecord, DNSServerFails, DNSOtherAddress, DNSOtherAddressUnreachable,
+				DNSNoServer, DNSNoRecord, DNSServerFails, DNSOtherAddress,
 			},
 			Symptom: "A challenge stays pending and `check` without `--token` finds nothing. The journal has no request of cert-manager for the challenge. " +
 				"A usual cause is `defaultNetworkPolicy: \"true\"` of the CertManager.",
@@ -212,8 +204,6 @@ const (
 	// DNSServerFails: a server returns an error or nothing.
 	DNSServerFails  ID = "dns-server-fails"
 	DNSOtherAddress ID = "dns-other-address"
-	// DNSOtherAddressUnreachable: this host cannot verify the address of the record.
-	DNSOtherAddressUnreachable ID = "dns-other-address-unreachable"
 )
 
 // {server} is the DNS server, {type} A or AAAA.
@@ -247,16 +237,10 @@ func dnsEntries() []Entry {
 		},
 		{
 			ID: DNSOtherAddress, Check: check, Level: Problem,
-			Symptom:     "The CA connects to another host than the API VIP.",
-			Message:     "The {type} record of {name} is {address}, which is not an API VIP, and http01-proxyd does not respond there ({how})",
-			Remediation: "Correct the record: {vips}. If {address} forwards to the VIP for external clients only, make sure that it forwards port 80 too.",
-		},
-		{
-			ID: DNSOtherAddressUnreachable, Check: check, Level: Warning,
-			Symptom: "The CA connects to another address than the API VIP.",
-			Message: "The {type} record of {name} is {address}, which is not an API VIP and not reachable from this host ({how})",
-			Remediation: "If {address} forwards to the VIP for external clients only (NAT without hairpin), run curl -v http://{name}/ from outside. It must return the 400 of http01-proxyd. " +
-				"Otherwise correct the record: {vips}.",
+			Symptom: "The CA connects to another host than the API VIP.",
+			Message: "The {type} record of {name} is {address}, which is not an API VIP, and http01-proxyd does not respond there ({how})",
+			Remediation: "Correct the record: {vips}. If {address} forwards to the VIP for external clients only (NAT without hairpin), make sure that it forwards port 80 too: " +
+				"curl -v http://{name}/ from outside must return the 400 of http01-proxyd.",
 		},
 	}
 }

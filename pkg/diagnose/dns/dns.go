@@ -93,11 +93,14 @@ func (n Names) judge(v View) []findings.Finding {
 		if !known || response.IsFromProxy(other.Page) {
 			continue
 		}
-		id := findings.DNSOtherAddress
+		f := findings.New(findings.DNSOtherAddress, findings.Values{
+			"name": v.Name, "type": RecordType(addr.Is6()), "address": addr.String(),
+			"how": response.Describe(other.Page), "vips": result.JoinAddresses(vips),
+		})
 		if other.Page.Connected == 0 && !other.Neighbour {
-			id = findings.DNSOtherAddressUnreachable
+			f.Level = findings.Warning // it may be for external clients
 		}
-		matches = append(matches, findings.New(id, findings.Values{"name": v.Name, "type": RecordType(addr.Is6()), "address": addr.String(), "how": response.Describe(other.Page), "vips": result.JoinAddresses(vips)}))
+		matches = append(matches, f)
 	}
 	return matches
 }

@@ -197,13 +197,3 @@ func (a Response) isSolver() bool {
 func (a Response) describe() string {
 	return response.Describe(a.Page) + ", " + response.DescribeBody(a.Page.Body, a.Page.Length, "")
 }
-
-// Closest is the response of an ingress VIP, preferably in the address family of an API
-// VIP.
-func (i Ingress) Closest(api netip.Addr) (Response, bool) {
-	if len(i.Responses) == 0 {
-		return Response{}, false
-	}
-	at := slices.IndexFunc(i.Responses, func(a Response) bool { return a.Addr.Addr().Is4() == api.Is4() })
-	return i.Responses[max(at, 0)], true
-}

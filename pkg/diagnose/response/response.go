@@ -32,12 +32,6 @@ func IsForwarded(f protocol.FetchResult) bool { return strings.Contains(f.Via, "
 // IsCompleteOK reports whether the response is 200 and complete.
 func IsCompleteOK(f protocol.FetchResult) bool { return f.Status == 200 && f.Cause == "" }
 
-// Equal reports whether two responses are equal. HTML pages may differ each time.
-func Equal(a, b protocol.FetchResult) bool {
-	return a.Status == b.Status && (a.Status != 200 || strings.HasPrefix(a.ContentType, "text/html") ||
-		bytes.Equal(a.Body, b.Body))
-}
-
 // Describe describes a response in a few words.
 func Describe(f protocol.FetchResult) string {
 	if f.Cause != "" {

@@ -38,8 +38,8 @@ func TestClusterEnvironment(t *testing.T) {
 		{name: "an A record of an unused address", inject: named(lab.Pair{V4: nowhere, V6: both.V6}), want: []string{"dns-other-address"}},
 		{
 			name: "an A record of an outside host that refuses connections", inject: named(lab.Pair{V4: c.Internet.Addresses.V4, V6: both.V6}),
-			want:  []string{"dns-other-address-unreachable"},
-			texts: map[string]string{"dns-other-address-unreachable": "is 198.51.100.10, which is not an API VIP and not reachable from this host (it refuses connections)"},
+			want:  []string{"dns-other-address"},
+			texts: map[string]string{"dns-other-address": "is 198.51.100.10, which is not an API VIP, and http01-proxyd does not respond there (it refuses connections)"},
 		},
 		{
 			name: "no DNS server answers", want: []string{"dns-no-server"},

@@ -137,16 +137,6 @@ func TestProxyReachability(t *testing.T) {
 			texts:  map[string]string{"self-check-fails": "it does not reach the proxy at 192.0.2.5:80"},
 		},
 		{
-			name: "something else answers this host's challenges", flags: []string{"--token", token}, want: []string{"proxy-response-differs"},
-			inject: func(c *cluster) {
-				c.startSolver(token)
-				c.startNginx(webPort, `location / { return 400 "Only /.well-known/acme-challenge/* is allowed\n"; } location /.well-known/ { return 404; }`)
-				c.loadFaultRules(c.standby(), fmt.Sprintf("chain output { type nat hook output priority -100; ip daddr %s tcp dport 80 dnat ip to %s:%d; }",
-					c.API.V4, c.Worker.Addresses.V4, webPort))
-			},
-			texts: map[string]string{"proxy-response-differs": "The proxy at 192.0.2.5:80 and the ingress at 192.0.2.6:80 give different responses to the challenge: status 404"},
-		},
-		{
 			name: "a firewall before the VIP", want: []string{"proxy-unreachable", "proxy-unreachable"},
 			inject: func(c *cluster) {
 				c.loadFaultRules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; "+port80+" }")
