@@ -116,21 +116,6 @@ func TestRenewalAttempts(t *testing.T) {
 	}
 }
 
-// TestPresentedText: clients without SNI are described.
-func TestPresentedText(t *testing.T) {
-	t.Parallel()
-	cert := &protocol.Certificate{Issuer: "lab-issuer", NotBefore: time.Unix(1_790_000_000, 0), NotAfter: time.Unix(1_800_000_000, 0)}
-	for name, want := range map[string]string{
-		"":             `for clients without SNI: issued by "lab-issuer", until 2027-01-15`,
-		"api.lab.test": `for api.lab.test: issued by "lab-issuer", until 2027-01-15`,
-	} {
-		p := presented{CertificateResult: prober.CertificateResult{CertificateRequest: protocol.CertificateRequest{Name: name}, Certificate: cert}}
-		if got := p.describe(cert.NotBefore); got != want {
-			t.Errorf("%q: got %s", name, got)
-		}
-	}
-}
-
 // TestUnreachableAPIServer: the holder of a VIP must have an API server behind it.
 func TestUnreachableAPIServer(t *testing.T) {
 	t.Parallel()

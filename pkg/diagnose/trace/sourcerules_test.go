@@ -125,22 +125,6 @@ func TestSourceRules(t *testing.T) {
 	})
 }
 
-// TestManyRules: nft alone takes seconds to list so many rules, and the rest must not.
-func TestManyRules(t *testing.T) {
-	t.Parallel()
-	const count = 100_000
-	var text strings.Builder
-	text.WriteString("table inet x { # handle 1\n\tchain y { # handle 1\n\t\ttype filter hook input priority filter; policy accept;\n")
-	for i := range count {
-		fmt.Fprintf(&text, "\t\tip saddr 203.0.113.0/24 drop # handle %d\n", i+2)
-	}
-	text.WriteString("\t}\n}\n")
-	names := parseListing(text.String()).sourceRules(webPort, internalPort)
-	if len(names) != count || names[count-1] != "inet x y handle 100001" {
-		t.Errorf("%d rules", len(names))
-	}
-}
-
 // in is a rule in a hook of a table with a chain, a set and a map.
 func in(hook, rule string) string {
 	return "table inet x {\nset seen { type ipv4_addr; flags dynamic; size 100; }\nchain web { ip saddr 203.0.113.0/24 drop; }\n" +
