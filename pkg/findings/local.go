@@ -250,7 +250,7 @@ func configEntries() []Entry {
 		{
 			ID: ConfigUnreadable, Check: check, Level: Problem,
 			Symptom:     symptom,
-			Message:     "The configuration cannot be read: {error}",
+			Message:     "{path} cannot be used: {error}",
 			Remediation: "Make {path} a world-readable file (mode 0644). The service reloads it automatically.",
 		},
 		{

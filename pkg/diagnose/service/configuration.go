@@ -37,7 +37,7 @@ func (c Configuration) Check() result.Result {
 	case errors.Is(c.Err, fs.ErrPermission) && !c.Privileged:
 		return result.Skip("%v", c.Err)
 	case c.Err != nil:
-		return result.Found(findings.ConfigUnreadable, findings.Values{"error": systemMessage(c.Err), "path": c.Path})
+		return result.Found(findings.ConfigUnreadable, findings.Values{"error": c.Err.Error(), "path": c.Path})
 	case !c.Enabled:
 		return result.Found(findings.Disabled, findings.Values{"path": c.Path})
 	case len(c.InternalHosts) > 0:

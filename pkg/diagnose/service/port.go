@@ -14,7 +14,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
 
 // programName is the process name in the kernel.
@@ -35,6 +34,12 @@ func (s *Service) CheckPorts(c config.Config, idle bool) result.Result {
 	return r
 }
 
+// isService reports whether the owner of a socket is the service. Sockets that systemd stores for it
+// were created in its cgroup.
+func isService(owner string) bool {
+	return strings.Contains(owner, Name) || strings.Contains(owner, "("+programName+")")
+}
+
 // metricsPortFinding checks whether another program uses the metrics port.
 func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 	if !at.IsValid() {
@@ -44,7 +49,7 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 		return findings.Finding{}, false
 	}
 	owner := socketowner.DescribeTCPPort(at.Port())
-	if strings.Contains(owner, Name) || strings.Contains(owner, "("+programName+")") {
+	if isService(owner) {
 		return findings.Finding{}, false
 	}
 	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": owner}), true
@@ -70,17 +75,11 @@ func (s *Service) checkInternalPort(port uint16, idle bool) result.Result {
 	case !listens:
 		return result.Pass("port %d is free for the service", port)
 	}
-	// Sockets that systemd stores for the service were created in its cgroup.
 	owner := socketowner.DescribeTCPPort(port)
-	err = s.reportError()
 	switch {
-	case strings.Contains(owner, Name):
+	case isService(owner):
 		return result.Pass("port %d belongs to the service: %s", port, owner)
-	case errors.Is(err, client.ErrInvalidReport):
-		return result.Skip("the service runs, but its report is not readable; port %d is in use by %s", port, owner)
-	case s.isUnresponsive():
-		return result.Skip("the service does not respond; port %d is in use by %s", port, owner)
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(s.reportError(), fs.ErrPermission):
 		return result.Skip("port %d is in use by %s; only root can identify the service", port, owner)
 	default:
 		return taken()

@@ -79,7 +79,7 @@ func (s *Service) Check() result.Result {
 	switch {
 	case reason.Ready():
 		return result.PassUnless(readSELinux(programPath).unitFindings(), "%s", reported)
-	case reason == "" && errors.Is(err, fs.ErrPermission) && s.mayRun():
+	case errors.Is(err, fs.ErrPermission):
 		return result.Skip("only root can query the service")
 	case errors.Is(err, client.ErrInvalidReport):
 		return result.Found(findings.ServiceReportUnreadable, findings.Values{"error": err.Error()})
@@ -146,17 +146,11 @@ func reasonCauses(reason report.Reason) (causes []findings.ID) {
 	return causes
 }
 
-// mayRun reports whether the service may be running, according to systemd.
-func (s *Service) mayRun() bool {
-	u, err := s.unit()
-	return err != nil || u.ActiveState == "active" || u.ActiveState == "reloading"
-}
-
 // unitState describes the state of the unit.
 func (s *Service) unitState() string {
 	u, err := s.unit()
 	if err != nil {
-		return systemMessage(s.reportError())
+		return s.reportError().Error()
 	}
 	return describeUnit(u)
 }
