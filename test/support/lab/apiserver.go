@@ -27,7 +27,6 @@ const internalPrefix = "api-int."
 type APIServer struct {
 	stop func() error
 
-	offset   atomic.Int64
 	internal *tls.Certificate // of the cluster's own CA, for api-int
 	replaced atomic.Bool
 
@@ -53,7 +52,6 @@ func ServeAPI(ctx context.Context, listen func(ctx context.Context, address stri
 	a := &APIServer{present: present, internal: internal}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.certificate}
 	a.stop = Serve(listener, config, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Date", time.Now().Add(time.Duration(a.offset.Load())).UTC().Format(http.TimeFormat))
 		_, _ = w.Write([]byte("ok"))
 	}))
 	return a, nil
@@ -70,9 +68,6 @@ func (a *APIServer) Present(present func(name string, local netip.Addr) *tls.Cer
 // when namedCertificates lists that name. Otherwise it presents one of the cluster's own
 // CA for it.
 func (a *APIServer) ReplaceInternal(on bool) { a.replaced.Store(on) }
-
-// Shift sets the offset of the server's clock.
-func (a *APIServer) Shift(offset time.Duration) { a.offset.Store(int64(offset)) }
 
 // Close stops the server.
 func (a *APIServer) Close() error { return a.stop() }
