@@ -21,7 +21,7 @@ const (
 	maxLines     = 200 // in each outputWindow
 	outputWindow = 10 * time.Minute
 	drainTimeout = 100 * time.Millisecond // for text in the pipe after the end of the child
-	dropDelay    = time.Millisecond       // after each dropped line, or part of one, so that dropping takes little processor time
+	dropDelay    = time.Millisecond       // after each dropped line, or part of one, to save processor time
 )
 
 // Output receives the standard error of the child processes of one kind. Their text is

@@ -95,7 +95,10 @@ func AddAddress(t testing.TB, link, address string) {
 // PathEnds returns the statements of nftables for the packets of a path that has ended: nobody
 // receives them, or a router answers with ICMP.
 func PathEnds() []string {
-	return []string{"drop", "reject with icmp host-unreachable", "reject with icmp port-unreachable", "reject with icmp prot-unreachable", "reject with icmp admin-prohibited"}
+	return []string{
+		"drop", "reject with icmp host-unreachable", "reject with icmp port-unreachable",
+		"reject with icmp prot-unreachable", "reject with icmp admin-prohibited",
+	}
 }
 
 // EndPath applies a statement of PathEnds to all TCP packets of IPv4 from a port, until the
@@ -104,7 +107,8 @@ func EndPath(t testing.TB, port uint16, statement string) {
 	t.Helper()
 	Require(t)
 	table := fmt.Sprintf("ip path-from-%d", port)
-	RunWithInput(t, fmt.Sprintf("table %s { chain input { type filter hook input priority 0; tcp sport %d %s; }; }", table, port, statement), "nft", "-f", "-")
+	const rule = "table %s { chain input { type filter hook input priority 0; tcp sport %d %s; }; }"
+	RunWithInput(t, fmt.Sprintf(rule, table, port, statement), "nft", "-f", "-")
 	t.Cleanup(func() {
 		remove := exec.CommandContext(context.WithoutCancel(t.Context()), "nft", "delete table "+table)
 		if output, err := remove.CombinedOutput(); err != nil {

@@ -27,7 +27,8 @@ var (
 
 // ownerError means that another running process owns a table of our name.
 func ownerError(port uint32) error {
-	return fmt.Errorf("the table belongs to %s: stop that process first; only one process can serve a host", describeOwner(port))
+	return fmt.Errorf("the table belongs to %s: stop that process first; only one process can serve a host",
+		describeOwner(port))
 }
 
 // explain describes an error of an action for operators. Where needed it queries the kernel
@@ -89,7 +90,8 @@ func describeOwner(port uint32) string {
 			return process.String()
 		}
 	}
-	return fmt.Sprintf("the netlink socket with port ID %d (see /proc/net/netlink, protocol %d)", port, unix.NETLINK_NETFILTER)
+	return fmt.Sprintf("the netlink socket with port ID %d (see /proc/net/netlink, protocol %d)",
+		port, unix.NETLINK_NETFILTER)
 }
 
 // socketInode finds the socket in the list of this thread's network namespace. Its columns

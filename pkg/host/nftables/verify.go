@@ -97,7 +97,8 @@ func (d *differences) checkChain(want ruleset.Chain, got *kernelTable) {
 	}
 	d.check(chain.Type == expected.Type, "chain %s has type %s, not %s", want.Name, chain.Type, expected.Type)
 	d.check(equalPointees(chain.Hooknum, expected.Hooknum), "chain %s has another hook", want.Name)
-	d.check(equalPointees(chain.Priority, expected.Priority), "chain %s has another priority than %d", want.Name, want.Priority)
+	d.check(equalPointees(chain.Priority, expected.Priority), "chain %s has another priority than %d",
+		want.Name, want.Priority)
 	d.check(equalPointees(chain.Policy, expected.Policy), "chain %s has another policy than accept", want.Name)
 	if len(rules) != len(want.Rules) {
 		d.check(false, "chain %s has %d rules, not %d", want.Name, len(rules), len(want.Rules))

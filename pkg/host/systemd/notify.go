@@ -91,7 +91,8 @@ func NewWatchdog(failed func(error)) (*Watchdog, error) {
 	if interval == 0 {
 		return heartbeat.NewMonitor(0, func() {}), nil
 	}
-	return heartbeat.NewMonitor(interval/messagesPerInterval, reportErrors(func() error { return send(daemon.SdNotifyWatchdog, 0) }, failed)), nil
+	beat := reportErrors(func() error { return send(daemon.SdNotifyWatchdog, 0) }, failed)
+	return heartbeat.NewMonitor(interval/messagesPerInterval, beat), nil
 }
 
 // reportErrors returns a function that calls send and reports each error that differs from the last one.

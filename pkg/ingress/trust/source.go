@@ -253,7 +253,8 @@ func (s *System) Source() *Source { return s.source }
 // rejected.
 func (s *System) Err() error {
 	if s.source == nil || s.source.Absent() {
-		return fmt.Errorf("this host has no file of trusted CAs (searched: %s): install the package ca-certificates, or configure a file of CAs", strings.Join(s.paths, ", "))
+		return fmt.Errorf("this host has no file of trusted CAs (searched: %s): "+
+			"install the package ca-certificates, or configure a file of CAs", strings.Join(s.paths, ", "))
 	}
 	return s.source.Err()
 }
