@@ -25,23 +25,14 @@ type Host struct {
 	Links     []address.Link
 	Addresses []address.Address // in the kernel's order
 	// The links of the default routes, in the order of the main routing table.
-	DefaultLinks4, DefaultLinks6 []string
+	DefaultLinks4, DefaultLinks6 []uint32
 }
 
-// NewHost returns the Host with these links, addresses and indexes of the links of the default routes.
-// An address that another host uses (DADFailed) is not the host's.
+// NewHost returns the Host with these links, addresses and links of the default routes. An address that
+// another host uses (DADFailed) is not the host's.
 func NewHost(links []address.Link, addresses []address.Address, default4, default6 []uint32) Host {
-	h := Host{Links: links}
-	h.Addresses = slices.DeleteFunc(slices.Clone(addresses), func(a address.Address) bool { return a.DADFailed })
-	names := func(indexes []uint32) (names []string) {
-		for _, index := range indexes {
-			link, _ := h.findLink(func(l address.Link) bool { return l.Index == index })
-			names = append(names, link.Name) // empty if it has just been removed
-		}
-		return names
-	}
-	h.DefaultLinks4, h.DefaultLinks6 = names(default4), names(default6)
-	return h
+	used := slices.DeleteFunc(slices.Clone(addresses), func(a address.Address) bool { return a.DADFailed })
+	return Host{Links: links, Addresses: used, DefaultLinks4: default4, DefaultLinks6: default6}
 }
 
 // nodeAddress returns the address that MicroShift detects if none is configured. It is an
@@ -54,14 +45,13 @@ func (h Host) nodeAddress() (addr netip.Addr, certain bool) {
 	certain = true
 	for _, family := range []struct {
 		is     func(netip.Addr) bool
-		routes []string
+		routes []uint32
 	}{{netip.Addr.Is4, h.DefaultLinks4}, {netip.Addr.Is6, h.DefaultLinks6}} {
-		for _, name := range family.routes {
-			link, found := h.linkByName(name)
-			if !found || !link.Up {
+		for _, index := range family.routes {
+			if link, found := h.findLink(index); !found || !link.Up {
 				continue
 			}
-			if a := h.globalAddress(name, family.is); a.IsValid() {
+			if a := h.globalAddress(index, family.is); a.IsValid() {
 				return a, certain
 			}
 			certain = false // MicroShift looks for one on lo
@@ -99,13 +89,9 @@ func (h Host) withoutAddresses(own []netip.Addr) Host {
 	return h
 }
 
-func (h Host) globalAddress(name string, family func(netip.Addr) bool) netip.Addr {
-	link, found := h.linkByName(name)
-	if !found {
-		return netip.Addr{}
-	}
+func (h Host) globalAddress(link uint32, family func(netip.Addr) bool) netip.Addr {
 	for _, a := range h.Addresses {
-		if a.Link == link.Index && family(a.IP) && a.IP.IsGlobalUnicast() {
+		if a.Link == link && family(a.IP) && a.IP.IsGlobalUnicast() {
 			return a.IP
 		}
 	}
@@ -117,8 +103,8 @@ func (h Host) globalAddress(name string, family func(netip.Addr) bool) netip.Add
 // find that route and uses the host's first address. If the two differ, only node.nodeIPv6 is
 // reliable.
 func (h Host) nodeAddressIPv6() netip.Addr {
-	for _, name := range h.DefaultLinks6 {
-		if a := h.globalAddress(name, netip.Addr.Is6); a.IsValid() {
+	for _, index := range h.DefaultLinks6 {
+		if a := h.globalAddress(index, netip.Addr.Is6); a.IsValid() {
 			return a
 		}
 	}
@@ -147,7 +133,7 @@ func routerNeverListens(a netip.Addr) bool {
 func (h Host) routerAddresses(configured []string, v4, v6 bool) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range h.Addresses {
-		link, found := h.findLink(func(l address.Link) bool { return l.Index == a.Link })
+		link, found := h.findLink(a.Link)
 		// Links that are attached to another link belong to OVN.
 		ours := v4 && a.IP.Is4() || v6 && a.IP.Is6()
 		if !found || link.Master != 0 || routerNeverListens(a.IP) || !ours {
@@ -170,12 +156,8 @@ func matchesListenAddress(configured []string, addr netip.Addr, link string) boo
 	})
 }
 
-func (h Host) linkByName(name string) (address.Link, bool) {
-	return h.findLink(func(l address.Link) bool { return l.Name == name })
-}
-
-func (h Host) findLink(is func(address.Link) bool) (link address.Link, found bool) {
-	i := slices.IndexFunc(h.Links, is)
+func (h Host) findLink(index uint32) (link address.Link, found bool) {
+	i := slices.IndexFunc(h.Links, func(l address.Link) bool { return l.Index == index })
 	if i < 0 {
 		return address.Link{}, false
 	}

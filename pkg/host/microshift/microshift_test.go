@@ -275,7 +275,7 @@ func edgeHost() microshift.Host {
 			on(5, "10.42.0.2/24"), on(6, "203.0.113.9/24"),
 			on(1, "::1/128"), on(2, "2001:db8::9/64"), on(2, "fe80::9/64"), on(3, "2001:db8:1::9/64"), on(4, "fd69::2/125"),
 		},
-		DefaultLinks4: []string{"eth0"}, DefaultLinks6: []string{"eth1"},
+		DefaultLinks4: []uint32{2}, DefaultLinks6: []uint32{3},
 	}
 }
 
@@ -286,9 +286,7 @@ func TestNewHost(t *testing.T) {
 	used := address.Address{IP: addr("2001:db8::10"), Bits: 64, Link: 2}
 	found := []address.Address{{IP: addr("2001:db8::9"), Bits: 64, Link: 2, DADFailed: true}, used}
 	h := microshift.NewHost(links, found, []uint32{3, 2}, []uint32{4})
-	want := microshift.Host{
-		Links: links, Addresses: []address.Address{used}, DefaultLinks4: []string{"eth1", "eth0"}, DefaultLinks6: []string{""},
-	}
+	want := microshift.Host{Links: links, Addresses: []address.Address{used}, DefaultLinks4: []uint32{3, 2}, DefaultLinks6: []uint32{4}}
 	if diff := cmp.Diff(want, h, sameAddr); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -319,16 +317,16 @@ func TestCompute(t *testing.T) {
 	}{
 		"defaults": {nodes: "[192.0.2.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]"},
 		"the route on another link": {
-			host:  func(h *microshift.Host) { h.DefaultLinks4 = []string{"eth1"} },
+			host:  func(h *microshift.Host) { h.DefaultLinks4 = []uint32{3} },
 			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"a link that is down": {
-			host:  func(h *microshift.Host) { h.DefaultLinks4 = []string{"eth2", "eth0"} },
+			host:  func(h *microshift.Host) { h.DefaultLinks4 = []uint32{6, 2} },
 			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"the node's address on the bridge": {
 			host: func(h *microshift.Host) {
-				h.DefaultLinks4 = []string{"br-ex"}
+				h.DefaultLinks4 = []uint32{4}
 				h.Addresses = append(h.Addresses, address.Address{IP: addr("192.0.2.19"), Bits: 24, Link: 4})
 			},
 			nodes: "[192.0.2.19]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 192.0.2.19 198.51.100.9 203.0.113.9]",
@@ -342,7 +340,7 @@ func TestCompute(t *testing.T) {
 			nodes: "[192.0.2.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
 		},
 		"no address yet on the link of the route": {
-			host: func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil },
+			host: func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []uint32{4}, nil },
 			err:  "set node.nodeIP",
 		},
 		"no addresses yet": {
@@ -447,14 +445,14 @@ func TestMissingKey(t *testing.T) {
 		"no default route":                         {"", offline, "node.nodeIP"},
 		"no default route, node IP configured":     {"node: {nodeIP: 192.0.2.9}", offline, ""},
 		"no address yet":                           {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "node.nodeIP"},
-		"no address on the link of the route":      {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []string{"br-ex"}, nil }, "node.nodeIP"},
+		"no address on the link of the route":      {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []uint32{4}, nil }, "node.nodeIP"},
 		"IPv6 only":                                {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, ""},
 		"a dual stack":                             {dual, nil, "node.nodeIPv6"},
 		"dual stack, node IPv6 configured":         {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, ""},
 		"a dual stack without a route":             {dual, offline, "node.nodeIP"},
 		"already on lo, without a route":           {"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 }, "node.nodeIP"},
 		"another address on lo":                    {"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 }, "node.nodeIP"},
-		"no IPv4 address on the link of its route": {"", func(h *microshift.Host) { h.DefaultLinks4 = []string{"br-ex"} }, "node.nodeIP"},
+		"no IPv4 address on the link of its route": {"", func(h *microshift.Host) { h.DefaultLinks4 = []uint32{4} }, "node.nodeIP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
