@@ -36,9 +36,6 @@ func (s Secret) String() string {
 	return "(hidden)"
 }
 
-// GoString implements [fmt.GoStringer].
-func (s Secret) GoString() string { return s.String() }
-
 // MarshalText returns the hidden form, so that an encoder does not reveal the text.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
