@@ -23,13 +23,15 @@ func main() {
 	binary := flag.String("binary", "", "path of the http01-proxyd to measure (default: built from the repository)")
 	before := flag.String("before", "", "path of another http01-proxyd to compare with (default: none)")
 	out := flag.String("out", "", "folder for the report (default: print only)")
-	quick := flag.Bool("quick", false, "compare only the service, --before, HAProxy and nginx, at 64 connections, in three minutes (default false)")
+	quick := flag.Bool("quick", false,
+		"compare only the service, --before, HAProxy and nginx, at 64 connections, in three minutes (default false)")
 	proxies := flag.String("proxies", "", "comma-separated keys of the proxies (default: all)")
 	connections := flag.String("connections", "", "comma-separated numbers of connections at a time (default 1,16,64,256)")
 	rounds := flag.Int("rounds", keepDefault, "number of rounds (default 15)")
 	cell := flag.Duration("cell", keepDefault, "duration of one measurement (default 2s; 1s with --quick)")
 	open := flag.Int("open", keepDefault, "open connections when memory is read, 0 to skip memory (default 10000)")
-	pairs := flag.Int("pairs", keepDefault, "pairs of measurements with and without the table, 0 to skip the API (default 40)")
+	pairs := flag.Int("pairs", keepDefault,
+		"pairs of measurements with and without the table, 0 to skip the API (default 40)")
 	flag.Parse()
 	o := bench.Full()
 	if *quick {

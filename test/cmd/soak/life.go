@@ -94,7 +94,8 @@ func live(ctx context.Context, binary string, length time.Duration) (r result, e
 	if err := l.start(ctx); err != nil {
 		return r, err
 	}
-	l.clients = network.StartClients(ctx, vips(), challengesPerHour, time.Hour, parallel, func(netip.Addr) bool { return true })
+	l.clients = network.StartClients(ctx, vips(), challengesPerHour, time.Hour, parallel,
+		func(netip.Addr) bool { return true })
 	l.clients.Resume()
 	r, err = l.run(ctx, length, newSampler())
 	l.clients.Close()
@@ -109,7 +110,8 @@ func vips() []netip.Addr { return rig.APIVIPs()[:2] }
 // start starts the service on the host with the VIPs.
 func (l *life) start(ctx context.Context) error {
 	api, ingress := vips(), rig.IngressVIPs()
-	config := fmt.Sprintf("vips: {api: [%q, %q], ingress: [%q, %q]}\nmetrics: {listenAddress: \":%d\"}\nselfTest: {interval: 1m}\n", api[0], api[1], ingress[0], ingress[1], metricsPort)
+	config := fmt.Sprintf("vips: {api: [%q, %q], ingress: [%q, %q]}\n"+
+		"metrics: {listenAddress: \":%d\"}\nselfTest: {interval: 1m}\n", api[0], api[1], ingress[0], ingress[1], metricsPort)
 	if err := os.WriteFile(l.config(), []byte(config), 0o600); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
@@ -173,7 +175,10 @@ func (l *life) leave() error {
 func (l *life) run(ctx context.Context, length time.Duration, s *sampler) (r result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
-	watch, err := l.Host.Start(lab.Command{Name: "status-watch", Path: l.binary, Args: []string{"status", "--watch", "-o", "json", "--status-socket", l.StatusSocket()}})
+	watch, err := l.Host.Start(lab.Command{
+		Name: "status-watch", Path: l.binary,
+		Args: []string{"status", "--watch", "-o", "json", "--status-socket", l.StatusSocket()},
+	})
 	if err != nil {
 		return r, err
 	}
@@ -264,8 +269,10 @@ func (l *life) failover(ctx context.Context) error {
 
 // scrape reads the metrics as Prometheus does.
 func (l *life) scrape(ctx context.Context) error {
-	client := http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{DisableKeepAlives: true, DialContext: l.Outside.Dial}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/metrics", netip.AddrPortFrom(rig.HostAddress(), metricsPort)), nil)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: l.Outside.Dial}
+	client := http.Client{Timeout: scrapeTimeout, Transport: transport}
+	url := fmt.Sprintf("http://%s/metrics", netip.AddrPortFrom(rig.HostAddress(), metricsPort))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("scrape: %w", err)
 	}
@@ -311,7 +318,8 @@ type result struct {
 }
 
 func (r result) summary() string {
-	return fmt.Sprintf("%d challenges, %d lost; %d failovers, %d reloads, %d exits of the proxy process, %d scrapes, %d checks",
+	return fmt.Sprintf("%d challenges, %d lost; %d failovers, %d reloads, "+
+		"%d exits of the proxy process, %d scrapes, %d checks",
 		r.sent, len(r.lost), r.counts.failovers, r.counts.reloads, r.counts.crashes, r.counts.scrapes, r.counts.checks)
 }
 
@@ -347,7 +355,8 @@ func (r result) judge() error {
 		fmt.Printf("%-45s %.4g %s, %v%s\n", s.Name, s.Value[len(s.Value)-1], s.Unit, trend, note)
 	}
 	for _, f := range r.lost {
-		errs = append(errs, fmt.Errorf("lost: %v at %v after %v: %w", f.VIP, f.Start.Format(time.TimeOnly), f.End.Sub(f.Start), f.Err))
+		errs = append(errs, fmt.Errorf("lost: %v at %v after %v: %w",
+			f.VIP, f.Start.Format(time.TimeOnly), f.End.Sub(f.Start), f.Err))
 	}
 	return errors.Join(errs...)
 }

@@ -76,9 +76,11 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&skip, "skip", "", "regular expression of the folders to leave out (default: none)")
 	flags.BoolVar(&o.fuzz, "fuzz", false, "run the fuzzers beside the tests (default false)")
 	flags.IntVar(&o.slots, "slots", slotsPerCore*runtime.NumCPU(), "processes that run side by side")
-	flags.IntVar(&o.rounds, "rounds", 1, "how often to run everything; with more than 1, each test that failed at least once is listed")
+	flags.IntVar(&o.rounds, "rounds", 1,
+		"how often to run everything; with more than 1, each test that failed at least once is listed")
 	flags.IntVar(&o.load, "load", 0, "busy loops to run beside the tests")
-	flags.StringVar(&o.cover, "cover", "", "directory for coverage data of pkg/, internal/ and cmd/ (default: none is collected)")
+	flags.StringVar(&o.cover, "cover", "",
+		"directory for coverage data of pkg/, internal/ and cmd/ (default: none is collected)")
 	flags.StringVar(&o.bin, "bin", "", "directory of compiled tests (default .cache/tests)")
 	flags.StringVar(&o.root, "root", ".", "the repository's root")
 	if err := flags.Parse(args); err != nil {

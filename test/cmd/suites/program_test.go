@@ -62,10 +62,13 @@ func TestRunner(t *testing.T) {
 			var out bytes.Buffer
 			rep := newReport(&out)
 			r := &runner{root: ".", tmp: t.TempDir(), id: "fake-" + tt.behaviour}
-			p := &process{pack: &testPackage{dir: "."}, binary: "/proc/self/exe", tests: tt.tests, timeout: defaultTimeout, group: 1}
+			p := &process{
+				pack: &testPackage{dir: "."}, binary: "/proc/self/exe", tests: tt.tests, timeout: defaultTimeout, group: 1,
+			}
 			rep.expect(p)
 			rep.add(r.run(t.Context(), p))
-			if rep.passed != tt.passed || rep.failed != tt.failed || rep.broken != tt.broken || !strings.Contains(out.String(), tt.prints) {
+			if rep.passed != tt.passed || rep.failed != tt.failed || rep.broken != tt.broken ||
+				!strings.Contains(out.String(), tt.prints) {
 				t.Errorf("%d passed, %d failed, %d broken\n%s", rep.passed, rep.failed, rep.broken, out.String())
 			}
 			for name, reason := range rep.failures {

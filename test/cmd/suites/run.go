@@ -168,7 +168,8 @@ func convert(p *process, output string) ([]event, error) {
 		return nil, fmt.Errorf("read the output of %s: %w", p.name(), err)
 	}
 	defer func() { _ = file.Close() }()
-	cmd := exec.Command("go", "tool", "test2json", "-t", "-p", p.pack.path) //nolint:noctx // the output of an interrupted process too
+	//nolint:noctx // the output of an interrupted process too
+	cmd := exec.Command("go", "tool", "test2json", "-t", "-p", p.pack.path)
 	cmd.Stdin = file
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	text, err := cmd.Output()

@@ -43,7 +43,9 @@ func (r *rig) measureCosts(ctx context.Context) ([]Cost, error) {
 
 // measureCostAt measures with a server on the port where connections to the API end.
 func (r *rig) measureCostAt(ctx context.Context, place string, port uint16) (cost Cost, err error) {
-	server, err := r.front.Start(lab.Command{Name: "api", Path: r.programs[upstreamProgram], Args: []string{r.vip.String(), strconv.Itoa(int(port)), answer}})
+	server, err := r.front.Start(lab.Command{
+		Name: "api", Path: r.programs[upstreamProgram], Args: []string{r.vip.String(), strconv.Itoa(int(port)), answer},
+	})
 	if err != nil {
 		return cost, err
 	}

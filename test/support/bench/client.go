@@ -45,7 +45,9 @@ func parseLoad(text string) (load, error) {
 		}
 		values[words[1]] = n
 	}
-	for _, name := range []string{"requests", "microseconds", "p50", "p99", "p999", "connect", "read", "status", "timeout"} {
+	for _, name := range []string{
+		"requests", "microseconds", "p50", "p99", "p999", "connect", "read", "status", "timeout",
+	} {
 		if _, ok := values[name]; !ok {
 			return load{}, fmt.Errorf("the client did not print %s; it printed:\n%s", name, text)
 		}
@@ -64,7 +66,8 @@ func parseLoad(text string) (load, error) {
 // runClient runs the client against a port of the VIP with a number of connections at a time.
 // The row of the kernel's DNAT shows the limit of the client.
 func (r *rig) runClient(ctx context.Context, port, connections int, length time.Duration, seed int) (load, error) {
-	text, err := r.client.Run(ctx, r.programs[clientProgram], r.vip.String(), strconv.Itoa(port), strconv.Itoa(connections),
+	text, err := r.client.Run(ctx, r.programs[clientProgram], r.vip.String(), strconv.Itoa(port),
+		strconv.Itoa(connections),
 		strconv.FormatInt(length.Milliseconds(), 10), strconv.Itoa(seed))
 	if err != nil {
 		return load{}, fmt.Errorf("load %s: %w", r.vip, err)

@@ -68,7 +68,8 @@ func goals(o Options, seen map[string]cells, weighed map[string]memory) []Goal {
 		better("p99", false, connections, cell.p99ms)
 	}
 	better("CPU per request", false, goalConnections, cell.cpu)
-	if all := ratios(seen[serviceKey+"-tls"][goalConnections], seen[serviceKey+"-nginx"][goalConnections], cell.rate); len(all) > 0 {
+	secure, plain := seen[serviceKey+"-tls"][goalConnections], seen[serviceKey+"-nginx"][goalConnections]
+	if all := ratios(secure, plain, cell.rate); len(all) > 0 {
 		figure := "requests/s with TLS to the upstream relative to without, " + counted(goalConnections)
 		out = append(out, Goal{Figure: figure, AtLeast: true, Bound: 0.8, Value: median(all)})
 	}
@@ -154,7 +155,8 @@ func (r Report) VersionTable() string {
 			name  string
 			value Interval
 		}{{"requests/s", v.Rate}, {"p99", v.P99}, {"CPU per request", v.CPU}} {
-			g.add(f.name, strconv.Itoa(v.Connections), strconv.Itoa(v.Rounds), number(f.value.Mean, 3), fmt.Sprintf("%.3f–%.3f", f.value.Low, f.value.High))
+			g.add(f.name, strconv.Itoa(v.Connections), strconv.Itoa(v.Rounds), number(f.value.Mean, 3),
+				fmt.Sprintf("%.3f–%.3f", f.value.Low, f.value.High))
 		}
 	}
 	return g.String()

@@ -43,8 +43,14 @@ func (o Options) availableProxies() []proxy {
 		{serviceKey, "http01-proxyd", true, startService(variant{}), serviceVersion(variant{})},
 		{serviceKey + "-nginx", "http01-proxyd, nginx as upstream", true, startService(variant{nginx: true}), nil},
 		{serviceKey + "-tls", "http01-proxyd, TLS to nginx", true, startService(variant{nginx: true, secure: true}), nil},
-		{serviceKey + "-before", "http01-proxyd before", true, startService(variant{before: true}), serviceVersion(variant{before: true})},
-		{serviceKey + "-tls-before", "http01-proxyd before, TLS to nginx", true, startService(variant{before: true, nginx: true, secure: true}), nil},
+		{
+			serviceKey + "-before", "http01-proxyd before", true,
+			startService(variant{before: true}), serviceVersion(variant{before: true}),
+		},
+		{
+			serviceKey + "-tls-before", "http01-proxyd before, TLS to nginx", true,
+			startService(variant{before: true, nginx: true, secure: true}), nil,
+		},
 		{"dnat", "kernel DNAT + masquerade", false, startDNAT, versionOf("nft", "--version")},
 	}
 	if o.Before == "" {

@@ -13,7 +13,9 @@ func TestRatio(t *testing.T) {
 	must(t, err)
 	half := 12.7062047364 * 0.1
 	want := Interval{1, math.Exp(-half), math.Exp(half)}
-	for name, pair := range map[string][2]float64{"mean": {got.Mean, want.Mean}, "low": {got.Low, want.Low}, "high": {got.High, want.High}} {
+	for name, pair := range map[string][2]float64{
+		"mean": {got.Mean, want.Mean}, "low": {got.Low, want.Low}, "high": {got.High, want.High},
+	} {
 		if math.Abs(pair[0]-pair[1]) > 1e-9 {
 			t.Errorf("%s is %v, want %v", name, pair[0], pair[1])
 		}

@@ -19,7 +19,8 @@ const reportFile = "README.md"
 
 // Markdown renders the whole report.
 func (r Report) Markdown() (string, error) {
-	tmpl, err := template.New("report").Funcs(template.FuncMap{"thousands": thousands, "percent": percent}).Parse(reportTemplate)
+	functions := template.FuncMap{"thousands": thousands, "percent": percent}
+	tmpl, err := template.New("report").Funcs(functions).Parse(reportTemplate)
 	if err != nil {
 		return "", fmt.Errorf("parse the report's template: %w", err)
 	}

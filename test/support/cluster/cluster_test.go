@@ -135,7 +135,9 @@ func uninstall(t *testing.T, c *cluster.Cluster) {
 		}); err != nil {
 			return err
 		}
-		for _, path := range []string{binaryPath, unitPath, companionPath, "/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd"} {
+		for _, path := range []string{
+			binaryPath, unitPath, companionPath, "/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd",
+		} {
 			if err := m.RemoveFile(path); err != nil {
 				return err
 			}

@@ -42,7 +42,8 @@ func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error,
 	if shared, err = cluster.New(ctx, cell); err != nil {
 		return nil, err
 	}
-	fmt.Printf("three control-plane hosts, the lab and the registry came up in %v\n", time.Since(begin).Round(10*time.Millisecond))
+	fmt.Printf("three control-plane hosts, the lab and the registry came up in %v\n",
+		time.Since(begin).Round(10*time.Millisecond))
 	return shared.Close, nil
 }
 

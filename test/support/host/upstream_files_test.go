@@ -46,7 +46,8 @@ func TestUpstreamFiles(t *testing.T) {
 		t.Cleanup(func() { s.requireNoError(s.node.RemoveFile(path)) })
 	}
 	s.requireNoError(s.node.WriteFile(bundlePath, string(authority.Certificate()), 0o644))
-	s.requireNoError(s.node.WriteFile(proxyEnv, "HTTP_PROXY=http://admin:"+secret+"@192.0.2.99:3128\nNO_PROXY=.example.com\n", 0o644))
+	env := "HTTP_PROXY=http://admin:" + secret + "@192.0.2.99:3128\nNO_PROXY=.example.com\n"
+	s.requireNoError(s.node.WriteFile(proxyEnv, env, 0o644))
 	s.requireNoError(s.node.WriteFile(proxyCA, string(authority.Certificate()), 0o600)) // of machine-config-operator
 	s.systemctl("start", unit)
 	s.awaitStatus("Serving: ")
@@ -71,9 +72,11 @@ func TestUpstreamFiles(t *testing.T) {
 			t.Errorf("%s lacks mode 600:\n%s", file, kept)
 		}
 	}
-	shown := s.systemctl("status", unit) + s.run(binaryPath, "status", "-o", "json") + s.run(binaryPath, "status", "-o", "prometheus") +
+	shown := s.systemctl("status", unit) +
+		s.run(binaryPath, "status", "-o", "json") + s.run(binaryPath, "status", "-o", "prometheus") +
 		s.run("journalctl", "--no-pager", "-o", "json", "-u", unit)
 	if !strings.Contains(shown, "192.0.2.99") || strings.Contains(shown, secret) {
-		t.Errorf("output has the proxy: %v, and its password: %v", strings.Contains(shown, "192.0.2.99"), strings.Contains(shown, secret))
+		t.Errorf("output has the proxy: %v, and its password: %v",
+			strings.Contains(shown, "192.0.2.99"), strings.Contains(shown, secret))
 	}
 }

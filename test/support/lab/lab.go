@@ -120,7 +120,8 @@ func (l *Lab) makeNodes(ctx context.Context) error {
 	}
 	for i := range l.has.controlPlaneNodes {
 		n := byName[controlPlaneName(i)]
-		l.ControlPlane = append(l.ControlPlane, newControlPlaneNode(n, i, l.has.link.name(), controlPlaneInstances(l.Topology, i)))
+		instances := controlPlaneInstances(l.Topology, i)
+		l.ControlPlane = append(l.ControlPlane, newControlPlaneNode(n, i, l.has.link.name(), instances))
 		l.Pods = append(l.Pods, byName[podName(i)])
 	}
 	if l.has.arbiter {
@@ -139,7 +140,9 @@ func (l *Lab) makeRouters(worker *Node) {
 		}
 		return
 	}
-	l.Worker = &Worker{Node: worker, keepalived: keepalived{node: worker, link: uplink, instances: workerInstances(l.Topology)}}
+	l.Worker = &Worker{
+		Node: worker, keepalived: keepalived{node: worker, link: uplink, instances: workerInstances(l.Topology)},
+	}
 	l.Routers = []*Worker{l.Worker}
 }
 

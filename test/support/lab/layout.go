@@ -42,7 +42,8 @@ const (
 func With(y Layout) Option {
 	return func(l *Lab) {
 		l.Topology = y.topology()
-		l.has.controlPlaneNodes, l.has.arbiter, l.has.compact, l.has.link = y.controlPlaneNodes(), y.Arbiter, y.Compact, y.Link
+		l.has.controlPlaneNodes, l.has.link = y.controlPlaneNodes(), y.Link
+		l.has.arbiter, l.has.compact = y.Arbiter, y.Compact
 	}
 }
 

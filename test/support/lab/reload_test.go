@@ -126,7 +126,7 @@ func TestInvalidConfig(t *testing.T) {
 			t.Errorf("no %s in the message: %s", place, seen.Condition().Message)
 		}
 	}
-	if seen.Condition().Status != "False" || seen.Condition().Type != "HTTP01ChallengeProxyReady" || seen.Config.Error == "" {
+	if c := seen.Condition(); c.Status != "False" || c.Type != "HTTP01ChallengeProxyReady" || seen.Config.Error == "" {
 		t.Errorf("condition %+v, configuration %+v", seen.Condition(), seen.Config)
 	}
 	must(t, Eventually(t.Context(), "STATUS= of the state", statusBegins(s, "InvalidConfig")))

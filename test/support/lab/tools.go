@@ -131,7 +131,8 @@ func BuildTests(ctx context.Context, folder, arch string) (string, error) {
 // architecture in Go's naming.
 func BuildServiceTests(ctx context.Context, folder, arch string) (string, error) {
 	return build(filepath.Base(folder)+"-"+arch+".test", func(in, binary string) error {
-		return compileBy(ctx, []string{"test", "-c", "-vet=off"}, []string{"GOARCH=" + arch}, filepath.Dir(in), binary, "./"+folder)
+		command, env := []string{"test", "-c", "-vet=off"}, []string{"GOARCH=" + arch}
+		return compileBy(ctx, command, env, filepath.Dir(in), binary, "./"+folder)
 	})
 }
 
@@ -216,7 +217,8 @@ func compileBy(ctx context.Context, command, env []string, in, output string, ar
 
 // runCompiler runs a go command that writes a program.
 func runCompiler(ctx context.Context, command, env []string, in, output string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", slices.Concat(command[:1], []string{"-C", in}, command[1:], []string{"-o", output}, args)...)
+	args = slices.Concat(command[:1], []string{"-C", in}, command[1:], []string{"-o", output}, args)
+	cmd := exec.CommandContext(ctx, "go", args...)
 	// Only the race detector needs cgo.
 	cgo := "CGO_ENABLED=0"
 	if slices.Contains(args, "-race") {

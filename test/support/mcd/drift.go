@@ -60,7 +60,8 @@ func (d *Daemon) checkFile(ctx context.Context, name, want string, mode fs.FileM
 		return fmt.Errorf("drift: %w", err)
 	}
 	if content != want {
-		return fmt.Errorf("drift: %s has %d bytes that differ from the %d of its MachineConfig", name, len(content), len(want))
+		return fmt.Errorf("drift: %s has %d bytes that differ from the %d of its MachineConfig",
+			name, len(content), len(want))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package validator
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,7 +27,8 @@ const (
 const policyHead = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\n" +
 	"spec:\n  nodeDisruptionPolicy:\n"
 
-const removal = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\nspec: {}\n"
+const removal = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\n" +
+	"metadata:\n  name: cluster\nspec: {}\n"
 
 // TestRepositoryMachineConfigs validates all objects that `oc apply -f machineconfigs/`
 // sends.
@@ -106,10 +108,12 @@ func TestRepositoryPolicyConflict(t *testing.T) {
 					}
 					value, _ := key[by].(string)
 					t.Run(name+" "+value, func(t *testing.T) {
-						live, err := j.Apply(nil, []byte(policyHead+"    "+list+": [{"+by+": "+value+", actions: [{type: Drain}]}]\n"), otherManager, false)
+						entry := policyHead + "    " + list + ": [{" + by + ": " + value + ", actions: [{type: Drain}]}]\n"
+						live, err := j.Apply(nil, []byte(entry), otherManager, false)
 						must(t, err)
 						_, err = j.Apply(live, fragment, manager, false)
-						want := `conflicts: .spec.nodeDisruptionPolicy.` + list + `[` + by + `="` + value + `"].actions: conflict with "admin"`
+						want := fmt.Sprintf("conflicts: .spec.nodeDisruptionPolicy.%s[%s=%q].actions: conflict with %q",
+							list, by, value, otherManager)
 						if err == nil || !strings.Contains(err.Error(), want) {
 							t.Errorf("error: %v\nwant: %s", err, want)
 						}
