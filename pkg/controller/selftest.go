@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
@@ -130,7 +131,7 @@ func (t *selfTester) observe(c config.Config, vips []report.VIP) {
 		in.interval = cmp.Or(t.interval, c.SelfTest.Interval)
 	}
 	// A link-local address is unreachable without the name of a link.
-	in.vips = slices.DeleteFunc(heldVIPs(vips), netip.Addr.IsLinkLocalUnicast)
+	in.vips = slices.DeleteFunc(reconcile.VIPsInState(vips, report.VIPHeld), netip.Addr.IsLinkLocalUnicast)
 	if before := t.inputs.Swap(&in); before.interval != in.interval || !slices.Equal(before.vips, in.vips) {
 		t.wake.fire()
 	}

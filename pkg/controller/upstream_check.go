@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -61,7 +62,7 @@ func (c *upstreamCheck) setTargets(ingress []netip.Addr, port uint16) {
 
 // observe takes the VIPs and requests a probe when this host has gained or lost one.
 func (c *upstreamCheck) observe(vips []report.VIP) {
-	held := heldVIPs(vips)
+	held := reconcile.VIPsInState(vips, report.VIPHeld)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if slices.Equal(held, c.held) {
@@ -72,16 +73,6 @@ func (c *upstreamCheck) observe(vips []report.VIP) {
 	if len(held) == 0 {
 		c.resetResults() // they will be outdated when a VIP returns
 	}
-}
-
-// heldVIPs returns the VIPs that this host holds.
-func heldVIPs(vips []report.VIP) (held []netip.Addr) {
-	for _, v := range vips {
-		if v.State == report.VIPHeld {
-			held = append(held, v.Address)
-		}
-	}
-	return held
 }
 
 // resetResults drops the results. The caller holds mu.

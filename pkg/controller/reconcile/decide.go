@@ -30,7 +30,7 @@ type observation struct {
 	keepalived  keepalived.Snapshot // unless the static pod has the VIPs
 	kubeVIP     staticpod.Discovery
 	kubeVIPErr  error // why kubeVIP is incomplete or not the content of the static pods
-	microShift  microShift
+	microShift  decision.State
 	// rememberedInternal are the internal addresses that MicroShift had since this process
 	// started.
 	rememberedInternal []netip.Addr
@@ -41,7 +41,7 @@ type observation struct {
 func (o observation) complete() bool {
 	vipsKnown := !o.configKnown || !o.config.Enabled() || o.config.VIPs.Explicit() || o.isBGP() || o.userManaged ||
 		o.pod.HasVIPs() || o.keepalived.Known
-	return vipsKnown && (!o.isMicroShift() || o.microShift.err == nil)
+	return vipsKnown && (!o.isMicroShift() || o.microShift.ComputeErr == nil)
 }
 
 // isBGP reports whether kube-vip manages the VIPs, so that several hosts hold them at once.

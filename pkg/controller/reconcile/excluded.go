@@ -11,7 +11,7 @@ import (
 
 // excluded returns the addresses that are never redirected.
 func (o observation) excluded() []netip.Addr {
-	return decision.Excluded(o.microShift.state(), o.addresses, o.rememberedInternal)
+	return decision.Excluded(o.microShift, o.addresses, o.rememberedInternal)
 }
 
 // describeInternal describes addresses of vips.api or of keepalived.conf that are never

@@ -52,13 +52,13 @@ func TestMicroShiftDirectoryChange(t *testing.T) {
 			}
 		})
 		defer f.stop()
-		if f.loop.observer.observation.microShift.computed.Internal == nil {
+		if f.loop.observer.observation.microShift.Computed.Internal == nil {
 			t.Fatal("no internal addresses of the first directory")
 		}
 		at(f, "b")
 		f.fileEvents <- struct{}{}
 		idle(time.Second)
-		if got := f.loop.observer.observation.microShift.computed; got.Internal != nil || f.reason() != report.NoVIPs {
+		if got := f.loop.observer.observation.microShift.Computed; got.Internal != nil || f.reason() != report.NoVIPs {
 			t.Errorf("%+v, %s", got, f.reason())
 		}
 	})

@@ -361,7 +361,8 @@ func (l *Loop) reconcileOnce(w passScope) {
 	}
 	loopbackNote := l.updateLoopback(s, w.verify || w.files)
 	// A new default route and the end of a collision cause no event.
-	if s.needsNodeAddress() && errors.Is(s.microShift.err, microshift.ErrNoNodeAddress) || loopbackNote != "" {
+	needed := s.isMicroShift() || s.microShift.Present && s.config.MicroShift.ManageAdvertiseAddress
+	if needed && errors.Is(s.microShift.ComputeErr, microshift.ErrNoNodeAddress) || loopbackNote != "" {
 		if again := now.Add(nodeAddressRetry); l.schedule.files.IsZero() || again.Before(l.schedule.files) {
 			l.schedule.files = again
 		}

@@ -18,17 +18,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 )
 
-// microShift is the state of MicroShift on this host.
-type microShift struct {
-	microshift.Snapshot
-	computed microshift.Computed
-	err      error // why computed is incomplete
-}
-
-func (m microShift) state() decision.State {
-	return decision.State{Snapshot: m.Snapshot, Computed: m.computed, ComputeErr: m.err}
-}
-
 // isMicroShift reports whether the host has MicroShift, but neither keepalived nor
 // configured VIPs.
 func (o observation) isMicroShift() bool {
@@ -36,15 +25,9 @@ func (o observation) isMicroShift() bool {
 		o.hasNoKeepalivedConfig()
 }
 
-// needsNodeAddress reports whether the plan depends on the node address that MicroShift
-// selects.
-func (o observation) needsNodeAddress() bool {
-	return o.isMicroShift() || o.microShift.Present && o.config.MicroShift.ManageAdvertiseAddress
-}
-
 // decideMicroShift returns the plan for a MicroShift host.
 func decideMicroShift(s observation) plan {
-	p := decision.Decide(s.config, s.microShift.state(), s.excluded(), s.addresses)
+	p := decision.Decide(s.config, s.microShift, s.excluded(), s.addresses)
 	return plan{
 		reason: p.Reason, message: p.Message, unreachableMessage: p.UnreachableMessage, messageSuffix: p.MessageSuffix,
 		decision: p.Decision, listen: p.Serves, port: s.config.InternalPort, ingress: p.Ingress,
@@ -62,12 +45,12 @@ func (p plan) withRouterPorts(c config.Config) config.Config {
 func (o *observer) readMicroShift(now time.Time) (watch []string, retry time.Duration) {
 	dir := o.observation.config.MicroShift.Directory
 	if dir == "" {
-		o.microShift, o.microShiftDir, o.observation.microShift = nil, "", microShift{}
+		o.microShift, o.microShiftDir, o.observation.microShift = nil, "", decision.State{}
 		return nil, 0
 	}
 	if o.microShift == nil || o.microShiftDir != dir {
 		o.microShift, o.microShiftDir = microshift.NewReader(dir, o.UnitsDir), dir
-		o.observation.microShift = microShift{}
+		o.observation.microShift = decision.State{}
 	}
 	answer := o.microShift.Read(now)
 	o.observation.microShift.Snapshot = answer
@@ -89,8 +72,8 @@ func (o *observer) computeMicroShift(links []address.Link, found []address.Addre
 	if err != nil {
 		return err
 	}
-	m.computed, m.err = m.Config.Compute(microshift.NewHost(links, found, default4, default6))
-	for _, a := range m.computed.Internal {
+	m.Computed, m.ComputeErr = m.Config.Compute(microshift.NewHost(links, found, default4, default6))
+	for _, a := range m.Computed.Internal {
 		if !slices.Contains(o.observation.rememberedInternal, a) {
 			o.observation.rememberedInternal = append(slices.Clip(o.observation.rememberedInternal), a)
 		}
@@ -114,18 +97,18 @@ type LoopbackAddresses interface {
 // stay. known is false while MicroShift's addresses are not known.
 func (o observation) loopbackAddresses() (want []netip.Addr, missingKey string, known bool) {
 	m := o.microShift
-	if !o.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.computed.AdvertiseAddressGiven {
+	if !o.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.Computed.AdvertiseAddressGiven {
 		return nil, "", true
 	}
-	for _, a := range m.computed.Internal {
-		if m.computed.MissingKey == "" || o.hasAddress(a) {
+	for _, a := range m.Computed.Internal {
+		if m.Computed.MissingKey == "" || o.hasAddress(a) {
 			want = append(want, a)
 		}
 	}
-	if len(want) < len(m.computed.Internal) {
-		missingKey = m.computed.MissingKey
+	if len(want) < len(m.Computed.Internal) {
+		missingKey = m.Computed.MissingKey
 	}
-	return want, missingKey, len(m.computed.Internal) > 0
+	return want, missingKey, len(m.Computed.Internal) > 0
 }
 
 // retainedOnLoopback returns the addresses that stay on lo although loopbackAddresses does
@@ -137,8 +120,8 @@ func (o observation) retainedOnLoopback() (retained []netip.Addr) {
 	if !o.config.MicroShift.ManageAdvertiseAddress || !m.Present {
 		return nil
 	}
-	if m.computed.AdvertiseAddressGiven {
-		retained = slices.Clone(m.computed.Internal)
+	if m.Computed.AdvertiseAddressGiven {
+		retained = slices.Clone(m.Computed.Internal)
 	}
 	for _, a := range o.addresses {
 		if len(m.Newer) > 0 && o.hasInternalAddress(a.IP) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -35,11 +36,11 @@ func microShiftObservation(t *testing.T, config string, change func(*microshift.
 		addresses:  hostAddresses("192.0.2.9", "192.0.2.10", "2001:db8::9", "10.44.0.0"),
 	}
 	s.microShift.Present, s.microShift.Known = true, true
-	s.microShift.computed = microshift.Computed{
+	s.microShift.Computed = microshift.Computed{
 		NodeIPs: addrs("192.0.2.9", "2001:db8::9"), Internal: addrs("10.44.0.0", "fd02::1:0"),
 		Router: microshift.Router{Addresses: addrs("10.44.0.0", "192.0.2.9", "192.0.2.10", "2001:db8::9"), HTTP: 80, HTTPS: 443},
 	}
-	change(&s.microShift.computed)
+	change(&s.microShift.Computed)
 	return s
 }
 
@@ -96,19 +97,19 @@ func TestDecideMicroShift(t *testing.T) {
 		},
 		"not looked at, and an internal VIP is alone on lo": {
 			config:   `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
-			observed: func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("10.44.0.0", "lo") },
+			observed: func(s *observation) { s.microShift = decision.State{}; s.setSingleAddress("10.44.0.0", "lo") },
 			reason:   report.NoVIPs,
 			message: "10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of its API server, which is never redirected: " +
 				"set vips.api to the address that clients use for the API; if it is a VIP, move it to another link, or add it with the prefix length of its network",
 		},
 		"not looked at, and one of two is alone on br-ex": {
 			config:   `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
-			observed: func(s *observation) { s.microShift = microShift{}; s.setSingleAddress("fd02::1:0", "br-ex") },
+			observed: func(s *observation) { s.microShift = decision.State{}; s.setSingleAddress("fd02::1:0", "br-ex") },
 			reason:   report.Serving, message: "fd02::1:0 is a single address on lo or br-ex, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
 		},
 		"its directory does not exist, and manageAdvertiseAddress is set": {
 			config:   "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",
-			observed: func(s *observation) { s.microShift = microShift{} },
+			observed: func(s *observation) { s.microShift = decision.State{} },
 			reason:   report.NoVIPs, message: "MicroShift's directory /etc/micro does not exist or cannot be read: correct microshift.directory",
 		},
 		"keepalived's pod is here": {

@@ -58,25 +58,27 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 
 // reportVIPChanges records and counts the API VIPs that this host has gained or lost.
 func (l *Loop) reportVIPChanges(before, after []report.VIP) {
-	was, is := vipsInState(before, report.VIPHeld), vipsInState(after, report.VIPHeld)
-	if !slices.Equal(was, is) {
-		l.Tracker.CountVIPTransitions(countMissing(was, is) + countMissing(is, was))
-	}
+	was, is, n := VIPsInState(before, report.VIPHeld), VIPsInState(after, report.VIPHeld), 0
 	for _, vip := range is {
 		if !slices.Contains(was, vip) {
+			n++
 			l.RecordChange(vipEntry(vip, "vip-gained", fmt.Sprintf("VIP %v arrived on this host", vip)))
 		}
 	}
-	gone := vipsInState(after, report.VIPStandby)
+	gone := VIPsInState(after, report.VIPStandby)
 	for _, vip := range was {
-		switch {
-		case slices.Contains(is, vip):
-		case slices.Contains(gone, vip):
+		if slices.Contains(is, vip) {
+			continue
+		}
+		n++
+		if slices.Contains(gone, vip) {
 			l.RecordChange(vipEntry(vip, "vip-lost", fmt.Sprintf("VIP %v left this host", vip)))
-		default: // the host may still have it
-			l.RecordChange(vipEntry(vip, "vip-released", fmt.Sprintf("port 80 of %v is no longer redirected: it is not an API VIP any more", vip)))
+		} else { // the host may still have it
+			l.RecordChange(vipEntry(vip, "vip-released",
+				fmt.Sprintf("port 80 of %v is no longer redirected: it is not an API VIP any more", vip)))
 		}
 	}
+	l.Tracker.CountVIPTransitions(n)
 }
 
 func vipEntry(vip netip.Addr, event, message string) changelog.Entry {
@@ -86,17 +88,8 @@ func vipEntry(vip netip.Addr, event, message string) changelog.Entry {
 	}
 }
 
-// countMissing returns the number of elements of all that others lacks.
-func countMissing(others, all []netip.Addr) (n int) {
-	for _, a := range all {
-		if !slices.Contains(others, a) {
-			n++
-		}
-	}
-	return n
-}
-
-func vipsInState(vips []report.VIP, state report.VIPState) []netip.Addr {
+// VIPsInState returns the addresses of the VIPs in a state.
+func VIPsInState(vips []report.VIP, state report.VIPState) []netip.Addr {
 	var out []netip.Addr
 	for _, v := range vips {
 		if v.State == state {
