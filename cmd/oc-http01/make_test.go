@@ -3,9 +3,7 @@
 package main
 
 import (
-	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +27,6 @@ func TestMake(t *testing.T) {
 		"nothing":            {nil, nil, example, ""},
 		"the folder, dotted": {nil, []string{"OUT=./machineconfigs/"}, []string{"--image", machineconfig.ExampleImage, "--output-dir", "./machineconfigs/"}, ""},
 		"example elsewhere":  {nil, []string{"OUT=other"}, nil, missing},
-		"example for a pool": {nil, []string{"OUT=other", "POOL=worker"}, nil, missing},
 		"all": {
 			nil,
 			[]string{"IMAGE=i", "CONFIG=c", "POOL=p", "SUMS=s", "OUT=o"},
@@ -42,18 +39,15 @@ func TestMake(t *testing.T) {
 			[]string{"--image", "i", "--trusted-ca", "t", "--proxy", "x", "--cluster-domain", "d", "--apiserver", "a", "--infrastructure", "n", "--output-dir", "o"},
 			"",
 		},
-		"an HTTP01Proxy":         {nil, []string{"IMAGE=i", "HTTP01PROXY=p", "INFRASTRUCTURE=n", "ALLOW_DISABLED=1", "OUT=o"}, []string{"--image", "i", "--http01proxy", "p", "--infrastructure", "n", "--allow-disabled", "--output-dir", "o"}, ""},
-		"a List, exported":       {[]string{"IMAGE=i", "APISERVER=list"}, []string{"OUT=o"}, []string{"--image", "i", "--apiserver", "list", "--output-dir", "o"}, ""},
-		"no objects":             {nil, []string{"IMAGE=i", "APISERVER=", "INFRASTRUCTURE=", "OUT=o"}, []string{"--image", "i", "--apiserver", "", "--infrastructure", "", "--output-dir", "o"}, ""},
-		"exported":               {[]string{"IMAGE=i", "OUT=o"}, nil, []string{"--image", "i", "--output-dir", "o"}, ""},
-		"empty":                  {nil, []string{"IMAGE=i", "SUMS=", "CONFIG=", "POOL=", "OUT="}, []string{"--image", "i", "--config", "", "--pool", "", "--sums", "", "--output-dir", ""}, ""},
-		"empty, exported":        {[]string{"IMAGE=i", "SUMS="}, nil, []string{"--image", "i", "--sums", "", "--output-dir", "machineconfigs"}, ""},
-		"empty image":            {nil, []string{"IMAGE=", "OUT=o"}, nil, empty},
-		"empty, for the example": {[]string{"IMAGE="}, nil, nil, empty},
-		"empty, not used":        {[]string{"IMAGE="}, []string{"LAYERED=yes", "OUT=o"}, []string{"--layered", "--output-dir", "o"}, ""},
-		"layered":                {[]string{"IMAGE=i"}, []string{"LAYERED=yes", "CONFIG=c", "OUT=o"}, []string{"--config", "c", "--layered", "--output-dir", "o"}, ""},
-		"not layered":            {nil, []string{"IMAGE=i", "LAYERED=no", "FCOS=false", "OUT=o"}, []string{"--image", "i", "--output-dir", "o"}, ""},
-		"fcos":                   {[]string{"IMAGE=i"}, []string{"FCOS=yes", "BIN=b", "OUT=o"}, []string{"--fcos", "--binary", "b/http01-proxyd", "--output-dir", "o"}, ""},
+		"an HTTP01Proxy":   {nil, []string{"IMAGE=i", "HTTP01PROXY=p", "INFRASTRUCTURE=n", "ALLOW_DISABLED=1", "OUT=o"}, []string{"--image", "i", "--http01proxy", "p", "--infrastructure", "n", "--allow-disabled", "--output-dir", "o"}, ""},
+		"a List, exported": {[]string{"IMAGE=i", "APISERVER=list"}, []string{"OUT=o"}, []string{"--image", "i", "--apiserver", "list", "--output-dir", "o"}, ""},
+		"no objects":       {nil, []string{"IMAGE=i", "APISERVER=", "INFRASTRUCTURE=", "OUT=o"}, []string{"--image", "i", "--apiserver", "", "--infrastructure", "", "--output-dir", "o"}, ""},
+		"empty":            {nil, []string{"IMAGE=i", "SUMS=", "CONFIG=", "POOL=", "OUT="}, []string{"--image", "i", "--config", "", "--pool", "", "--sums", "", "--output-dir", ""}, ""},
+		"empty image":      {nil, []string{"IMAGE=", "OUT=o"}, nil, empty},
+		"empty, not used":  {[]string{"IMAGE="}, []string{"LAYERED=yes", "OUT=o"}, []string{"--layered", "--output-dir", "o"}, ""},
+		"layered":          {[]string{"IMAGE=i"}, []string{"LAYERED=yes", "CONFIG=c", "OUT=o"}, []string{"--config", "c", "--layered", "--output-dir", "o"}, ""},
+		"not layered":      {nil, []string{"IMAGE=i", "LAYERED=no", "FCOS=false", "OUT=o"}, []string{"--image", "i", "--output-dir", "o"}, ""},
+		"fcos":             {[]string{"IMAGE=i"}, []string{"FCOS=yes", "BIN=b", "OUT=o"}, []string{"--fcos", "--binary", "b/http01-proxyd", "--output-dir", "o"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,37 +74,5 @@ func TestMake(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestMakeHelp: make help has one line for each target that people run.
-func TestMakeHelp(t *testing.T) {
-	t.Parallel()
-	path, err := exec.LookPath("make")
-	must(t, err)
-	cmd := exec.CommandContext(t.Context(), path, "--no-print-directory", "--directory=../..", "help")
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	out, err := cmd.CombinedOutput()
-	must(t, err)
-	described := map[string]bool{}
-	for line := range strings.Lines(string(out)) {
-		m := regexp.MustCompile(`^make ([a-z-]+) +\S`).FindStringSubmatch(line)
-		if m == nil || described[m[1]] {
-			t.Fatalf("%q is not the line of another target in\n%s", line, out)
-		}
-		described[m[1]] = true
-	}
-	makefile, err := os.ReadFile("../../Makefile")
-	must(t, err)
-	_, targets, _ := strings.Cut(string(makefile), "\n.PHONY: ")
-	targets, _, _ = strings.Cut(targets, "\n")
-	for target := range strings.FieldsSeq(targets) {
-		// Parts of other targets.
-		if part := target == "all" || target == "packages" || target == "controller-gen" || strings.HasPrefix(target, "lint-"); described[target] == part {
-			t.Errorf("%s has a line: %t", target, !part)
-		}
-	}
-	if len(described) < 20 {
-		t.Errorf("only %d targets", len(described))
 	}
 }

@@ -52,9 +52,6 @@ func statusOf(reason, vip string) string {
 // TestStatus: one table for the cluster, and the exit codes.
 func TestStatus(t *testing.T) {
 	serving, standby := statusOf("Serving", "Held"), statusOf("Standby", "Standby")
-	byBGP := func(status string) string {
-		return strings.Replace(status, `"family": "IPv4"`, `"family": "IPv4", "management": "BGP"`, 1)
-	}
 	for name, tt := range map[string]struct {
 		outputs      map[string]string
 		code, health int      // without and with --exit-code
@@ -73,19 +70,7 @@ func TestStatus(t *testing.T) {
 			cli.OK, cli.Unhealthy,
 			[]string{"✗ VIPNotHeld", "\n192.0.2.5  no node  ", "\nProblem:        ✗ no host holds 192.0.2.5 [vip-unassigned]\nFix:            Check keepalived on master0 and master1.\n"},
 		},
-		"held twice": {
-			map[string]string{"master0": serving, "master1": serving},
-			cli.OK, cli.Unhealthy,
-			[]string{"✗ VIPHeldTwice", "\n192.0.2.5  master0, master1  ", "✗ 192.0.2.5 is held by master0 and master1 [vip-duplicate]\nFix:            Check that the keepalived"},
-		},
-		"held by all, announced by BGP": {
-			map[string]string{"master0": byBGP(serving), "master1": byBGP(serving), "master2": byBGP(standby)},
-			cli.OK, cli.OK,
-			[]string{
-				"State:          ✓ Serving", "192.0.2.5 is held and served by master0 and master1; 3 hosts have reported\n",
-				"\n192.0.2.5  master0, master1  ", "\nmaster2  ✓ Standby  ",
-			},
-		},
+
 		"one is down": {
 			map[string]string{"master0": serving, "master1": ""},
 			cli.Unknown, cli.Unknown,

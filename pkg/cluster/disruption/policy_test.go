@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v4"
+	"sigs.k8s.io/yaml"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 )
@@ -42,38 +42,20 @@ func TestUncovered(t *testing.T) {
 // apply would take ownership of every field.
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	none := []any{map[string]any{"type": "None"}}
-	configuration := map[string]any{"path": "/etc/http01-proxyd", "actions": none}
-	script := map[string]any{"path": "/usr/local/bin/http01-proxyd-install", "actions": none}
-	catalog := map[string]any{"path": "/usr/local/lib/systemd/catalog/http01-proxyd.catalog", "actions": none}
-	sos := map[string]any{"path": "/etc/sos/extras.d/http01-proxyd", "actions": none}
-	reload := map[string]any{"type": "DaemonReload"}
-	install := []any{reload, map[string]any{"type": "Restart", "restart": map[string]any{"serviceName": "http01-proxyd-install.service"}}}
-	for name, tt := range map[string]struct {
-		text []byte
-		want map[string]any
-	}{
-		"installer": {disruption.InstallerPolicy().Manifest(), map[string]any{"nodeDisruptionPolicy": map[string]any{
-			"files": []any{configuration, script, catalog, sos},
-			"units": []any{
-				map[string]any{"name": "http01-proxyd.service", "actions": install},
-				map[string]any{"name": "http01-proxyd-table.service", "actions": []any{reload}},
-				map[string]any{"name": "http01-proxyd-install.service", "actions": install},
-				map[string]any{"name": "http01-proxyd-install.timer", "actions": []any{reload}},
-			},
-		}}},
-		"layered": {disruption.LayeredPolicy().Manifest(), map[string]any{"nodeDisruptionPolicy": map[string]any{"files": []any{configuration, catalog, sos}}}},
-	} {
-		var got map[string]any
-		if err := yaml.Load(tt.text, &got); err != nil {
+	for _, want := range []disruption.Policy{disruption.InstallerPolicy(), disruption.LayeredPolicy()} {
+		var got struct {
+			APIVersion, Kind string
+			Metadata         struct{ Name string }
+			Spec             struct{ NodeDisruptionPolicy disruption.Policy }
+		}
+		if err := yaml.UnmarshalStrict(want.Manifest(), &got); err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]any{
-			"apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration",
-			"metadata": map[string]any{"name": "cluster"}, "spec": tt.want,
+		if got.APIVersion != "operator.openshift.io/v1" || got.Kind != "MachineConfiguration" || got.Metadata.Name != "cluster" {
+			t.Errorf("%+v", got)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		if diff := cmp.Diff(want, got.Spec.NodeDisruptionPolicy); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package machineconfig_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 
 	sources "github.com/http01-proxyd/http01-proxyd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // apiServer is an APIServer as oc prints it, with this text below its spec.
@@ -353,49 +351,4 @@ func TestClusterConflictsWithConfiguration(t *testing.T) {
 			}, tt.want)
 		})
 	}
-}
-
-// FuzzCluster: objects are either refused with a position, or give a configuration that
-// a host accepts, with their settings.
-func FuzzCluster(f *testing.F) {
-	metal := infrastructure("BareMetal", "baremetal", twoFamily)
-	for _, mode := range []string{"", defaultMode, customMode, disabled} {
-		f.Add(apiServer(mode), "", metal, true)
-	}
-	for _, spec := range []string{"{}", defaultSpec, customSpec, "{mode: CustomDeployment, customDeployment: {}}", "&a {mode: *a}"} {
-		f.Add("", http01Proxy(spec), metal, false)
-	}
-	both := asList(apiServer(customMode), metal)
-	f.Add(both, "", "", false)
-	f.Add("", asList(http01Proxy(customSpec), metal), "", false)
-	f.Add("", emptyList, metal, true)
-	f.Add(apiServer(""), strings.Replace(http01Proxy(defaultSpec), "name:", "deletionTimestamp: x\n  name:", 1), metal, true)
-	f.Add("a: &a [*a]\n", "a: &a [*a, *a]\nb: &b [*a, *a]\n", both, false)
-	f.Add("{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [[], null, 1]}", "", strings.Repeat("- ", 200), false)
-	f.Fuzz(func(t *testing.T, api, object, infrastructure string, allow bool) {
-		if api+object+infrastructure == "" {
-			return
-		}
-		c := clusterOf(api, infrastructure)
-		if object != "" {
-			c.HTTP01Proxy = proxyOf(object, "").HTTP01Proxy
-		}
-		c.AllowDisabled = allow
-		text, err := machineconfig.ClusterConfig(sources.Files, c)
-		if err != nil {
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				if !slices.ContainsFunc([]string{"a.yaml", "p.yaml", "i.yaml"}, func(begins string) bool { return strings.HasPrefix(line, begins) }) {
-					t.Errorf("a line without its place: %q in %q", line, err)
-				}
-			}
-			return
-		}
-		accepted := must1(config.Parse("x", text))(t)
-		if accepted.Enabled() != (len(accepted.VIPs.API) > 0) || accepted.Mode == config.ModeCustom && accepted.InternalPort < 1024 {
-			t.Errorf("%+v", accepted)
-		}
-		if !allow && !accepted.Enabled() && !strings.Contains(api+infrastructure, "mode") {
-			t.Errorf("disabled without a mode:\n%s", text)
-		}
-	})
 }

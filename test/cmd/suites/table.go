@@ -172,7 +172,6 @@ func fuzzers() []fuzzer {
 		{"pkg/config", "FuzzParse", "50000x"},
 		{"pkg/findings/cause", "FuzzReport", "50000x"},
 		{"internal/httpfield", "FuzzSplit", "100000x"},
-		{"pkg/cluster/machineconfig", "FuzzCluster", "20000x"},
 		{"cmd/internal/page", "FuzzReport", "7500x"},
 	}
 }
