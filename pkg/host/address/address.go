@@ -14,14 +14,12 @@ import (
 
 // Address is one address of one link of the host.
 type Address struct {
-	IP         netip.Addr // the host's own address, unmapped and without a zone
-	Bits       int        // prefix length of its subnet; the full length of the address if it has a peer
-	Link       uint32     // index of its link
-	Metric     uint32     // of the route to its subnet; 0: the kernel's default
-	Tentative  bool       // not usable yet: duplicate address detection is running, and the address is not optimistic (RFC 4429)
-	DADFailed  bool       // duplicate address detection failed: another host uses it
-	Deprecated bool       // preferred lifetime 0: not selected as a source address, otherwise usable
-	Secondary  bool       // IPv4: not the first address of its subnet; IPv6: temporary (RFC 8981)
+	IP        netip.Addr // the host's own address, unmapped and without a zone
+	Bits      int        // prefix length of its subnet; the full length of the address if it has a peer
+	Link      uint32     // index of its link
+	Metric    uint32     // of the route to its subnet; 0: the kernel's default
+	Tentative bool       // not usable yet: duplicate address detection is running, and it is not optimistic (RFC 4429)
+	DADFailed bool       // duplicate address detection failed: another host uses it
 }
 
 // fromMessage converts one message of a dump. ok is false if it has no address.
@@ -41,13 +39,11 @@ func fromMessage(m *rtnetlink.AddressMessage) (a Address, ok bool) {
 	// The header has 8 bits for flags. IFA_FLAGS, if present, has all flags.
 	flags := uint32(m.Flags) | m.Attributes.Flags
 	return Address{
-		IP:         ip,
-		Bits:       prefixLength(m, ip),
-		Link:       m.Index,
-		Tentative:  flags&unix.IFA_F_TENTATIVE != 0 && flags&unix.IFA_F_OPTIMISTIC == 0,
-		DADFailed:  flags&unix.IFA_F_DADFAILED != 0,
-		Deprecated: flags&unix.IFA_F_DEPRECATED != 0,
-		Secondary:  flags&unix.IFA_F_SECONDARY != 0,
+		IP:        ip,
+		Bits:      prefixLength(m, ip),
+		Link:      m.Index,
+		Tentative: flags&unix.IFA_F_TENTATIVE != 0 && flags&unix.IFA_F_OPTIMISTIC == 0,
+		DADFailed: flags&unix.IFA_F_DADFAILED != 0,
 	}, true
 }
 

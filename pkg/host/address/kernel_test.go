@@ -140,9 +140,6 @@ func ipAddresses(t *testing.T) []Address {
 			Tentative  bool   `json:"tentative"`
 			Optimistic bool   `json:"optimistic"`
 			DADFailed  bool   `json:"dadfailed"`
-			Deprecated bool   `json:"deprecated"`
-			Secondary  bool   `json:"secondary"`
-			Temporary  bool   `json:"temporary"`
 		} `json:"addr_info"`
 	}
 	if err := json.Unmarshal([]byte(ip(t, "-j", "addr")), &links); err != nil {
@@ -159,13 +156,11 @@ func ipAddresses(t *testing.T) []Address {
 				a.Prefix = own.BitLen()
 			}
 			list = append(list, Address{
-				IP:         own,
-				Bits:       a.Prefix,
-				Link:       l.Ifindex,
-				Tentative:  a.Tentative && !a.Optimistic,
-				DADFailed:  a.DADFailed,
-				Deprecated: a.Deprecated,
-				Secondary:  a.Secondary || a.Temporary,
+				IP:        own,
+				Bits:      a.Prefix,
+				Link:      l.Ifindex,
+				Tentative: a.Tentative && !a.Optimistic,
+				DADFailed: a.DADFailed,
 			})
 		}
 	}
@@ -204,14 +199,13 @@ func TestVIPsComeAndGo(t *testing.T) {
 			name: "IPv6 VIP, nodad, preferred lifetime 0",
 			add:  []string{"2001:db8::5/128", "dev", "v0", "nodad", "preferred_lft", "0"},
 			ip:   "2001:db8::5",
-			want: Address{Deprecated: true},
 		},
 		{
 			name:  "IPv4 secondary",
 			setup: func(t *testing.T) { t.Helper(); ip(t, "addr", "add", "192.0.2.1/24", "dev", "v0") },
 			add:   []string{"192.0.2.5/24", "dev", "v0"},
 			ip:    "192.0.2.5",
-			want:  Address{Secondary: true, Bits: 24},
+			want:  Address{Bits: 24},
 		},
 		{
 			name: "IPv4 with a peer: the own end counts",
