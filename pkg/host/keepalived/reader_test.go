@@ -115,16 +115,6 @@ func TestReader(t *testing.T) {
 			{at: 1 * s, text: full, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true, stale: true, err: errFewerVIPs, retry: SettleTime},
 			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
-		{name: "the ingress is lost", steps: []step{
-			good,
-			{at: 1 * s, text: configText("API_0", "192.0.2.5"), api: v4, ingr: i4, known: true, stale: true, err: errFewerVIPs, retry: SettleTime},
-			{at: 3 * s, text: configText("API_0", "192.0.2.5"), api: v4, known: true},
-		}},
-		{name: "an address of several is lost", steps: []step{
-			{text: configText("API_0", "192.0.2.5,192.0.2.7", "INGRESS_0", "192.0.2.6"), api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true},
-			{at: 1 * s, text: full, api: []string{"192.0.2.5", "192.0.2.7"}, ingr: i4, known: true, stale: true, err: errFewerVIPs, retry: SettleTime},
-			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
-		}},
 		{name: "a clock that goes back restarts the wait", steps: []step{
 			{at: 5 * s, text: full, api: v4, ingr: i4, known: true},
 			{at: 6 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: SettleTime},

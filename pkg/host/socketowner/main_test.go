@@ -35,7 +35,7 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(childMode) {
 	case "listen":
-		os.Exit(childListen(os.Args[1], os.Args[2], os.Args[3]))
+		os.Exit(childListen(os.Args[1], os.Args[2]))
 	case "describe":
 		os.Exit(childDescribe(os.Args[1]))
 	}
@@ -44,13 +44,7 @@ func TestMain(m *testing.M) {
 
 // childListen keeps one listener, or two that share the port, open until its standard input
 // ends. It prints the port.
-func childListen(network, address, comm string) int {
-	if comm != "" {
-		if err := os.WriteFile("/proc/self/comm", []byte(comm), 0o600); err != nil {
-			fmt.Println(err)
-			return 1
-		}
-	}
+func childListen(network, address string) int {
 	address, twice := strings.CutSuffix(address, " twice")
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -134,14 +128,14 @@ type listenerProcess struct {
 }
 
 // startListener starts a listenerProcess in a cgroup. It ends with the test.
-func startListener(t testing.TB, dir, network, address, comm string) listenerProcess {
+func startListener(t testing.TB, dir, network, address string) listenerProcess {
 	t.Helper()
 	group, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer group.Close()
-	cmd := exec.CommandContext(context.Background(), "/proc/self/exe", network, address, comm)
+	cmd := exec.CommandContext(context.Background(), "/proc/self/exe", network, address)
 	cmd.Env = append(os.Environ(), childMode+"=listen", promptExit)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}

@@ -46,7 +46,7 @@ func TestDescribeTCPPort(t *testing.T) {
 		"two sockets": {"tcp", ":0 twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startListener(t, makeCgroup(t, uniqueCgroup("squatter.service")), tt.network, tt.address, "")
+			s := startListener(t, makeCgroup(t, uniqueCgroup("squatter.service")), tt.network, tt.address)
 			if sockets, err := listListening(s.port); err != nil || len(sockets) != 1+strings.Count(tt.address, "twice") {
 				t.Fatalf("listening = %v, %v", sockets, err)
 			}
@@ -67,7 +67,7 @@ func TestPod(t *testing.T) {
 	scope := "crio-" + id + ".scope"
 	slice := "kubepods-pod" + strings.ReplaceAll(pod, "-", "_") + ".slice"
 	cgroup := makeCgroup(t, uniqueCgroup("kubepods.slice/"+slice+"/"+scope+"/container"))
-	s := startListener(t, cgroup, "tcp", ":0", "")
+	s := startListener(t, cgroup, "tcp", ":0")
 	want := descriptions{
 		Root: fmt.Sprintf("process %d (%s) of unit %s, pod %s", s.pid, commOf(t, s.pid), scope, pod) + hint(s.port),
 		Unit: fmt.Sprintf("unit %s, pod %s", scope, pod) + hint(s.port),
@@ -79,8 +79,8 @@ func TestPod(t *testing.T) {
 
 // Different addresses of a port can have different owners.
 func TestSeveralOwners(t *testing.T) {
-	a := startListener(t, makeCgroup(t, uniqueCgroup("a.service")), "tcp4", "127.0.0.1:0", "")
-	b := startListener(t, makeCgroup(t, uniqueCgroup("b.service")), "tcp6", fmt.Sprintf("[::1]:%d", a.port), "")
+	a := startListener(t, makeCgroup(t, uniqueCgroup("a.service")), "tcp4", "127.0.0.1:0")
+	b := startListener(t, makeCgroup(t, uniqueCgroup("b.service")), "tcp6", fmt.Sprintf("[::1]:%d", a.port))
 	want := descriptions{
 		Root: fmt.Sprintf("process %d (%s) of unit a.service and process %d (%s) of unit b.service",
 			a.pid, commOf(t, a.pid), b.pid, commOf(t, b.pid)) + hint(a.port),
@@ -93,7 +93,7 @@ func TestSeveralOwners(t *testing.T) {
 
 // The root cgroup is not named: with cgroup version 1 all processes are in it.
 func TestRootCgroupIsNotNamed(t *testing.T) {
-	s := startListener(t, makeCgroup(t, ""), "tcp", ":0", "")
+	s := startListener(t, makeCgroup(t, ""), "tcp", ":0")
 	want := descriptions{
 		Root: fmt.Sprintf("process %d (%s)", s.pid, commOf(t, s.pid)) + hint(s.port),
 		Unit: "a process of user ID 0" + hint(s.port),
@@ -106,7 +106,7 @@ func TestRootCgroupIsNotNamed(t *testing.T) {
 // A socket stays in its cgroup if its process moves to another one.
 func TestProcessChangesCgroup(t *testing.T) {
 	dir := makeCgroup(t, uniqueCgroup("squatter.service"))
-	s := startListener(t, dir, "tcp", ":0", "")
+	s := startListener(t, dir, "tcp", ":0")
 	err := os.WriteFile(filepath.Join(makeCgroup(t, ""), "cgroup.procs"), []byte(strconv.Itoa(s.pid)), 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -124,17 +124,8 @@ func TestProcessChangesCgroup(t *testing.T) {
 	}
 }
 
-// A process can choose its name. The name must not look like a systemd notification.
-func TestProcessNameWithNewline(t *testing.T) {
-	s := startListener(t, makeCgroup(t, uniqueCgroup("squatter.service")), "tcp", ":0", "a b\nMAINPID=1")
-	want := fmt.Sprintf("process %d (a b?MAINPID=1) of unit squatter.service", s.pid) + hint(s.port)
-	if diff := cmp.Diff(want, DescribeTCPPort(s.port)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestNobodyListens(t *testing.T) {
-	s := startListener(t, makeCgroup(t, ""), "tcp4", "127.0.0.1:0", "")
+	s := startListener(t, makeCgroup(t, ""), "tcp4", "127.0.0.1:0")
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 	if err != nil {
 		t.Fatal(err)
