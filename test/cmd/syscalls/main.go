@@ -5,14 +5,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 func main() {
@@ -47,7 +46,7 @@ func run(ctx context.Context, binary, document string, command []string) error {
 		return fmt.Errorf("find the program: %w", err)
 	}
 	// With -D the service keeps its process ID and its parent; strace is its child.
-	wrapper := fmt.Sprintf("#!/bin/bash\nexec strace -D -f -qq -s 32 -o '%s/trace.'$$ -- '%s' \"$@\"\n", dir, binary)
+	wrapper := fmt.Sprintf("#!/bin/bash\nexec strace -D -ff -ttt -qq -s 32 -o '%s/trace.'$$ -- '%s' \"$@\"\n", dir, binary)
 	path := filepath.Join(dir, "http01-proxyd")
 	if err := os.WriteFile(path, []byte(wrapper), 0o755); err != nil { //nolint:gosec // a program
 		return fmt.Errorf("write the program that traces: %w", err)
@@ -56,13 +55,18 @@ func run(ctx context.Context, binary, document string, command []string) error {
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.Env = append(os.Environ(), "HTTP01_PROXYD="+path)
 	failed := cmd.Run()
-	traces, err := filepath.Glob(filepath.Join(dir, "trace.*"))
+	traces, err := filepath.Glob(filepath.Join(dir, "trace.*.*"))
 	if err != nil {
 		return err
 	}
-	made := make(usage)
+	services := make(map[string][]string)
 	for _, trace := range traces {
-		if err := addFile(made, trace); err != nil {
+		service := strings.TrimSuffix(trace, filepath.Ext(trace))
+		services[service] = append(services[service], trace)
+	}
+	made := make(usage)
+	for _, own := range services {
+		if err := made.add(own); err != nil {
 			return err
 		}
 	}
@@ -73,25 +77,4 @@ func run(ctx context.Context, binary, document string, command []string) error {
 		return fmt.Errorf("run %s: %w", command[0], failed)
 	}
 	return nil
-}
-
-func addFile(made usage, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("read a trace: %w", err)
-	}
-	defer f.Close()
-	return made.add(f)
-}
-
-// lines reads a trace twice: strace may print the first calls of a thread before the end of
-// the call that created it.
-func lines(trace io.Reader) ([]string, error) {
-	var all []string
-	scanner := bufio.NewScanner(trace)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		all = append(all, scanner.Text())
-	}
-	return all, scanner.Err()
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,51 +21,39 @@ type count struct{ made, denied int }
 type usage map[string]map[string]count
 
 var (
-	callLine = regexp.MustCompile(`^(\d+) +(\w+)\((.*)$`)
-	ended    = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>(.*)$`)
+	callLine = regexp.MustCompile(`^(\d+\.\d+) (\w+)\((.*)$`)
 	result   = regexp.MustCompile(`\) += (-?\d+)(?: (E\w+))?`)
 	program  = regexp.MustCompile(`\["[^"]*"(?:\.\.\.)?, "(proxy|exporter|prober)"\]`) // a long text ends with "..."
 	option   = regexp.MustCompile(`^\d+(?:<[^>]*>)?, (\w+), (\w+)`)
 	command  = regexp.MustCompile(`^\d+(?:<[^>]*>)?, (F_\w+)`)
 )
 
-// call is one line of a trace: a call or its end.
+// call is one line of a trace.
 type call struct {
-	thread, name, arguments string
-	finished                bool // the result is known: arguments has it
+	begin, thread, name, arguments string // the arguments are followed by the result
 }
 
-func parseCall(line string) (c call, ok bool) {
-	if m := callLine.FindStringSubmatch(line); m != nil {
-		return call{m[1], m[2], m[3], !strings.HasSuffix(line, "<unfinished ...>")}, true
+// add counts the calls of one service: a trace for each thread (strace -ff -ttt).
+func (u usage) add(traces []string) error {
+	var all []call
+	for _, path := range traces {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("read a trace: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if m := callLine.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+				all = append(all, call{m[1], strings.TrimPrefix(filepath.Ext(path), "."), m[2], m[3]})
+			}
+		}
 	}
-	return call{}, false
-}
-
-// add counts the calls of one trace (strace -f).
-func (u usage) add(trace io.Reader) error {
-	all, err := lines(trace)
-	if err != nil {
-		return fmt.Errorf("read a trace: %w", err)
-	}
+	slices.SortStableFunc(all, func(a, b call) int { return strings.Compare(a.begin, b.begin) })
 	processes := threadsOf(all)
-	kinds, confined, pending := make(map[string]string), make(map[string]bool), make(map[string]call)
-	for _, line := range all {
-		c, started := parseCall(line)
-		ok := started
-		if m := ended.FindStringSubmatch(line); m != nil {
-			c, ok = pending[m[1]], true
-			c.arguments, c.finished = strings.TrimSuffix(c.arguments, "<unfinished ...>")+m[3], true
-			delete(pending, m[1])
-		} else if ok && !c.finished {
-			pending[c.thread] = c
-		}
-		if !ok {
-			continue
-		}
+	kinds, confined := make(map[string]string), make(map[string]bool)
+	for _, c := range all {
 		process := processOf(processes, c.thread)
 		m := result.FindStringSubmatch(c.arguments)
-		succeeded := c.finished && m != nil && m[1] != "-1"
+		succeeded := m != nil && m[1] != "-1"
 		switch {
 		case c.name == "execve" && succeeded:
 			delete(confined, process)
@@ -74,14 +64,13 @@ func (u usage) add(trace io.Reader) error {
 		case c.name == "seccomp" && succeeded && kinds[process] != "":
 			confined[process] = true
 		case confined[process]:
-			u.count(kinds[process], c, started, m)
+			u.count(kinds[process], c, m)
 		}
 	}
 	return nil
 }
 
-// count counts a call when it starts, and a denial when it ends.
-func (u usage) count(kind string, c call, started bool, result []string) {
+func (u usage) count(kind string, c call, result []string) {
 	name := c.name
 	switch m, f := option.FindStringSubmatch(c.arguments), command.FindStringSubmatch(c.arguments); {
 	case name == "setsockopt" && m != nil:
@@ -93,9 +82,7 @@ func (u usage) count(kind string, c call, started bool, result []string) {
 		u[kind] = make(map[string]count)
 	}
 	n := u[kind][name]
-	if started {
-		n.made++
-	}
+	n.made++
 	if result != nil && (result[2] == "EPERM" || result[2] == "ENOSYS") {
 		n.denied++
 	}
@@ -103,21 +90,12 @@ func (u usage) count(kind string, c call, started bool, result []string) {
 }
 
 // threadsOf returns the creator of each thread, by thread ID.
-func threadsOf(all []string) map[string]string {
-	creators, pending := make(map[string]string), make(map[string]call)
-	for _, line := range all {
-		c, ok := parseCall(line)
-		if m := ended.FindStringSubmatch(line); m != nil {
-			c, ok = pending[m[1]], true
-			c.arguments += m[3]
-		} else if ok && !c.finished {
-			pending[c.thread] = c
-			continue
-		}
-		if ok && strings.HasPrefix(c.name, "clone") && strings.Contains(c.arguments, "CLONE_THREAD") {
-			if m := result.FindStringSubmatch(c.arguments); m != nil && m[1] != "-1" {
-				creators[m[1]] = c.thread
-			}
+func threadsOf(all []call) map[string]string {
+	creators := make(map[string]string)
+	for _, c := range all {
+		m := result.FindStringSubmatch(c.arguments)
+		if m != nil && strings.HasPrefix(c.name, "clone") && strings.Contains(c.arguments, "CLONE_THREAD") {
+			creators[m[1]] = c.thread
 		}
 	}
 	return creators
