@@ -58,7 +58,7 @@ func table() map[string]suite {
 		"pkg/proxy/upstream":  {processes: 2},
 		"test/rehearsal": {
 			each: true, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
-			seconds: map[string]int{"TestDualStack": 150, "TestIPv4Only": 150, "TestIPv6Only": 150, "TestCompact": 150, "TestFailures": 140, "TestScale": 210, "TestTutorial": 80},
+			seconds: map[string]int{"TestIPv6Only": 150, "TestCompact": 150, "TestFailures": 140, "TestScale": 150, "TestTutorial": 140},
 		},
 		"test/suites/arm64":  {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30, "TestService": 60}},
 		"test/suites/apis":   {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
@@ -85,13 +85,13 @@ func table() map[string]suite {
 		"test/suites/delivery": {
 			processes: 4, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
 			seconds: map[string]int{
-				"TestByMachineConfig": 190, "TestUpgradeAddsUnit": 150, "TestREADME": 60, "TestTutorial": 60, "TestCertificateExpired": 50, "TestStandaloneHost": 60,
+				"TestByMachineConfig": 220, "TestREADME": 60, "TestStandaloneHost": 60,
 				"TestOSImage": 60, "TestPullThroughEgressProxy": 30, "TestClusterObjects": 30,
-				"TestRemovedWhilePodmanBlocks": 50, "TestRemovalReboots": 43, "TestBadBinaryIsTriedOnce": 37,
+				"TestRemovedWhilePodmanBlocks": 50, "TestRemovalReboots": 43, "TestBinaryNotReady": 40,
 				"TestUnitChangedDuringFailedPull": 37, "TestFedoraCoreOS": 31, "TestImmediateFailure": 22,
-				"TestStopBeforeReady": 19, "TestServiceDisabled": 17, "TestTimerRetries": 17,
-				"TestRemovedWithTimerDisabled": 17, "TestRemovedBeforeInstallation": 15,
-				"TestPowerLossBeforeReady": 14, "TestBinaryNotReady": 13, "TestPullTimeout": 13,
+				"TestStopBeforeReady": 19, "TestServiceDisabled": 30, "TestTimerRetries": 17,
+				"TestRemovedWithTimerDisabled": 17, "TestRemovalKeepsFoldersOfPackages": 30,
+				"TestPowerLossBeforeReady": 14, "TestPullTimeout": 13,
 				"TestHostWithoutVIPs": 12, "TestFirstBinaryNotReady": 11, "TestRefusedImages": 11,
 			},
 		},
@@ -137,7 +137,7 @@ func table() map[string]suite {
 			main:     []string{"TestStandard", "TestIPv4Only", "TestIPv6Only", "TestCompactRouterHere", "TestBGP"},
 			seconds: map[string]int{
 				"TestBond": 100, "TestVLAN": 100, "TestCompactIngressMoves": 26, "TestArbiter": 16, "TestOtherNATBefore": 13,
-				"TestCompactRouterElsewhere": 13, "TestClients": 13, "TestVIPsChanged": 13, "TestBGP": 30,
+				"TestClients": 13, "TestVIPsChanged": 13, "TestBGP": 30,
 			},
 		},
 	}
