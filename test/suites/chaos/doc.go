@@ -17,13 +17,9 @@
 // heads that never end or nothing, reset connections before and within the head, and read no
 // response: of a few bytes, and of 64 KiB, which blocks the write of the proxy process. They
 // leave connections half-open, and flood each VIP from one address every few seconds.
-// TestAttackers shows that these reach the host. Larger attacks have tests of their own:
+// Larger attacks have tests of their own:
 // TestFlood in test/support/lab (50,000 connections), and TestAbuse, TestSlowReader and
 // TestHonestClientsDuringFlood in pkg/proxy/server.
-//
-// A sequence has -length faults with an effect. A fault without one is injected too, but does
-// not count: a process to kill that is not there, a link that is up already. The report has
-// both numbers of each kind.
 //
 // Of the files, the last accepted configuration has its exact content, or one of those before
 // where a write can have failed or is not due. The others of the state directory are known and
@@ -32,8 +28,7 @@
 // node a MachineConfig owns them.
 //
 // A file is cut at a per mille of its length, and not at each byte: TestTruncated in
-// pkg/host/keepalived has each byte, and so have TestCutKeepalived and TestCutConfig in package
-// model.
+// pkg/host/keepalived has each byte.
 //
 // A failing sequence is minimised and printed as a test. Overlapping faults are a race, so
 // a seed repeats the faults and their pauses, and not each interleaving: -only SEED -times N

@@ -3,9 +3,7 @@
 package chaos
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -13,9 +11,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"testing"
-
-	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
 )
 
 // lastAccepted is the copy of the configuration for the next start.
@@ -118,49 +113,4 @@ func (h *host) recordInput(name string) error {
 		return fmt.Errorf("input files beside %s: want %v, got %v", name, before, now)
 	}
 	return nil
-}
-
-// TestDifferFiles: each kind of difference is found.
-func TestDifferFiles(t *testing.T) {
-	withHost(t, func(ctx context.Context, h *host) {
-		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd}, model.Fault{Kind: model.FileWrite, File: model.ConfigYAML})
-		if got := h.differFiles(); len(got) > 0 {
-			t.Fatalf("differences without a cause: %q", got)
-		}
-		state := filepath.Join(h.StateDir(), "http01-proxyd")
-		for _, tc := range []struct{ path, text, want string }{
-			{filepath.Join(state, lastAccepted), "{}", lastAccepted + ": want one of"},
-			{filepath.Join(state, "accepted-egress-proxy.json"), `{"httpProxy":`, "accepted-egress-proxy.json: invalid"},
-			{filepath.Join(state, "other"), "", "want no file other"},
-			{filepath.Join(state, ".last-accepted.yaml-1"), "", "temporary files"},
-			{h.path(model.ConfigYAML), "{}", "input files"},
-			{filepath.Join(h.Dir, "new"), "", "input files"},
-		} {
-			before, err := os.ReadFile(tc.path)
-			was := err == nil
-			if err := os.WriteFile(tc.path, []byte(tc.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if got := h.differFiles(); len(got) != 1 || !strings.Contains(got[0], tc.want) {
-				t.Errorf("%s: %q, want %q", tc.path, got, tc.want)
-			}
-			if was {
-				err = os.WriteFile(tc.path, before, 0o600)
-			} else {
-				err = os.Remove(tc.path)
-			}
-			if name, input := strings.CutPrefix(tc.path, h.Dir+"/"); input {
-				err = errors.Join(err, h.recordInput(name))
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.Remove(filepath.Join(state, lastAccepted)); err != nil {
-			t.Fatal(err)
-		}
-		if got := h.differFiles(); len(got) != 1 || !strings.Contains(got[0], "got none") {
-			t.Errorf("no %s: %q", lastAccepted, got)
-		}
-	})
 }

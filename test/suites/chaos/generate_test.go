@@ -98,18 +98,13 @@ const (
 	// at most 3.125 s after the host holds a VIP, and the process stays until it holds none
 	// (controller: selfTester.run, with the interval of the first configuration).
 	proberPause = 3200 * time.Millisecond
-	// drawn is how many faults are drawn for each one that must have an effect.
-	drawn = 3
 )
 
 // slowDisks is which part of the sequences has a slow disk: a restart takes seconds there.
 const slowDisks = 16
 
-// draw returns a sequence. Equal seeds give equal sequences. It has more faults than length:
-// some have no effect when they are injected, and inject ends after length others.
+// draw returns a sequence. Equal seeds give equal sequences.
 func draw(seed uint64, length int) []model.Fault {
-	enough := length
-	length *= drawn
 	r := rand.New(rand.NewPCG(seed, 1))
 	all := kinds()
 	total := 0
@@ -139,7 +134,7 @@ func draw(seed uint64, length int) []model.Fault {
 		}
 		faults[i].Pause = drawPause(r)
 	}
-	if first >= 2 && slices.ContainsFunc(faults[:enough], func(f model.Fault) bool { return f.Kind == model.KillProber || f.Kind == model.PauseProber }) {
+	if first >= 2 && slices.ContainsFunc(faults, func(f model.Fault) bool { return f.Kind == model.KillProber || f.Kind == model.PauseProber }) {
 		faults[first-1].Pause = proberPause
 	}
 	return faults

@@ -44,7 +44,6 @@ type host struct {
 	disk        *slowsync.Delayer                   // of services that are started with it
 	dns         net.PacketConn                      // a name server that never answers
 	conntrack   *conntrack.Table                    // entries of other connections; nil: none
-	spent       map[model.Kind]time.Duration        // on injecting
 	served      atomic.Pointer[map[netip.Addr]bool] // for the clients
 	stopTraffic func()
 }
@@ -54,7 +53,7 @@ func newHost(ctx context.Context, binary string) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &host{Rig: r, taken: make(map[int]net.Listener), rules: make(map[uint16][]string), spent: make(map[model.Kind]time.Duration)}
+	h := &host{Rig: r, taken: make(map[int]net.Listener), rules: make(map[uint16][]string)}
 	if h.ingress, err = r.StartIngress(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -270,15 +269,6 @@ func (h *host) act(ctx context.Context, f model.Fault) (done bool, err error) {
 	default:
 		return h.actOnProcesses(ctx, f)
 	}
-}
-
-// isIdle reports whether a fault will change nothing.
-func (h *host) isIdle(f model.Fault) bool {
-	if f.Kind == model.FileRemove {
-		_, err := os.Lstat(h.path(f.File))
-		return err != nil
-	}
-	return h.model.Idle(f)
 }
 
 func (h *host) actOnAddresses(ctx context.Context, f model.Fault) error {
@@ -565,7 +555,7 @@ func limitDescriptors(ctx context.Context, pid int, soft string) error {
 // expect injects a sequence and fails if the host then differs from the model.
 func (h *host) expect(ctx context.Context, t *testing.T, faults ...model.Fault) {
 	t.Helper()
-	if r := h.sequence(ctx, faults, len(faults)); r.failure() != "" {
+	if r := h.sequence(ctx, faults); r.failure() != "" {
 		t.Errorf("%s\nlog:\n%s", r.failure(), r.log)
 	}
 }

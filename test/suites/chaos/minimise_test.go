@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
 )
@@ -72,45 +69,4 @@ func literal(f model.Fault) string {
 		}
 	}
 	return strings.Join(fields, ", ")
-}
-
-func TestMinimise(t *testing.T) {
-	t.Parallel()
-	var all []model.Fault
-	for i := range 20 {
-		all = append(all, model.Fault{Kind: model.VIPAdd, N: i})
-	}
-	has := func(faults []model.Fault, n int) bool {
-		return slices.ContainsFunc(faults, func(f model.Fault) bool { return f.N == n })
-	}
-	calls := 0
-	got := minimise(all, func(faults []model.Fault) bool {
-		calls++
-		return has(faults, 3) && has(faults, 11) && has(faults, 12)
-	})
-	if diff := cmp.Diff([]model.Fault{all[3], all[11], all[12]}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if calls > 100 {
-		t.Errorf("%d calls", calls)
-	}
-	if got := minimise(all, func([]model.Fault) bool { return true }); len(got) != 0 {
-		t.Errorf("%d faults remain of a sequence that always fails", len(got))
-	}
-}
-
-func TestReplay(t *testing.T) {
-	t.Parallel()
-	got := replay(7, []model.Fault{{Kind: model.FileCut, File: model.ConfigYAML, N: 5, Pause: 3000}})
-	want := `func TestSeed7(t *testing.T) {
-	withHost(t, func(ctx context.Context, h *host) {
-		h.expect(ctx, t,
-			model.Fault{Kind: model.FileCut, N: 5, File: "config.yaml", Pause: 3000},
-		)
-	})
-}
-`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }

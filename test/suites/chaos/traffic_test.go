@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
@@ -231,39 +230,4 @@ func (h *host) judge() traffic {
 			time.Since(f.Start).Round(time.Millisecond), f.End.Sub(f.Start).Round(time.Millisecond), f.Err))
 	}
 	return t
-}
-
-// TestExplain: a fault explains failures in its own time, and none that begins after the
-// host had to answer.
-func TestExplain(t *testing.T) {
-	t.Parallel()
-	h := &host{}
-	vip := netip.MustParseAddr("192.0.2.5")
-	begin := time.Now().Add(-time.Minute)
-	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
-	removed, added := model.Fault{Kind: model.VIPRemove}, model.Fault{Kind: model.VIPAdd}
-	h.requests = ledger{proof: at(2600), moments: []moment{
-		{begun: at(0), at: at(1), fault: removed, causes: map[netip.Addr]model.Fault{vip: removed}, cut: []netip.Addr{vip}},
-		{begun: at(2000), at: at(2001), fault: added, recovery: time.Second},
-		{begun: at(2600), at: at(2600)},
-		{begun: at(4000), at: at(4001), fault: model.Fault{Kind: model.KillProxy}, cut: []netip.Addr{vip}},
-	}}
-	for _, tc := range []struct {
-		name       string
-		start, end int
-		want       model.Kind
-	}{
-		{"before", -100, -1, ""},
-		{"in flight at the removal", -100, 5, model.VIPRemove},
-		{"while it is away", 500, 600, model.VIPRemove},
-		{"within the bound of its arrival", 2500, 2700, model.VIPRemove},
-		{"within this bound, but the host has agreed before", 2700, 2800, ""},
-		{"in flight at the kill", 3999, 4002, model.KillProxy},
-		{"after the end of the process", 4002, 4010, ""},
-	} {
-		got, explained := h.explain(rig.Failure{VIP: vip, Start: at(tc.start), End: at(tc.end)})
-		if got.Kind != tc.want || explained != (tc.want != "") {
-			t.Errorf("%s: %q, %t; want %q", tc.name, got.Kind, explained, tc.want)
-		}
-	}
 }

@@ -40,7 +40,6 @@ type Model struct {
 	cut        int             // writes that may have been interrupted
 	readOnly   bool            // the state directory cannot be written
 	slow       bool            // each fsync takes seconds
-	silentDNS  bool
 	rejected   bool            // the content of the configuration file is rejected
 	source     string          // of the configuration, if it is not rejected
 	ports      map[uint16]bool // on which the service can be listening; 0: none
@@ -204,8 +203,6 @@ func (m *Model) Apply(f Fault, done bool, now time.Time) {
 		m.readOnly = false
 	case SlowDisk:
 		m.slow = true
-	case SilentDNS:
-		m.silentDNS = true
 	default:
 		m.applyToProcesses(f, now)
 	}
@@ -548,33 +545,6 @@ func (m *Model) WithoutIPv6(link int) bool { return m.noIPv6 || m.linkDown[link]
 func (m *Model) Unusable(vip, link int) bool {
 	works, there := m.addresses[placed{vip, link}]
 	return there && !bool(works)
-}
-
-// Idle reports whether a fault changes nothing on the host: what it sets is so already. It
-// does not count as a fault of a sequence.
-func (m *Model) Idle(f Fault) bool {
-	switch f.Kind {
-	case VIPAdd, VIPDeprecated, VIPTentative, VIPDADFailed, VIPFlap:
-		return m.Network.API[f.VIP].Is6() && m.WithoutIPv6(f.Link)
-	case VIPRemove:
-		return !slices.ContainsFunc(slices.Collect(maps.Keys(m.addresses)), func(p placed) bool { return p.vip == f.VIP })
-	case LinkDown:
-		return m.linkDown[f.Link]
-	case LinkUp:
-		return !m.linkDown[f.Link]
-	case IPv6Off, IPv6On:
-		return m.noIPv6 == (f.Kind == IPv6Off)
-	case StateReadOnly, StateFull, StateWritable:
-		return m.readOnly == (f.Kind != StateWritable)
-	case IngressMode:
-		return m.ingress == f.Mode
-	case Stop:
-		return !m.running
-	case SilentDNS:
-		return m.silentDNS
-	default:
-		return false
-	}
 }
 
 // Running reports whether the service must run.
