@@ -102,10 +102,10 @@ func TestHealthyOpenShift(t *testing.T) {
 	}
 	nodes := []*lab.Node{c.ControlPlane[0].Node, c.ControlPlane[2].Node}
 	c.awaitReason(c.Services[0], "Serving")
-	c.loadNodeFirewall(c.holder(), machineConfigForm, "before")
+	c.loadNodeFirewall(c.holder(), "before")
 	c.expectFindings(c.holder(), []string{"packet-dropped"})
 	for _, n := range nodes {
-		c.loadNodeFirewall(n, machineConfigForm, "after")
+		c.loadNodeFirewall(n, "after")
 	}
 	for _, n := range nodes {
 		c.expectHealthy(n)

@@ -58,11 +58,12 @@ func TestPortTaken(t *testing.T) {
 	c.awaitReason(s, "Serving")
 }
 
-// TestPortTakenWithoutService holds that check reports a used port while the service is
-// down.
-func TestPortTakenWithoutService(t *testing.T) {
+// TestServiceDown holds that check reports that the service is down, and a port that another
+// process uses meanwhile.
+func TestServiceDown(t *testing.T) {
 	c := healthy(t, nil)
 	c.stop(c.Services[0])
+	c.expectFindings(c.holder(), []string{"service-not-running"})
 	listener, err := c.holder().Listen(t.Context(), ":8888")
 	must(t, err)
 	defer listener.Close()
@@ -93,12 +94,6 @@ func TestMetricsPortTaken(t *testing.T) {
 		return conn.Close()
 	}))
 	c.expectFindings(n, []string{})
-}
-
-func TestServiceDown(t *testing.T) {
-	c := healthy(t, nil)
-	c.stop(c.Services[0])
-	c.expectFindings(c.holder(), []string{"service-not-running"})
 }
 
 // TestServiceUnresponsive stops the controller with SIGSTOP. The proxy process continues to answer
