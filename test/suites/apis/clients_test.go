@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
@@ -107,48 +106,5 @@ func TestOtherManagers(t *testing.T) {
 	checkStoredField(t, "", gone)
 	if !strings.Contains(string(gone), "profile: None") {
 		t.Errorf("the field of the other manager is missing:\n%s", gone)
-	}
-}
-
-// TestOldServer uses an API server without the patch: before the patch is applied, and
-// after a cluster upgrade has removed it.
-func TestOldServer(t *testing.T) {
-	s := testServers(t)
-	for state, value := range fieldStates() {
-		if value == "" {
-			continue
-		}
-		t.Run(state, func(t *testing.T) {
-			checkError(t, s.plain.Object(objectWith(value)), `unknown field "`+field+`"`)
-
-			stored, warnings, err := s.plain.Create(objectWith(value))
-			must(t, err)
-			checkStoredField(t, "", stored)
-			if diff := cmp.Diff([]string{`unknown field "` + field + `"`}, warnings); diff != "" {
-				t.Errorf("warnings (-want +got):\n%s", diff)
-			}
-
-			stored, _, err = s.plain.Replace(objectWith(value), mergePatched(t, objectWith(value), audited))
-			must(t, err)
-			checkStoredField(t, "", stored)
-		})
-	}
-}
-
-// TestObjectsWithoutField stores objects without the field. The patch changes none of them.
-func TestObjectsWithoutField(t *testing.T) {
-	for _, document := range []string{
-		head + "spec: {}\n",
-		head + "spec: {audit: {profile: None}, encryption: {type: aesgcm}, clientCA: {name: a}, tlsSecurityProfile: {type: Modern, modern: {}}}\n",
-		head + "spec: {servingCerts: {namedCertificates: [{names: [api.example.com], servingCertificate: {name: api}}]}}\n",
-		head + "spec: {additionalCORSAllowedOrigins: [a, b]}\nstatus: {}\n",
-	} {
-		with, _, err := testServers(t).patched.Create([]byte(document))
-		must(t, err)
-		without, _, err := testServers(t).plain.Create([]byte(document))
-		must(t, err)
-		if diff := cmp.Diff(string(without), string(with)); diff != "" {
-			t.Errorf("stored (-as shipped +patched):\n%s", diff)
-		}
 	}
 }
