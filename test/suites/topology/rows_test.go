@@ -5,9 +5,6 @@ package topology
 import (
 	"context"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
@@ -26,34 +23,36 @@ const document = "../../../docs/topologies.md"
 
 // row is one topology in the document.
 type row struct {
-	topology string
 	test     string
 	findings []string // expected findings of check
 	states   []string // states of the control-plane nodes, sorted
 }
 
-// TestRows holds that each test has a row and each row a test, and that rows exist for both
-// ways in which keepalived finds its peers (see expectPeers).
+// TestRows holds that each test has a row and each row a test.
 func TestRows(t *testing.T) {
-	var documented []string
-	modes := map[string]string{}
+	documented := []string{"TestRows"}
 	for _, r := range rows(t) {
 		documented = append(documented, r.test)
-		if mode := peerMode.FindString(r.topology); mode != "" {
-			modes[r.test] = mode
+	}
+	files, err := filepath.Glob("*_test.go")
+	must(t, err)
+	var tests []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		for _, f := range test.FindAllSubmatch(text, -1) {
+			tests = append(tests, string(f[1]))
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"TestStandard": "unicast", "TestMulticast": "multicast"}, modes); diff != "" {
-		t.Errorf("how keepalived finds its peers in %s (-tests +rows):\n%s", document, diff)
-	}
 	slices.Sort(documented)
-	if diff := cmp.Diff(tests(t), documented); diff != "" {
+	slices.Sort(tests)
+	if diff := cmp.Diff(tests, documented); diff != "" {
 		t.Errorf("rows of %s (-tests +rows):\n%s", document, diff)
 	}
 }
 
-// peerMode matches how keepalived finds its peers in a row.
-var peerMode = regexp.MustCompile("unicast|multicast")
+// test matches the tests of topologies.
+var test = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 
 // code matches text between back quotes.
 var code = regexp.MustCompile("`([^`]+)`")
@@ -79,7 +78,7 @@ func rows(t *testing.T) []row {
 		if test == nil || len(cells) != 3 && len(cells) != 5 {
 			continue
 		}
-		r := row{topology: cells[0], test: test[1]}
+		r := row{test: test[1]}
 		if len(cells) == 5 {
 			r.findings = quoted(cells[1])
 			r.states = quoted(cells[2])
@@ -103,31 +102,10 @@ func quoted(cell string) []string {
 	return all
 }
 
-// tests returns the topology tests of this package, sorted.
-func tests(t *testing.T) []string {
-	t.Helper()
-	files, err := filepath.Glob("*_test.go")
-	must(t, err)
-	var names []string
-	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		must(t, err)
-		for _, d := range parsed.Decls {
-			f, is := d.(*ast.FuncDecl)
-			if is && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && f.Name.Name != "TestRows" {
-				names = append(names, f.Name.Name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // expectStates compares the services' states with the test's row. The message names a moved
 // VIP only after the service's own request to it.
 func (s *testbed) expectStates() {
 	s.t.Helper()
-	s.expectPeers()
 	must(s.t, lab.Eventually(s.t.Context(), "the states in "+document, func(ctx context.Context) error {
 		seen, err := s.states(ctx)
 		if err != nil {
@@ -159,22 +137,6 @@ func (s *testbed) states(ctx context.Context) ([]string, error) {
 		seen[strings.ReplaceAll(state, n.KeepalivedConfig(), "/etc/keepalived/keepalived.conf")] = true
 	}
 	return slices.Sorted(maps.Keys(seen)), nil
-}
-
-// expectPeers compares how keepalived finds its peers with the test's row.
-func (s *testbed) expectPeers() {
-	s.t.Helper()
-	mode := peerMode.FindString(s.row().topology)
-	if mode == "" {
-		return
-	}
-	for _, m := range s.ControlPlane {
-		text, err := os.ReadFile(m.KeepalivedConfig())
-		must(s.t, err)
-		if strings.Contains(string(text), "unicast_peer") != (mode == "unicast") {
-			s.t.Errorf("keepalived on %s is not %s, which %s documents", m, mode, document)
-		}
-	}
 }
 
 // row returns the row of the test.
