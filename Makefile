@@ -53,7 +53,7 @@ ACTIONLINT      := $(TOOLS)/actionlint-v1.7.12
 CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
-SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh test/kola/reboot/test.sh systemd/http01-proxyd-install pkg/cluster/disruption/apply.sh build/release packaging/build-rpm
+SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install pkg/cluster/disruption/apply.sh build/release packaging/build-rpm
 UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
@@ -277,7 +277,6 @@ docs:
 	cd test && $(GO) test ./suites/hostile/matrix -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
 	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run TestSchemas -count=1 -update
-	cd test && $(GO) test ./suites/fleets -run TestFigures -count=1 -update
 
 # The console reads a Grafana dashboard from a ConfigMap.
 DASHBOARD := machineconfigs/monitoring/dashboard.yaml

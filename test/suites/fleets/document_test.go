@@ -11,6 +11,8 @@ import (
 	"testing"
 )
 
+const document = "docs/install/fleets.md"
+
 // TestDocument runs each `oc http01 render` of the document in its order, and builds the
 // folders that it names with kustomize.
 func TestDocument(t *testing.T) {
