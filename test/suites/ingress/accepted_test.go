@@ -218,12 +218,9 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("the line names the proxy %d times: %q", n, line)
 	}
 	for i, bad := range []string{
-		p.Egress.URL("http", "somebody:"+wrong, lab.EgressName),
 		"socks5://somebody:" + wrong + "@" + lab.EgressName + ":1080",
 		"http://somebody:" + wrong + "@[::1",
 		"http://somebody:" + wrong + "%zz@" + lab.EgressName + ":3128",
-		"somebody:" + wrong + "@" + lab.EgressName + ":3128",
-		"http://somebody:" + wrong + "@" + lab.EgressName + ":port",
 	} {
 		replaceFile(t, path, envFile(bad))
 		p.requestChallenge(t, p.API.V4, fmt.Sprintf("bad-%d-of-the-file", i))

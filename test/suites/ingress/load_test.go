@@ -6,12 +6,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
@@ -19,10 +17,9 @@ import (
 // probedName is a name for which the router has another CA's certificate.
 const probedName = "probed.lab.test"
 
-// TestBundleChangesUnderLoad changes the bundle a hundred times under load without a failed
-// request. It prints the time until each change took effect and asserts none.
+// TestBundleChangesUnderLoad changes the bundle under load without a failed request.
 func TestBundleChangesUnderLoad(t *testing.T) {
-	const changes, clients = 100, 4
+	const changes, clients = 30, 4
 	p := newFixture(t)
 	p.restartRouter(t, lab.RouterOptions{
 		Secure: p.appsIdentity(t), Named: issue(t, shared.pki.second, lab.ServerCertificate{Names: []string{probedName}}),
@@ -49,32 +46,21 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	var took []time.Duration
 	for i := range changes {
 		text, want := with, "HTTP/1.1 503 " // trusted, and the router has no route for this name
 		if i%2 == 1 {
 			text, want = without, "HTTP/1.1 502 "
 		}
-		begin := time.Now()
 		replaceFile(t, path, text)
 		if err := p.awaitInForce(ctx, want); err != nil {
 			t.Errorf("change %d: %v\n%s", i, err, s.Tail(10))
 			break
 		}
-		took = append(took, time.Since(begin))
 	}
 	stop()
 	all.Wait()
 	if failed.Load() > 0 || requested.Load() == 0 {
 		t.Errorf("%d of %d requests failed", failed.Load(), requested.Load())
-	}
-	if len(took) > 0 {
-		slices.Sort(took)
-		at := func(part float64) time.Duration {
-			return took[min(len(took)-1, int(part*float64(len(took))))].Round(100 * time.Microsecond)
-		}
-		t.Logf("%d changes in force after p50 %v, p99 %v, max %v; %d requests meanwhile, %d failed",
-			len(took), at(0.5), at(0.99), took[len(took)-1].Round(100*time.Microsecond), requested.Load(), failed.Load())
 	}
 }
 

@@ -135,37 +135,6 @@ func issueCertificate(t *testing.T, dir, signer string, names []string, from, un
 	return cert, key
 }
 
-// TestSelection holds that the test server selects a certificate by name, else by the
-// called address, else the default.
-func TestSelection(t *testing.T) {
-	h := open(t, lab.LinkNIC)
-	dir := t.TempDir()
-	now := time.Now()
-	cert, key := issueCertificate(t, dir, "Public CA", []string{"own.edge.test", "public.edge.test"}, now.Add(-day), now.Add(90*day))
-	h.addInternal("10.44.0.0")
-	serveAPI(t, h.node(), servingCertificates{
-		external: []string{"edge", "api.edge.test", "public.edge.test", h.v4().String()}, localhost: []string{"localhost"},
-		service: []string{"kubernetes.default.svc", "api.edge.test", "10.44.0.0", "10.43.0.1"},
-		named:   []namedPair{{names: []string{"public.edge.test"}, cert: cert, key: key}},
-	})
-	for _, tt := range []struct{ at, name, issuer string }{
-		{h.v4().String(), "api.edge.test", externalSigner}, // earlier entries precede later ones
-		{h.v4().String(), "public.edge.test", "Public CA"},
-		{h.v4().String(), "localhost", localhostSigner},
-		{h.v4().String(), "kubernetes.default.svc", serviceSigner},
-		{h.v4().String(), "unknown.edge.test", serviceSigner},
-		{h.v4().String(), "", externalSigner},
-		{"10.44.0.0", "", serviceSigner},
-		{"10.44.0.0", "edge", externalSigner},
-		{"127.0.0.1", "", serviceSigner},
-		{h.v6().String(), "", serviceSigner},
-	} {
-		if got := h.presented(tt.at, tt.name); got != tt.issuer {
-			t.Errorf("%s for %q: issued by %q, want %q", tt.at, tt.name, got, tt.issuer)
-		}
-	}
-}
-
 // presented returns the issuer of the certificate that the API server presents at an
 // address for a name.
 func (h *host) presented(at, name string) string {

@@ -204,34 +204,3 @@ func TestRulesUseKnownNames(t *testing.T) {
 		t.Errorf("%d names found, want at least 20", seen)
 	}
 }
-
-// TestSelectedSeriesOccur holds that the expressions of alerts select only series that the
-// service exports.
-func TestSelectedSeriesOccur(t *testing.T) {
-	served, err := os.ReadFile(filepath.Join(repository, "pkg/exporter/metrics/testdata/report.prom"))
-	must(t, err)
-	there := map[[2]string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^http01_proxy_requests_total\{client="([^"]+)",outcome="([^"]+)"\}`).FindAllStringSubmatch(string(served), -1) {
-		there[[2]string{m[1], m[2]}] = true
-	}
-	selector := regexp.MustCompile(`http01_proxy_requests_total\{client=~"([^"]+)",outcome=~"([^"]+)"\}`)
-	seen := 0
-	for _, r := range rules(t) {
-		if whole, read := strings.Count(r.Expr, "http01_proxy_requests_total{"), len(selector.FindAllString(r.Expr, -1)); whole != read {
-			t.Errorf("%s: %d of %d selectors match the expected form", r.Alert, read, whole)
-		}
-		for _, m := range selector.FindAllStringSubmatch(r.Expr, -1) {
-			for client := range strings.SplitSeq(m[1], "|") {
-				for outcome := range strings.SplitSeq(m[2], "|") {
-					seen++
-					if !there[[2]string{client, outcome}] {
-						t.Errorf("%s selects %s of %s, which does not exist", r.Alert, outcome, client)
-					}
-				}
-			}
-		}
-	}
-	if seen < 30 {
-		t.Errorf("%d series found, want at least 30", seen)
-	}
-}

@@ -79,7 +79,6 @@ func TestLifecycle(t *testing.T) {
 
 	runOnHost(t, h, "rpm", "--upgrade", packageFile(firstInRPM))
 	expectInstalled(t, h)
-	expectSameAsMake(t, h)
 	expectVerified(t, h)
 	// The host's presets enable only listed units, and the service is not listed.
 	expectProperties(t, h, service, map[string]string{"UnitFileState": "disabled", "ActiveState": "inactive", "NeedDaemonReload": "no"})
@@ -194,26 +193,6 @@ func expectJournalCatalog(t *testing.T, h *host.Host) {
 	if got := runOnHost(t, h, "journalctl", "--list-catalog"); !strings.Contains(got, " http01-proxyd: ") {
 		t.Error("journalctl has no catalog of http01-proxyd")
 	}
-}
-
-// expectSameAsMake expects that `make install` with the same prefix installs the same
-// files.
-func expectSameAsMake(t *testing.T, h *host.Host) {
-	t.Helper()
-	runOnHost(t, h, "make", "-C", source, "-f", "build/release.mk", "install", "DESTDIR=/root/made", "PREFIX=/usr", "BINARY=/root/"+first)
-	runOnHost(t, h, "sh", "-ec", `cd /root/made; find . -type f -exec cmp '{}' '/{}' ';'`)
-	got := runOnHost(t, h, "sh", "-ec", `cd /root/made; find usr -type f -printf '/%p\n' | sort`)
-	var want []string
-	for line := range strings.Lines(contents) {
-		name := strings.Fields(line)[2]
-		if strings.HasPrefix(line, "-") && !strings.Contains(name, "/licenses/") {
-			want = append(want, name)
-		}
-	}
-	if diff := cmp.Diff(strings.Join(want, "\n"), got); diff != "" {
-		t.Errorf("what make installs (-package +make):\n%s", diff)
-	}
-	runOnHost(t, h, "rm", "-r", "/root/made")
 }
 
 // expectVerified expects that rpm verifies every file.

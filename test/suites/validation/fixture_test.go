@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,22 +168,4 @@ func (f *fixture) addTable(tb testing.TB, n *lab.Node, name, chains string) {
 		_, err := n.Run(context.Background(), "nft", "delete", "table", "inet", name)
 		must(tb, err)
 	})
-}
-
-// summary returns the figures of the results of many challenges.
-func summary(challenges []challenge, results []result) string {
-	problems := map[string]int{}
-	var seconds []float64
-	valid := 0
-	for i, r := range results {
-		seconds = append(seconds, r.Seconds)
-		if r.Problem == "" {
-			valid++
-		} else {
-			problems[inTable(challenges[i], r.Problem)]++
-		}
-	}
-	slices.Sort(seconds)
-	return fmt.Sprintf("%d of %d valid, p50 %.0f ms, max %.0f ms, problems %v", valid, len(results),
-		seconds[len(seconds)/2]*1000, seconds[len(seconds)-1]*1000, problems)
 }

@@ -68,28 +68,6 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestRules: the rules find their words in comments and strings, and not in code.
-func TestRules(t *testing.T) {
-	source, err := os.ReadFile("testdata/example.go.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile("testdata/hits.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var hits []string
-	for _, part := range proseOf(t, source) {
-		for _, w := range words(t) {
-			hits = append(hits, w.expression.FindAllString(part.text, -1)...)
-		}
-	}
-	slices.Sort(hits)
-	if want := strings.Fields(string(want)); !slices.Equal(hits, want) {
-		t.Errorf("got %q, want %q", hits, want)
-	}
-}
-
 func report(t *testing.T, list []word, file string, line int, text string) {
 	t.Helper()
 	for _, w := range list {

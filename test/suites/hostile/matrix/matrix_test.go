@@ -36,14 +36,3 @@ func TestDocumentIsCurrent(t *testing.T) {
 		t.Errorf("run make docs (-want +got):\n%s", diff)
 	}
 }
-
-// TestRunningProcess: with all layers, a child process can only use the network.
-func TestRunningProcess(t *testing.T) {
-	for _, a := range Acts() {
-		for i, process := range Processes() {
-			if of(a.filter, i) == "yes" && a.Name != "connect to TCP on the loopback address" && a.Name != "send UDP to the loopback address" {
-				t.Errorf("%s: %s is allowed", process, a.Name)
-			}
-		}
-	}
-}
