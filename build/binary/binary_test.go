@@ -165,10 +165,3 @@ func TestReadAllRequiresOneCommit(t *testing.T) {
 		})
 	}
 }
-
-func TestWindowsExtension(t *testing.T) {
-	t.Parallel()
-	if got := (binary.Binary{Program: "tool", OS: "windows", Arch: "amd64"}).Name(); got != "tool-windows-amd64.exe" {
-		t.Errorf("got %s", got)
-	}
-}

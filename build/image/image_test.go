@@ -225,47 +225,6 @@ func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, 
 	}
 }
 
-func TestDigestDependsOnContents(t *testing.T) {
-	t.Parallel()
-	first := options(t)
-	want := digest(t, build(t, first))
-	for name, tt := range map[string]struct {
-		change func(*image.Options)
-		equal  bool
-	}{
-		"the same files elsewhere": {func(o *image.Options) {
-			o.Binaries = write(t, map[string]string{"amd64": "for amd64", "s390x": "for s390x"})
-		}, true},
-		"the same files, later": {func(o *image.Options) {
-			must(t, os.Chtimes(o.Binaries["amd64"], time.Unix(1, 0), time.Unix(1, 0)))
-		}, true},
-		"the same time in another zone": {func(o *image.Options) {
-			o.Created = o.Created.In(time.FixedZone("", 3600))
-		}, true},
-		"another binary": {func(o *image.Options) {
-			o.Binaries = write(t, map[string]string{"amd64": "for amd64!", "s390x": "for s390x"})
-		}, false},
-		"another man page": {func(o *image.Options) {
-			o.Share = shareFolder(t)
-			must(t, os.WriteFile(filepath.Join(o.Share, "man/man8/http01-proxyd.8"), []byte("new"), 0o600))
-		}, false},
-		"fewer platforms":  {func(o *image.Options) { delete(o.Binaries, "s390x") }, false},
-		"another version":  {func(o *image.Options) { o.Version = "v1.2.4" }, false},
-		"another commit":   {func(o *image.Options) { o.Revision = "f" + o.Revision[1:] }, false},
-		"made another day": {func(o *image.Options) { o.Created = o.Created.AddDate(0, 0, 1) }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := first
-			o.Binaries = maps.Clone(first.Binaries)
-			tt.change(&o)
-			if got := digest(t, build(t, o)); (got == want) != tt.equal {
-				t.Errorf("%s, and %s before", got, want)
-			}
-		})
-	}
-}
-
 // TestCommonLayersAreShared: what did not change is not pulled again.
 func TestCommonLayersAreShared(t *testing.T) {
 	t.Parallel()

@@ -60,10 +60,3 @@ func TestLayoutKeepsOtherContents(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestLayoutInEmptyDirectory(t *testing.T) {
-	t.Parallel()
-	if err := image.WriteLayout(t.TempDir(), build(t, options(t))); err != nil {
-		t.Error(err)
-	}
-}
