@@ -23,7 +23,7 @@ const (
 // compareRecords compares what cert-manager, the CA, the router and the service have
 // recorded of the last challenge, request by request.
 func (r *Rehearsal) compareRecords(ctx context.Context) (string, error) {
-	challenge := r.records.challenge()
+	challenge, states := r.records.challenge()
 	token := challenge.Spec.Token
 	holder, err := r.holder(ctx)
 	if err != nil {
@@ -72,7 +72,6 @@ func (r *Rehearsal) compareRecords(ctx context.Context) (string, error) {
 	if slices.Sort(routed); !slices.Equal(routed, slices.Sorted(slices.Values(forwarded))) {
 		return "", fmt.Errorf("the router answered %v, the service %v", routed, forwarded)
 	}
-	states := r.records.states("Challenge", challenge.Name)
 	if got := states[len(states)-1]; got != "valid" {
 		return "", fmt.Errorf("the Challenge had the states %v", states)
 	}

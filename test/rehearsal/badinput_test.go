@@ -5,17 +5,12 @@ package rehearsal_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	cmacme "github.com/cert-manager/cert-manager/pkg/apis/acme/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
-	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
@@ -67,32 +62,3 @@ func badChallenges(f *failure) {
 	f.start(valid)
 	f.awaitReady()
 }
-
-// hostNetwork has an issuer that requests the node's network for its solver Pods. The API
-// server reports or drops the field.
-func hostNetwork(f *failure) {
-	client := must1(dynamic.NewForConfig(f.cluster.Config))(f.t).Resource(clusterIssuers)
-	url, _ := f.lab.Internet.Directory()
-	issuer := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer", "metadata": map[string]any{"name": f.name},
-		"spec": map[string]any{"acme": map[string]any{
-			"server": url, "privateKeySecretRef": map[string]any{"name": cluster.AccountSecret(f.name)},
-			"solvers": []any{map[string]any{"http01": map[string]any{"ingress": map[string]any{
-				"podTemplate": map[string]any{"spec": map[string]any{"hostNetwork": true}},
-			}}}},
-		}},
-	}}
-	_, err := client.Create(run, issuer.DeepCopy(), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-	const field = `unknown field "spec.acme.solvers[0].http01.ingress.podTemplate.spec.hostNetwork"`
-	if err == nil || !strings.Contains(err.Error(), field) {
-		f.t.Errorf("the API server answered %v, want %s", err, field)
-	}
-	f.t.Logf("API server: %v", err)
-	created := must1(client.Create(run, issuer, metav1.CreateOptions{FieldValidation: metav1.FieldValidationIgnore}))(f.t)
-	if strings.Contains(fmt.Sprint(created.Object), "hostNetwork") {
-		f.t.Errorf("the API server stored the field: %v", created.Object)
-	}
-}
-
-// clusterIssuers is the resource of ClusterIssuers.
-var clusterIssuers = schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "clusterissuers"}

@@ -4,9 +4,8 @@
 // from its objects to the certificate that the API server presents, and its renewal after
 // the VIP has moved. `make rehearsal` prints the steps, and the tests run them.
 //
-// [Scale] requests many Certificates at once and injects faults. It compares what the clients
-// have received, in captured packets, with the records of the router and of the service. Each
-// difference must belong to a fault.
+// [Scale] requests many Certificates at once and injects faults. Each request that fails must
+// belong to a fault.
 //
 // The package cluster names the real programs, and what the agents do in place of other
 // parts of OpenShift. The module is separate, and its programs are in another one, so that

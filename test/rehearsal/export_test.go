@@ -4,6 +4,7 @@ package rehearsal
 
 // For the tests of failures.
 var (
-	ChallengeLines = challengeLines
-	CountLines     = countLines
+	CertificateSpec = certificateSpec
+	ChallengeLines  = challengeLines
+	CountLines      = countLines
 )

@@ -211,14 +211,9 @@ func (f *failure) resolve(to lab.Pair) {
 // create creates the Certificate.
 func (f *failure) create(issuer string, more ...string) {
 	f.t.Helper()
-	must1(f.cluster.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace).Create(run, &cmapi.Certificate{
-		ObjectMeta: metav1.ObjectMeta{Name: f.name},
-		Spec: cmapi.CertificateSpec{
-			SecretName: f.name, DNSNames: append([]string{f.host}, more...),
-			PrivateKey: &cmapi.CertificatePrivateKey{Algorithm: cmapi.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: cmapi.RotationPolicyAlways},
-			IssuerRef:  cmmeta.IssuerReference{Kind: cmapi.ClusterIssuerKind, Name: issuer, Group: "cert-manager.io"},
-		},
-	}, metav1.CreateOptions{}))(f.t)
+	client := f.cluster.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace)
+	spec := rehearsal.CertificateSpec(f.name, issuer, append([]string{f.host}, more...)...)
+	must1(client.Create(run, &cmapi.Certificate{ObjectMeta: metav1.ObjectMeta{Name: f.name}, Spec: spec}, metav1.CreateOptions{}))(f.t)
 }
 
 // challenge waits for the Challenge, which is not one of others.

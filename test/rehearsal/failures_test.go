@@ -50,7 +50,6 @@ func cases() map[string]func(*failure) {
 		"account-key-replaced": accountKeyReplaced,
 		"wildcard":             wildcardCertificate,
 		"bad-challenge":        badChallenges,
-		"host-network":         hostNetwork,
 	}
 }
 

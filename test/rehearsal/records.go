@@ -21,64 +21,57 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 )
 
-// transition is a change of the state of an object.
-type transition struct {
-	at    time.Time
-	kind  string // Certificate, Order or Challenge
-	name  string
-	state string
-}
-
-// recorder keeps the transitions of cert-manager's objects. cert-manager deletes a
-// Challenge soon after it is valid, so only a watch sees its states.
+// recorder keeps the Challenges and their states. cert-manager deletes a Challenge soon after it is
+// valid, so only a watch sees its states.
 type recorder struct {
-	mu          sync.Mutex
-	last        map[string]string // by kind and name
-	transitions []transition
-	challenges  []*cmacme.Challenge // the first version of each
+	mu         sync.Mutex
+	states     map[string][]string // by the name of the Challenge
+	challenges []*cmacme.Challenge // the first version of each
 }
 
-// record watches the objects until ctx ends.
-func record(ctx context.Context, c *cluster.Cluster) (*recorder, error) {
-	r := &recorder{last: map[string]string{}}
+// observe calls see with each version of the objects, and of others, until ctx ends.
+func observe(ctx context.Context, c *cluster.Cluster, see func(object any)) error {
 	factory := externalversions.NewSharedInformerFactory(c.CertManager, 0)
 	for _, informer := range []cache.SharedIndexInformer{
-		factory.Certmanager().V1().Certificates().Informer(), factory.Acme().V1().Orders().Informer(), factory.Acme().V1().Challenges().Informer(),
+		factory.Certmanager().V1().Certificates().Informer(), factory.Acme().V1().Challenges().Informer(),
 	} {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: r.see, UpdateFunc: func(_, object any) { r.see(object) },
+			AddFunc: see, UpdateFunc: func(_, object any) { see(object) },
 		}); err != nil {
-			return nil, fmt.Errorf("watch cert-manager's objects: %w", err)
+			return fmt.Errorf("watch cert-manager's objects: %w", err)
 		}
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	return r, nil
+	return nil
 }
 
 // see takes a version of an object.
 func (r *recorder) see(object any) {
+	c, is := object.(*cmacme.Challenge)
+	if !is {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch o := object.(type) {
-	case *cmapi.Certificate:
-		r.add("Certificate", o.Name, certificateState(o))
-	case *cmacme.Order:
-		r.add("Order", o.Name, string(o.Status.State))
-	case *cmacme.Challenge:
-		if !slices.ContainsFunc(r.challenges, func(c *cmacme.Challenge) bool { return c.UID == o.UID }) {
-			r.challenges = append(r.challenges, o)
-		}
-		r.add("Challenge", o.Name, challengeState(o))
+	if !slices.ContainsFunc(r.challenges, func(one *cmacme.Challenge) bool { return one.UID == c.UID }) {
+		r.challenges = append(r.challenges, c)
+	}
+	state := string(c.Status.State)
+	if c.Status.State == cmacme.Pending && c.Status.Presented {
+		state = "presented"
+	}
+	if state != "" && r.last(c.Name) != state {
+		r.states[c.Name] = append(r.states[c.Name], state)
 	}
 }
 
-func (r *recorder) add(kind, name, state string) {
-	key := kind + " " + name
-	if state != "" && r.last[key] != state {
-		r.last[key] = state
-		r.transitions = append(r.transitions, transition{time.Now(), kind, name, state})
+// last returns the last state of a Challenge. It requires mu.
+func (r *recorder) last(name string) string {
+	if all := r.states[name]; len(all) > 0 {
+		return all[len(all)-1]
 	}
+	return ""
 }
 
 // certificateState returns "issuing", "ready" or "waiting".
@@ -95,51 +88,21 @@ func certificateState(c *cmapi.Certificate) string {
 	return state
 }
 
-// challengeState returns the state of a Challenge, and for a pending one how far it is.
-func challengeState(c *cmacme.Challenge) string {
-	if c.Status.State == cmacme.Pending && c.Status.Presented {
-		return "presented"
-	}
-	return string(c.Status.State)
-}
-
-// states returns the states of an object in order.
-func (r *recorder) states(kind, name string) (all []string) {
+// challenge returns the last Challenge that succeeded, or else the last one that was created, and
+// its states in order.
+func (r *recorder) challenge() (c *cmacme.Challenge, states []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range r.transitions {
-		if t.kind == kind && t.name == name {
-			all = append(all, t.state)
-		}
-	}
-	return all
-}
-
-// since returns the transitions from a time on.
-func (r *recorder) since(begin time.Time) []transition {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.transitions, func(t transition) bool { return !t.at.Before(begin) })
-	if i < 0 {
-		return nil
-	}
-	return slices.Clone(r.transitions[i:])
-}
-
-// challenge returns the last Challenge that succeeded, or else the last one that was created.
-func (r *recorder) challenge() *cmacme.Challenge {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.challenges) == 0 {
-		return nil
-	}
 	// cert-manager can begin another order right after a renewal, before it has seen the new certificate.
-	for _, c := range slices.Backward(r.challenges) {
-		if r.last["Challenge "+c.Name] == string(cmacme.Valid) {
-			return c
+	for _, one := range slices.Backward(r.challenges) {
+		if c == nil || r.last(one.Name) == string(cmacme.Valid) {
+			c = one
+		}
+		if r.last(one.Name) == string(cmacme.Valid) {
+			break
 		}
 	}
-	return r.challenges[len(r.challenges)-1]
+	return c, slices.Clone(r.states[c.Name])
 }
 
 // selfCheck is one request of cert-manager's self check.

@@ -49,7 +49,7 @@ type Rehearsal struct {
 	stop     context.CancelFunc // of the records
 	services []*lab.Service
 	before   map[string]string // ruleset of each control-plane node before the service
-	began    time.Time         // of the Certificate, or of its renewal
+	began    time.Time         // of the Certificate, of its renewal, or of many Certificates
 	serial   string            // of the current certificate
 	examined map[string][]int  // the router's status codes for requests of check, by token
 }
@@ -137,7 +137,8 @@ func (r *Rehearsal) startCluster(ctx context.Context) (string, error) {
 	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop
-	if r.records, err = record(watching, r.cluster); err != nil {
+	r.records = &recorder{states: map[string][]string{}}
+	if err := observe(watching, r.cluster, r.records.see); err != nil {
 		return "", err
 	}
 	var nodes []string
@@ -208,16 +209,21 @@ func (r *Rehearsal) apply(ctx context.Context) error {
 	r.began = time.Now()
 	_, err := r.cluster.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace).Create(ctx, &cmapi.Certificate{
 		ObjectMeta: metav1.ObjectMeta{Name: certificateName},
-		Spec: cmapi.CertificateSpec{
-			SecretName: certificateName, DNSNames: []string{r.apiName()},
-			PrivateKey: &cmapi.CertificatePrivateKey{Algorithm: cmapi.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: cmapi.RotationPolicyAlways},
-			IssuerRef:  cmmeta.IssuerReference{Kind: cmapi.ClusterIssuerKind, Name: issuerName, Group: "cert-manager.io"},
-		},
+		Spec:       certificateSpec(certificateName, issuerName, r.apiName()),
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("create the Certificate: %w", err)
 	}
 	return nil
+}
+
+// certificateSpec returns the spec of a Certificate.
+func certificateSpec(secret, issuer string, names ...string) cmapi.CertificateSpec {
+	return cmapi.CertificateSpec{
+		SecretName: secret, DNSNames: names,
+		PrivateKey: &cmapi.CertificatePrivateKey{Algorithm: cmapi.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: cmapi.RotationPolicyAlways},
+		IssuerRef:  cmmeta.IssuerReference{Kind: cmapi.ClusterIssuerKind, Name: issuer, Group: "cert-manager.io"},
+	}
 }
 
 // startService starts the service on every control-plane node and waits for the first
@@ -247,8 +253,7 @@ func (r *Rehearsal) startService(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	picture, err := r.picture(ctx)
-	return fmt.Sprintf("%s serves; ready %.0f s after the service: %s\n%s", holder.Name, time.Since(started).Seconds(), text, picture), err
+	return fmt.Sprintf("%s serves; ready %.0f s after the service: %s", holder.Name, time.Since(started).Seconds(), text), nil
 }
 
 // config returns the configuration of the service on a node.
@@ -324,8 +329,7 @@ func (r *Rehearsal) renew(ctx context.Context) (string, error) {
 	if r.serial == before {
 		return "", fmt.Errorf("the certificate %s was not renewed", before)
 	}
-	picture, err := r.picture(ctx)
-	return fmt.Sprintf("from %s to %s: %s\n%s", old.Name, holder.Name, text, picture), err
+	return fmt.Sprintf("from %s to %s: %s", old.Name, holder.Name, text), nil
 }
 
 // deactivateAuthorizations has the CA challenge the name again: a CA may reuse a valid
@@ -368,30 +372,6 @@ func (r *Rehearsal) setRenewBefore(ctx context.Context, d time.Duration) error {
 		return fmt.Errorf("set renewBefore: %w", err)
 	}
 	return nil
-}
-
-// picture draws the time since the Certificate, or since its renewal.
-func (r *Rehearsal) picture(ctx context.Context) (string, error) {
-	holder, err := r.holder(ctx)
-	if err != nil {
-		return "", err
-	}
-	seen, err := r.services[holder.Index].Status(ctx)
-	if err != nil {
-		return "", err
-	}
-	checks, err := selfChecks(r.certManagerLog(), r.records.challenge().Spec.Token)
-	if err != nil {
-		return "", err
-	}
-	end := time.Now()
-	t := newTimeline(r.began, end)
-	for _, kind := range []string{"Certificate", "Order", "Challenge"} {
-		t.addStates(kind, r.records.since(r.began), end)
-	}
-	t.addRequests(t.addChecks(checks), "cert-manager", seen.Challenges.Recent)
-	t.addRequests(t.lane("CA"), "pebble", seen.Challenges.Recent)
-	return t.String(), nil
 }
 
 func (r *Rehearsal) certManagerLog() string {

@@ -23,17 +23,20 @@ func TestMain(m *testing.M) {
 	labtest.Main(m, func(ctx context.Context, path string) { run, binary = ctx, path })
 }
 
-// rehearse runs all steps in a layout.
-func rehearse(t *testing.T, layout lab.Layout) {
+// base returns what each rehearsal needs.
+func base(t *testing.T, layout lab.Layout) rehearsal.Rehearsal {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces")
 	}
-	programs, err := cluster.Build(run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runSteps(t, &rehearsal.Rehearsal{Binary: binary, Layout: layout, Programs: programs})
+	return rehearsal.Rehearsal{Binary: binary, Layout: layout, Programs: must1(cluster.Build(run))(t)}
+}
+
+// rehearse runs all steps in a layout.
+func rehearse(t *testing.T, layout lab.Layout) {
+	t.Helper()
+	r := base(t, layout)
+	runSteps(t, &r)
 }
 
 // runSteps runs all steps and removes the lab. The logs of a failed step come before its
@@ -62,11 +65,14 @@ func runSteps(t *testing.T, r interface {
 	}
 }
 
-func TestDualStack(t *testing.T) { rehearse(t, lab.Layout{}) }
-
-func TestIPv4Only(t *testing.T) { rehearse(t, lab.Layout{Families: lab.IPv4Only}) }
-
 func TestIPv6Only(t *testing.T) { rehearse(t, lab.Layout{Families: lab.IPv6Only}) }
 
 // TestCompact has the router on the node that holds the API VIPs.
 func TestCompact(t *testing.T) { rehearse(t, lab.Layout{Compact: true}) }
+
+// TestScale has more Challenges than cert-manager processes at a time (60), while the VIPs move,
+// the service restarts and its proxy process is killed. `make rehearsal REHEARSAL=--scale=300`
+// requests more Certificates.
+func TestScale(t *testing.T) {
+	runSteps(t, &rehearsal.Scale{Rehearsal: base(t, lab.Layout{}), Certificates: 64})
+}

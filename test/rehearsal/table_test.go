@@ -3,18 +3,12 @@
 package rehearsal_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 )
 
 // The table of docs/troubleshooting.md, and its rows with the text.
@@ -76,49 +70,4 @@ func (s *shared) compareTable(t *testing.T) {
 			}
 		}
 	}
-}
-
-// verb is a verb of a format.
-var verb = regexp.MustCompile(`%[a-z]`)
-
-// TestTableIsComplete holds that the table has each error of cert-manager's self check, as
-// its source prints it.
-func TestTableIsComplete(t *testing.T) {
-	t.Parallel()
-	dir := must1(cluster.Module(run, "rehearsal", "github.com/cert-manager/cert-manager"))(t)
-	file := must1(parser.ParseFile(token.NewFileSet(), filepath.Join(dir, "pkg/issuer/acme/http/http.go"), nil, parser.SkipObjectResolution))(t)
-	rows := table(t)
-	formats := 0
-	for _, d := range file.Decls {
-		if f, is := d.(*ast.FuncDecl); !is || f.Name.Name != "testReachability" {
-			continue
-		}
-		ast.Inspect(d, func(n ast.Node) bool {
-			call, is := n.(*ast.CallExpr)
-			if !is || !isErrorf(call) {
-				return true
-			}
-			literal, is := call.Args[0].(*ast.BasicLit)
-			if !is {
-				t.Errorf("the format %v is not a literal", call.Args[0])
-				return true
-			}
-			format := must1(strconv.Unquote(literal.Value))(t)
-			formats++
-			expression := regexp.MustCompile(verb.ReplaceAllString(regexp.QuoteMeta(format), ".*"))
-			if !slices.ContainsFunc(rows, func(r tableRow) bool { return expression.MatchString(r.text) }) {
-				t.Errorf("no row has cert-manager's text %q", format)
-			}
-			return true
-		})
-	}
-	if formats < 4 {
-		t.Errorf("cert-manager's self check has %d errors: its source has changed", formats)
-	}
-}
-
-// isErrorf reports whether an expression is a call of fmt.Errorf.
-func isErrorf(call *ast.CallExpr) bool {
-	selector, is := call.Fun.(*ast.SelectorExpr)
-	return is && selector.Sel.Name == "Errorf" && len(call.Args) > 0
 }

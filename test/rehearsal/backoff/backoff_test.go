@@ -203,27 +203,3 @@ func TestScheduleUntilExpiry(t *testing.T) {
 		t.Errorf("%d lifetimes", lifetimes)
 	}
 }
-
-// TestChangedCertificate: after a change of the Certificate, cert-manager does not wait.
-func TestChangedCertificate(t *testing.T) {
-	c := newCertManager(t, start, 160*time.Hour)
-	for _, after := range []time.Duration{0, time.Hour, 3 * time.Hour} {
-		if !c.tryAt(c.renewal.Add(after)) {
-			t.Fatalf("no attempt %v after the renewal time", after)
-		}
-	}
-	soon := c.renewal.Add(4 * time.Hour)
-	if c.tryAt(soon) {
-		t.Error("an attempt within the delay")
-	}
-	crt := c.cacheCertificate().DeepCopy()
-	crt.Spec.DNSNames = append(crt.Spec.DNSNames, "api2.cluster.example.com")
-	_, err := c.b.CMClient.CertmanagerV1().Certificates(namespace).Update(t.Context(), crt, metav1.UpdateOptions{})
-	must(t, err)
-	c.cacheCertificate()
-	c.clock.SetTime(soon)
-	must(t, c.trigger.ProcessItem(t.Context(), c.key))
-	if !isIssuing(c.cacheCertificate()) {
-		t.Error("no attempt after a change of the Certificate")
-	}
-}

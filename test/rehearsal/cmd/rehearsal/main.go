@@ -23,7 +23,7 @@ import (
 func main() {
 	binary := flag.String("binary", "", "path of the http01-proxyd to show (default: built from the repository)")
 	compact := flag.Bool("compact", false, "run the router on the control-plane nodes")
-	scale := flag.Int("scale", 0, "request this many Certificates at once, one in fifteen for the name of another one, and inject faults (default 0: one Certificate, step by step)")
+	scale := flag.Int("scale", 0, "request this many Certificates at once, and inject faults (default 0: one Certificate, step by step)")
 	flag.Parse()
 	ok, err := run(*binary, lab.Layout{Compact: *compact}, *scale)
 	if err != nil {
@@ -62,7 +62,7 @@ func run(binary string, layout lab.Layout, scale int) (ok bool, err error) {
 	}
 	var r show = &base
 	if scale > 0 {
-		r = &rehearsal.Scale{Rehearsal: base, Certificates: scale, Twice: scale / 15}
+		r = &rehearsal.Scale{Rehearsal: base, Certificates: scale}
 	}
 	fmt.Printf("The programs are there after %.1f s.\n", time.Since(begin).Seconds())
 	defer func() {
