@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -403,19 +402,13 @@ func (f *failure) renewAfterFailure() {
 // renew requests the certificate with the tutorial's command.
 func (f *failure) renew() {
 	f.t.Helper()
-	command := renewal.FindStringSubmatch(tutorial(f.t))
+	command := renewal.FindStringSubmatch(document(f.t, tutorialDocument))
 	if command == nil {
 		f.t.Fatal("the tutorial has no command that renews")
 	}
 	patch := strings.Replace(command[1], `'"$(date -u +%Y-%m-%dT%H:%M:%SZ)"'`, time.Now().UTC().Format(time.RFC3339), 1)
 	must1(f.cluster.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace).Patch(
 		run, f.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"))(f.t)
-}
-
-// tutorial returns the text of docs/tutorial.md.
-func tutorial(t *testing.T) string {
-	t.Helper()
-	return string(must1(os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md")))(t))
 }
 
 // drop adds a rule that drops or rejects connections from a node to port 80 of addresses.

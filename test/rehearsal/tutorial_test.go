@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,39 +35,66 @@ import (
 // letsEncrypt is the host of the tutorial's ACME server.
 const letsEncrypt = "acme-v02.api.letsencrypt.org"
 
-// commandBlock is a block of the tutorial that readers run.
+// commandBlock is a block of a document that readers run.
 var commandBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
+// The documents whose commands run here, all of them.
+const (
+	tutorialDocument = "tutorial.md"
+	beforeTheSwitch  = "before-the-switch.md"
+	expiredRunbook   = "runbooks/certificate-expired.md"
+)
+
 // TestTutorial runs the commands of docs/tutorial.md in order in one shell, on a real API
-// server with cert-manager's controllers. The shell is on a host outside the cluster, where
-// `oc` is kubectl. Agents act as OpenShift's operators (configagent), and the lab's CA
-// answers as Let's Encrypt. test/suites/delivery runs the same commands with a simulated API
-// and hosts that boot.
+// server with cert-manager's controllers, with those of docs/before-the-switch.md where it
+// links to them. Then the certificate has expired, and the commands of the runbook follow. The
+// shell is on a host outside the cluster, where `oc` is kubectl. Agents act as OpenShift's
+// operators (configagent), and the lab's CA answers as Let's Encrypt. test/suites/delivery
+// installs on hosts that boot.
 func TestTutorial(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces")
 	}
 	w := newWorkstation(t)
-	blocks := commandBlock.FindAllStringSubmatch(tutorial(t), -1)
-	expected := w.expectedOutputs()
-	if len(blocks) != len(expected) {
-		t.Fatalf("the tutorial has %d blocks of commands, want %d", len(blocks), len(expected))
+	left := map[string][]string{}
+	for _, name := range []string{tutorialDocument, beforeTheSwitch, expiredRunbook} {
+		for _, block := range commandBlock.FindAllStringSubmatch(document(t, name), -1) {
+			left[name] = append(left[name], block[1])
+		}
 	}
 	var serials []string
-	for i, want := range expected {
+	for _, want := range w.expectedOutputs() {
 		if want.before != nil {
 			want.before()
 		}
-		out := w.shell.run(t, blocks[i][1])
-		if !regexp.MustCompile(want.output).MatchString(out) {
-			t.Fatalf("the output does not match %s:\n$ %s\n%s", want.output, blocks[i][1], out)
+		commands := want.commands
+		if want.document != "" {
+			if len(left[want.document]) == 0 {
+				t.Fatalf("%s has too few blocks of commands", want.document)
+			}
+			commands, left[want.document] = left[want.document][0], left[want.document][1:]
 		}
-		t.Logf("$ %s\n%s", strings.ReplaceAll(strings.TrimSpace(blocks[i][1]), "\n", "\n$ "), out)
+		out := w.shell.run(t, commands)
+		if !regexp.MustCompile(want.output).MatchString(out) {
+			t.Fatalf("the output does not match %s:\n$ %s\n%s", want.output, commands, out)
+		}
+		t.Logf("$ %s\n%s", strings.ReplaceAll(strings.TrimSpace(commands), "\n", "\n$ "), out)
 		serials = append(serials, regexp.MustCompile(`serial=\w+`).FindAllString(out, -1)...)
+	}
+	for name, blocks := range left {
+		if len(blocks) > 0 {
+			t.Errorf("docs/%s has commands that no test runs: %q", name, blocks)
+		}
 	}
 	if len(serials) != 2 || serials[0] == serials[1] {
 		t.Errorf("the API server presented the serials %q, want two", serials)
 	}
+}
+
+// document returns the text of a document.
+func document(t *testing.T, name string) string {
+	t.Helper()
+	return string(must1(os.ReadFile(filepath.Join("..", "..", "docs", filepath.FromSlash(name))))(t))
 }
 
 // workstation is the reader's host, which is on the lab's Internet.
@@ -79,31 +107,50 @@ type workstation struct {
 	shell *shell
 }
 
-// expected is what a block of commands prints.
+// expected is what the next block of a document prints, or commands of the test.
 type expected struct {
-	output string
-	before func() // prepares the block; may be nil
+	document, commands, output string
+	before                     func() // prepares the block; may be nil
 }
 
 // expectedOutputs returns what the blocks print, in order.
 func (w *workstation) expectedOutputs() []expected {
 	name := regexp.QuoteMeta(w.name)
+	trusted := expected{commands: "oc get --raw /readyz", output: `^ok$`}
+	stillTrusted := trusted
+	stillTrusted.before = w.awaitPresented
+	// The same command as in beforeTheSwitch.
+	const named = "oc get apiserver cluster -o jsonpath='{.spec.servingCerts.namedCertificates[*].servingCertificate.name}'\n"
 	return []expected{
-		{output: `^` + name + `\n$`},
-		{output: `The entries of \S+/policy\.yaml are in force\.\n(.*\n)*machineconfig\S*/98-\S+ created\n(.*\n)*machineconfigpool\S*/master condition met\nmachineconfigpool\S*/master condition met\n$`},
-		{output: `^HTTP/1\.1 400 Bad Request\r\n(.*\r\n)+\r\nOnly /\.well-known/acme-challenge/\* is allowed$`},
-		{output: `^clusterissuer\S*/letsencrypt created\nclusterissuer\S*/letsencrypt condition met\n$`},
-		{output: `^certificate\S*/api-certificate created\ncertificate\S*/api-certificate condition met\n$`},
-		{output: `(?m)^challenge \S+ for "` + name + `": cert-manager's self check from \S+ got 200 from `},
-		{output: `issuer=.*Pebble(.|\n)*notAfter=(.|\n)*DNS:` + name},
-		{output: `apiserver\S*/cluster patched\n$`},
-		{output: `^$`},
-		{output: `^Property "clusters\.lab\.certificate-authority-data" unset\.\n$`},
-		{output: `^clusteroperator\S*/kube-apiserver condition met\n$`, before: func() { w.awaitPresented() }},
-		{output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\nok$`},
-		{output: `^certificate\S*/api-certificate patched\ncertificate\S*/api-certificate condition met\n$`},
-		{output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\n$`, before: func() { w.awaitPresented() }},
-		{output: `Status: "Serving: .* challenges, last 200 `, before: w.awaitStatus},
+		{document: tutorialDocument, output: `^` + name + `\n$`},
+		{document: tutorialDocument, output: `The entries of \S+/policy\.yaml are in force\.\n(.*\n)*machineconfig\S*/98-\S+ created\n(.*\n)*` +
+			`machineconfigpool\S*/master condition met\nmachineconfigpool\S*/master condition met\n$`},
+		{document: tutorialDocument, output: `^HTTP/1\.1 400 Bad Request\r\n(.*\r\n)+\r\nOnly /\.well-known/acme-challenge/\* is allowed$`},
+		{document: tutorialDocument, output: `^clusterissuer\S*/letsencrypt created\nclusterissuer\S*/letsencrypt condition met\n$`},
+		{document: tutorialDocument, output: `^certificate\S*/api-certificate created\ncertificate\S*/api-certificate condition met\n$`},
+		{document: tutorialDocument, output: `(?m)^challenge \S+ for "` + name + `": cert-manager's self check from \S+ got 200 from `},
+		{document: tutorialDocument, output: `issuer=.*Pebble(.|\n)*notAfter=(.|\n)*DNS:` + name},
+
+		{document: beforeTheSwitch, output: `^Cluster "lab" set\.\n$`},
+		trusted,
+		{document: beforeTheSwitch, output: `^$`},
+
+		{document: tutorialDocument, output: `apiserver\S*/cluster patched\n$`},
+		{document: tutorialDocument, output: `^$`},
+		stillTrusted,
+		{commands: named, output: `^api-certificate$`},
+		{document: tutorialDocument, output: `^Property "clusters\.lab\.certificate-authority-data" unset\.\n$`},
+		{document: tutorialDocument, output: `^clusteroperator\S*/kube-apiserver condition met\n$`},
+		{document: tutorialDocument, output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\nok$`},
+		{document: tutorialDocument, output: `^certificate\S*/api-certificate patched\ncertificate\S*/api-certificate condition met\n$`},
+		{document: tutorialDocument, output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\n$`, before: w.awaitPresented},
+		{document: tutorialDocument, output: `Status: "Serving: .* challenges, last 200 `, before: w.awaitStatus},
+
+		{document: expiredRunbook, output: `issuer=.*lab-expired-ca`, before: w.expire},
+		{commands: `oc config set-cluster lab --insecure-skip-tls-verify=true`, output: `set\.\n$`}, // of its step 2
+		{document: expiredRunbook, output: `node_firewall(.|\n)*expired on(.|\n)*` + expiredRunbook + `(.|\n)*exit code 3`},
+		{document: expiredRunbook, output: `condition met\n$`, before: w.openFirewall},
+		{document: expiredRunbook, output: `issuer=.*Pebble(.|\n)*✓ certificate`, before: w.awaitPresented},
 	}
 }
 
@@ -217,13 +264,29 @@ func (w *workstation) install(ctx context.Context) error {
 	})
 }
 
-// awaitPresented waits until each API server presents the certificate of the Secret.
+// awaitPresented waits until each API server presents the certificate of the Secret, which
+// cert-manager may be about to renew.
 func (w *workstation) awaitPresented() {
 	w.t.Helper()
-	secret := must1(w.cluster.Kube.CoreV1().Secrets(cluster.ConfigNamespace).Get(run, "api-certificate", metav1.GetOptions{}))(w.t)
-	want := must1(tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"]))(w.t).Leaf.SerialNumber
+	secrets := w.cluster.Kube.CoreV1().Secrets(cluster.ConfigNamespace)
+	w.awaitPair(func(ctx context.Context) (tls.Certificate, error) {
+		secret, err := secrets.Get(ctx, "api-certificate", metav1.GetOptions{})
+		if err != nil {
+			return tls.Certificate{}, err
+		}
+		return tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
+	})
+}
+
+// awaitPair waits until each API server presents a certificate.
+func (w *workstation) awaitPair(pair func(context.Context) (tls.Certificate, error)) {
+	w.t.Helper()
 	for _, a := range w.cluster.APIServers {
 		must(w.t, lab.Within(run, issueLimit, "the certificate on "+a.Node.Name, func(ctx context.Context) error {
+			want, err := pair(ctx)
+			if err != nil {
+				return err
+			}
 			conn, err := w.lab.Gateway.Dial(ctx, "tcp", netip.AddrPortFrom(a.Node.Addresses.V4, 6443).String())
 			if err != nil {
 				return err
@@ -233,12 +296,33 @@ func (w *workstation) awaitPresented() {
 			if err := client.HandshakeContext(ctx); err != nil {
 				return err
 			}
-			if got := client.ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(want) != 0 {
-				return fmt.Errorf("it presents %x, want %x", got, want)
+			if got := client.ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(want.Leaf.SerialNumber) != 0 {
+				return fmt.Errorf("it presents %x, want %x", got, want.Leaf.SerialNumber)
 			}
 			return nil
 		}))
 	}
+}
+
+// expire has the API servers present a certificate that has expired two days ago. The cause of
+// that is a firewall of the node, which drops the redirected connections.
+func (w *workstation) expire() {
+	w.t.Helper()
+	end := time.Now().Add(-48 * time.Hour)
+	identity := must1(must1(lab.NewAuthority("lab-expired-ca"))(w.t).Issue(
+		lab.ServerCertificate{Names: []string{w.name}, NotBefore: end.Add(-90 * 24 * time.Hour), NotAfter: end}))(w.t)
+	for _, a := range w.cluster.APIServers {
+		must(w.t, a.Present(identity.Chain, identity.Key))
+	}
+	w.awaitPair(func(context.Context) (tls.Certificate, error) { return tls.X509KeyPair(identity.Chain, identity.Key) })
+	const rules = "table inet node_firewall {\n chain input { type filter hook input priority 1; tcp dport 8888 drop; }\n}\n"
+	must1(w.holder.Input(run, rules, "nft", "-f", "-"))(w.t)
+}
+
+// openFirewall removes the firewall of expire.
+func (w *workstation) openFirewall() {
+	w.t.Helper()
+	must1(w.holder.Run(run, "nft", "delete", "table", "inet", "node_firewall"))(w.t)
 }
 
 // statusFile is what `systemctl status` prints on a node.
@@ -260,7 +344,7 @@ func (w *workstation) awaitStatus() {
 
 // The programs of the reader's host. curl, openssl and kubectl run on the lab's Internet, with
 // its DNS, and trust the lab's CA as other hosts trust Let's Encrypt. `oc debug` is not in
-// kubectl: it prints the log of the node's service, or its status for systemd.
+// kubectl: it prints the log of the node's service or its status for systemd, or runs check there.
 const workstationPrelude = `set -euo pipefail
 outside() {
 	nsenter --net="/run/netns/$NAMESPACE" unshare --mount -- sh -c 'mount --bind "$RESOLV" /etc/resolv.conf && exec "$@"' sh "$@"
@@ -276,6 +360,7 @@ oc() {
 	case "$*" in
 	"debug node/master0 -- chroot /host journalctl "*) sed -n 's/.* msg="\(\([^"\\]\|\\.\)*\)".*/\1/p' "$NODE/http01-proxyd.log" | sed 's/\\"/"/g' ;;
 	"debug node/master0 -- chroot /host systemctl status http01-proxyd") cat "$NODE/systemctl-status" ;;
+	"debug node/master0 -- chroot /host http01-proxyd check") nsenter --net="/run/netns/$NODE_NAMESPACE" $CHECK || echo "exit code $?" ;;
 	*) HOME="$WORKSTATION" SSL_CERT_FILE="$ROOTS" outside "$KUBECTL" "$@" ;;
 	esac
 	case "$*" in "wait mcp/master --for=condition=Updating "*) touch "$WORKSTATION/updating-seen" ;; esac
@@ -311,6 +396,8 @@ func (w *workstation) newShell(kubectl string) *shell {
 	bash := startShell(w.t, w.dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "WORKSTATION="+w.dir,
 		"KUBECONFIG="+kubeconfig, "KUBECTL="+kubectl, "ROOTS="+roots, "TOKEN="+w.cluster.Config.BearerToken, "IMAGE="+image,
 		"NAMESPACE="+w.lab.Internet.Namespace, "RESOLV="+w.lab.Internet.HostFile("resolv.conf"), "NODE="+w.lab.ControlPlane[0].Dir,
+		"NODE_NAMESPACE="+w.lab.ControlPlane[0].Namespace, "API="+w.name,
+		"CHECK="+binary+" check --name "+w.name+" "+strings.Join(w.lab.ControlPlane[0].CheckFlags(), " "),
 		"REPOSITORY="+must1(lab.ModuleFolder(".."))(w.t), "GOFLAGS=-buildvcs=false"))
 	bash.run(w.t, ". '"+prelude+"'")
 	return bash

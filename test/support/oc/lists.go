@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
@@ -22,8 +23,7 @@ func (c *Cluster) getLists(names []string, selector, format string) (out string,
 	switch line := strings.Join(names, " "); {
 	case line == "machineconfiguration/cluster mcp/master clusterversion/version apiserver/cluster":
 		items, err = c.singletons()
-	case line == "machineosconfig":
-		items = c.osConfigs()
+	case line == "machineosconfig": // none
 	case line == "mc" && selector == poolSelector:
 		items, err = c.machineConfigs()
 	case line == "machineconfiguration,mcp,mc,clusterversion,apiserver":
@@ -97,16 +97,6 @@ func (c *Cluster) singletons() ([]any, error) {
 	}, nil
 }
 
-func (c *Cluster) osConfigs() []any {
-	if !c.layered {
-		return nil
-	}
-	return []any{map[string]any{
-		"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSConfig", "metadata": map[string]any{"name": "master"},
-		"spec": map[string]any{"machineConfigPool": map[string]any{"name": "master"}},
-	}}
-}
-
 func (c *Cluster) machineConfigs() (all []any, err error) {
 	texts := slices.Clone(c.base)
 	for _, name := range slices.Sorted(maps.Keys(c.configs)) {
@@ -120,4 +110,23 @@ func (c *Cluster) machineConfigs() (all []any, err error) {
 		all = append(all, o)
 	}
 	return all, nil
+}
+
+// printObject prints an object as -o does.
+func printObject(o map[string]any, format string) (string, error) {
+	expression, isPath := strings.CutPrefix(format, "jsonpath=")
+	if format == "yaml" {
+		text, err := yaml.Marshal(o)
+		return string(text), err //nolint:wrapcheck // Run adds the command
+	}
+	if !isPath {
+		return "", fmt.Errorf("the documentation has no format %q", format)
+	}
+	path := jsonpath.New("get").AllowMissingKeys(true)
+	if err := path.Parse(expression); err != nil {
+		return "", fmt.Errorf("%s: %w", expression, err)
+	}
+	var got strings.Builder
+	err := path.Execute(&got, o)
+	return got.String(), err //nolint:wrapcheck // Run adds the command
 }
