@@ -161,21 +161,6 @@ func TestRemovedWhilePodmanBlocks(t *testing.T) {
 	n.runScript("test ! -e /usr/local/bin/http01-proxyd")
 }
 
-// TestBadBinaryIsTriedOnce holds that a binary that does not become ready costs one
-// attempt, although several units of the update request one.
-func TestBadBinaryIsTriedOnce(t *testing.T) {
-	n := newServingNode(t)
-	before := n.installerStarts()
-	n.addMachineConfig("99-master-environment", otherEnvironment)
-	n.apply(n.unreadyImage("once", "exit 1"))
-	n.awaitUnitState(timer, "inactive")
-	n.awaitInstaller(t, n.Host, "the previous binary is restored and serves", "status=1/FAILURE")
-	must(t, n.checkRelease(t.Context(), n.Host, first))
-	if got := n.installerStarts() - before; got != 1 {
-		t.Errorf("the installer started the service %d times with the new binary, want once", got)
-	}
-}
-
 // installerStarts returns how often the installer started the service with another binary.
 // It does not count systemd's own restarts, which can come before or after the previous
 // binary is restored.

@@ -3,7 +3,6 @@
 package delivery_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -12,9 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/http01-proxyd/http01-proxyd/test/support/host"
-	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
 )
 
 // foreignPatch is a merge patch of another tool, in the form that commatrix documents for
@@ -110,10 +106,29 @@ func TestForeignMergePatch(t *testing.T) {
 	}
 	a.expectCertificate("patched")
 	a.expectReleaseTooEarly()
+	a.pause()
 	a.writePolicy(replace)
 	a.expectPreflight("policy-entries-missing")
 	a.remove(nil)
 	a.expectUnchanged(before)
+}
+
+// pause pauses the pool: the policy that is in force when it is resumed decides. Another tool
+// patches it during the pause.
+func (a *admin) pause() {
+	a.t.Helper()
+	a.cluster.Pause()
+	a.expectPreflight("pool-paused")
+	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9889}\n")
+	image := "IMAGE=" + a.images[first]
+	a.step("configuration, paused pool", expect{}, func() { a.section(a.life, "Change the configuration", image) })
+	a.writePolicy(mergePatch)
+	a.expectPreflight("policy-entries-missing", "pool-paused")
+	a.step("resume", expect{changes: true}, func() {
+		must1(a.run(a.t.Context(), a.guide.onlyBlock(a.t, "2. The node disruption policy, first")))(a.t)
+		must(a.t, a.cluster.Resume(a.t.Context()))
+	})
+	a.awaitPort(9889)
 }
 
 // expectReleaseTooEarly expects that the script does not remove the entries while the
@@ -128,74 +143,4 @@ func (a *admin) expectReleaseTooEarly() {
 	if diff := cmp.Diff(string(policy), string(a.cluster.Policy())); diff != "" {
 		a.t.Errorf("the policy (-before +after):\n%s", diff)
 	}
-}
-
-// TestLayeredPool: with a MachineOSConfig, each change of a pool of 4.19 reboots its nodes,
-// and preflight reports that before. From 4.20 the policy applies.
-func TestLayeredPool(t *testing.T) {
-	for name, tt := range map[string]struct {
-		flavour mcd.Flavour
-		finds   []string
-		reboots bool
-	}{
-		"4.19": {mcd.OpenShift418, []string{"pool-layered"}, true},
-		"4.20": {mcd.OpenShift420, nil, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newAdminOf(t, tt.flavour, tt.flavour, tt.flavour)
-			before := a.snapshots(t)
-			a.cluster.Layer()
-			a.setRelease(first)
-			a.section(a.guide, "1. Render")
-			a.section(a.guide, "2. The node disruption policy, first")
-			a.expectPreflight(tt.finds...)
-			want := expect{changes: true, reboots: tt.reboots, starts: 1}
-			if tt.reboots { // it starts with the boot
-				want.starts = 0
-			}
-			a.step("install, layered pool of "+name, want, func() { must1(a.run(t.Context(), "oc apply -f rendered/"))(t) })
-			if tt.reboots {
-				a.rebootAll()
-			}
-			a.awaitRelease(first)
-			a.expectCertificate("layered")
-			a.step("remove, layered pool of "+name, expect{changes: true, reboots: tt.reboots}, func() {
-				must1(a.run(t.Context(), "sh rendered/10-policy/apply.sh\noc delete -f rendered/"))(t)
-			})
-			if tt.reboots { // no action of the policy has removed the files
-				a.rebootAll()
-				for _, m := range a.ControlPlane {
-					must1(m.Run(t.Context(), "systemctl", "restart", installer))(t)
-				}
-			}
-			a.expectUnchanged(before)
-		})
-	}
-}
-
-func (a *admin) rebootAll() {
-	a.t.Helper()
-	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
-	must(a.t, a.AwaitVIPs(a.t.Context()))
-}
-
-// TestPausedPool: the policy that is in force when the pool is resumed decides. Another
-// tool patches it during the pause.
-func TestPausedPool(t *testing.T) {
-	a := newAdmin(t)
-	before := a.snapshots(t)
-	a.install()
-	a.cluster.Pause()
-	a.expectPreflight("pool-paused")
-	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9889}\n")
-	a.step("configuration, paused pool", expect{}, func() { a.section(a.life, "Change the configuration") })
-	a.writePolicy(mergePatch)
-	a.expectPreflight("policy-entries-missing", "pool-paused")
-	a.step("resume", expect{changes: true}, func() {
-		must1(a.run(t.Context(), a.guide.onlyBlock(t, "2. The node disruption policy, first")))(t)
-		must(t, a.cluster.Resume(t.Context()))
-	})
-	a.awaitPort(9889)
-	a.remove(nil)
-	a.expectUnchanged(before)
 }

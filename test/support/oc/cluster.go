@@ -40,7 +40,6 @@ type Cluster struct {
 	rollouts []Rollout
 	updating bool     // the pool has changed since the last wait
 	updated  []string // the applied MachineConfigs that all nodes have
-	layered  bool     // the pool has a MachineOSConfig
 	paused   bool     // the pool is paused and its nodes keep their configuration
 }
 
@@ -96,16 +95,6 @@ func (c *Cluster) Edit(ctx context.Context, name string, edit func([]byte) []byt
 	}
 	c.configs[name] = after
 	return c.rollOut(ctx)
-}
-
-// Layer adds a MachineOSConfig of the pool.
-func (c *Cluster) Layer() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.layered = true
-	for _, n := range c.nodes {
-		n.Daemon.Layered = true
-	}
 }
 
 // Pause delays changes of the pool, as its spec.paused does.
