@@ -115,7 +115,8 @@ func (r *reader) mapping(n *yaml.Node, where string, keys ...key) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		r.problem(n, "write keys and values, such as "+keys[0].name+": …", "%s is %s, not a mapping", where, describeNode(n))
+		r.problem(n, "write keys and values, such as "+keys[0].name+": …",
+			"%s is %s, not a mapping", where, describeNode(n))
 		return
 	}
 	seen := make(map[string]int)

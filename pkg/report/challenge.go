@@ -103,7 +103,9 @@ func (r Rejection) HeadParsed() bool {
 
 // Rejections returns all reasons.
 func Rejections() []Rejection {
-	return []Rejection{NotChallenge, ForeignHost, BadMethod, BadRequest, TooLarge, HeadTimeout, ClientGone, SourceLimit, Evicted, Loop}
+	return []Rejection{
+		NotChallenge, ForeignHost, BadMethod, BadRequest, TooLarge, HeadTimeout, ClientGone, SourceLimit, Evicted, Loop,
+	}
 }
 
 // Known reports whether the rejection is one of Rejections.

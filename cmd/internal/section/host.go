@@ -64,7 +64,7 @@ func parts(r report.Report, now time.Time) []Row {
 	}
 	row("Events")("", describeEvents(r.Events))
 	row("Challenges")("", describeChallenges(r.Challenges))
-	if failed := failureCounts(r.Traffic); len(failed) > 0 {
+	if failed := r.Traffic.UpstreamErrors; len(failed) > 0 {
 		row("Failed")("", formatCounts(failed))
 	}
 	if recent := r.Challenges.Recent; len(recent) > 0 {

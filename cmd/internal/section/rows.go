@@ -186,21 +186,6 @@ func describeChallenges(c report.Challenges) string {
 	return strings.Join(parts, ", ")
 }
 
-// failureCounts counts the requests that fail a validation: by cause, and by outcome if
-// the ingress itself returned the failure.
-func failureCounts(t report.Traffic) map[string]uint64 {
-	all := make(map[string]uint64)
-	for cause, n := range t.UpstreamErrors {
-		all[cause] += n
-	}
-	for _, n := range t.Requests {
-		if n.Count > 0 && (n.Outcome == report.NotFound || n.Outcome == report.OtherStatus) {
-			all[string(n.Outcome)] += n.Count
-		}
-	}
-	return all
-}
-
 // formatCounts returns "2 this, 1 that" in a stable order.
 func formatCounts(counts map[string]uint64) string {
 	parts := make([]string, 0, len(counts))

@@ -92,7 +92,8 @@ func (m *metricSet) addRequests(t report.Traffic) {
 }
 
 func (m *metricSet) addEvents(e report.Events) {
-	m.counter("vip_transitions_total", "Times that an API VIP came to this host or left it.").set(float64(e.VIPTransitions))
+	m.counter("vip_transitions_total", "Times that an API VIP came to this host or left it.").
+		set(float64(e.VIPTransitions))
 	m.counter("table_repairs_total", "Times that the nftables table was missing or changed, and was rebuilt.").
 		set(float64(e.TableRepairs))
 	reloads := m.counter("reloads_total", "Reloads of the configuration by result.", "result")
