@@ -117,11 +117,11 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 		return h, fmt.Errorf("cannot read the host name: %w", err)
 	}
 	h.config, h.rejected, h.configErr = loadConfig(o.HostPaths)
-	h.VIPs = vips.Discover(ctx, h.vipSource().Manifests, h.config.VIPs)
+	h.VIPs = vips.Discover(h.vipSource().Manifests, h.config.VIPs)
 	h.Addresses, h.addressErr = address.List()
 	h.microShift, h.config, h.VIPs = microshift.Source{
 		Service: h.config, Addresses: h.Addresses, AddressErr: h.addressErr, Privileged: h.privileged,
-	}.Load(ctx, h.VIPs)
+	}.Load(h.VIPs)
 	h.service = service.New(ctx, o.StatusSocket, h.privileged)
 	if h.isFaulty() {
 		if reported, err := h.service.Report(); err == nil {

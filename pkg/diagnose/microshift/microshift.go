@@ -3,7 +3,6 @@
 package microshift
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,14 +49,11 @@ func (s State) has(addr netip.Addr) bool {
 
 // Load determines addresses, router and ports like the service does. It returns the service's
 // configuration with the router's ports, and the VIPs.
-func (s Source) Load(ctx context.Context, v vips.VIPs) (State, config.Config, vips.VIPs) {
+func (s Source) Load(v vips.VIPs) (State, config.Config, vips.VIPs) {
 	e := State{Source: s}
 	if dir := s.Service.MicroShift.Directory; dir != "" && microshift.Present(dir) {
 		e.Active = errors.Is(v.Err, vips.ErrNoNode)
-		vips.ReadUntilComplete(ctx, func() (complete bool) {
-			e.Snapshot = microshift.NewReader(dir, microshift.UnitsDir).Read(time.Now())
-			return e.Err == nil
-		})
+		e.Snapshot = microshift.NewReader(dir, microshift.UnitsDir).Read(time.Now())
 	}
 	if e.Known {
 		e.Computed, e.ComputeErr = s.compute(e.Config)

@@ -3,14 +3,12 @@
 package vips
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
@@ -33,13 +31,6 @@ var (
 	ErrKubeVIP = errors.New("kube-vip's static pods cannot be used")
 )
 
-const (
-	// settleTimeout is the time in which an incomplete file must become complete.
-	// keepalived.conf is not replaced atomically.
-	settleTimeout = time.Second
-	readInterval  = 100 * time.Millisecond
-)
-
 // ManifestDirs are the kubelet's directories of static pods.
 type ManifestDirs struct {
 	Active   string
@@ -47,7 +38,7 @@ type ManifestDirs struct {
 }
 
 // Discover finds the VIPs like the service does.
-func Discover(ctx context.Context, dirs ManifestDirs, c config.VIPs) (v VIPs) {
+func Discover(dirs ManifestDirs, c config.VIPs) (v VIPs) {
 	pods, podsErr := staticpod.ReadKubeVIP(dirs.Active)
 	if v.BGP = pods.Selected(c.Management); v.BGP {
 		v.Tables = pods.Tables
@@ -58,7 +49,7 @@ func Discover(ctx context.Context, dirs ManifestDirs, c config.VIPs) (v VIPs) {
 	case v.BGP:
 		v.VIPs, v.Err = discoverKubeVIP(pods, podsErr, dirs.Active)
 	default:
-		v.discoverKeepalived(ctx, dirs, c)
+		v.discoverKeepalived(dirs, c)
 	}
 	return v
 }
@@ -77,7 +68,7 @@ func discoverKubeVIP(pods staticpod.Discovery, err error, dir string) (keepalive
 }
 
 // discoverKeepalived evaluates keepalived's static pod or, if it has no VIPs, keepalived.conf.
-func (v *VIPs) discoverKeepalived(ctx context.Context, dirs ManifestDirs, c config.VIPs) {
+func (v *VIPs) discoverKeepalived(dirs ManifestDirs, c config.VIPs) {
 	if managed, err := staticpod.UserManaged(dirs.Disabled); err == nil && managed {
 		v.Err = ErrUserManaged
 		return
@@ -90,12 +81,7 @@ func (v *VIPs) discoverKeepalived(ctx context.Context, dirs ManifestDirs, c conf
 		}
 		return
 	}
-	var found keepalived.Discovery
-	var err error
-	ReadUntilComplete(ctx, func() (complete bool) {
-		found, err = keepalived.Read(c.KeepalivedConfig)
-		return !errors.Is(err, keepalived.ErrIncomplete)
-	})
+	found, err := keepalived.Read(c.KeepalivedConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !pod.Present:
 		v.Err = ErrNoNode
@@ -116,19 +102,4 @@ func hasNoAPIServer(dir string) bool {
 	pods, err := os.ReadDir(dir)
 	isAPIServer := func(pod os.DirEntry) bool { return strings.HasPrefix(pod.Name(), "kube-apiserver") }
 	return err == nil && !slices.ContainsFunc(pods, isAPIServer)
-}
-
-// ReadUntilComplete reads files again while they are incomplete.
-func ReadUntilComplete(ctx context.Context, read func() (complete bool)) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	tick := time.NewTicker(readInterval)
-	defer tick.Stop()
-	for !read() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }
