@@ -70,7 +70,9 @@ func (o Options) withoutOthers(r result.Result) result.Result {
 	if len(o.Only) == 0 || slices.Contains(o.Only, r.Name) || len(r.Findings) == 0 {
 		return r
 	}
-	selected := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool { return !slices.Contains(o.Only, string(f.ID)) })
+	selected := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool {
+		return !slices.Contains(o.Only, string(f.ID))
+	})
 	return result.PassUnless(selected, "found something else").Replacing(r)
 }
 
@@ -109,45 +111,97 @@ const internalAddressCheck = "internal-address"
 // allChecks lists all checks in the order of the output.
 func allChecks() []check {
 	return []check{
-		{"nftables", "The nftables table of the service is in place, or the kernel supports it.", needsNothing, serviceCheckTimeout, func(_ context.Context, o *observations) result.Result { return o.service.CheckNftables() }},
-		{"port", "No other program uses the ports of the service.", needsConfig, serviceCheckTimeout, func(_ context.Context, o *observations) result.Result {
-			return o.service.CheckPorts(o.config, !o.config.Enabled() || o.VIPs.Unusable())
-		}},
-		{"vips", "The VIPs of this cluster are known and suit the service.", needsVIPs, localTimeout, func(_ context.Context, o *observations) result.Result {
-			if o.VIPs.MicroShift {
-				return o.microShift.CheckVIPs(o.VIPs, o.config.Upstream.InitialPort())
-			}
-			return o.VIPs.Check(o.vipSource())
-		}},
-		{internalAddressCheck, "The internal address of MicroShift's API server is on this host.", needsNothing, localTimeout, func(_ context.Context, o *observations) result.Result { return o.microShift.CheckInternalAddress() }},
-		{"vip-holder", "The links of the VIPs on this host are up, and BGP announces the VIPs if it should.", needsVIPs, localTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckVIPs(ctx) }},
-		{"ruleset", "No rule of this host keeps packets to the API VIPs from the service, or its replies from clients.", needsConfig, packetsTimeout, checkPackets},
-		{"ingress", "The ingress routers respond at the ingress VIPs.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.observeIngress(ctx).Check() }},
-		{"route", "The routers forward challenges to the solver of cert-manager.", needsConfig, networkTimeout, func(ctx context.Context, o *observations) result.Result {
-			recent := o.recentChallenges()
-			return o.observeIngress(ctx).CheckRoute(o.Token, recent.LastFor(o.namesOfAPI(ctx)), recent.LastForAddress())
-		}},
+		{
+			"nftables", "The nftables table of the service is in place, or the kernel supports it.",
+			needsNothing, serviceCheckTimeout,
+			func(_ context.Context, o *observations) result.Result { return o.service.CheckNftables() },
+		},
+		{
+			"port", "No other program uses the ports of the service.", needsConfig, serviceCheckTimeout,
+			func(_ context.Context, o *observations) result.Result {
+				return o.service.CheckPorts(o.config, !o.config.Enabled() || o.VIPs.Unusable())
+			},
+		},
+		{
+			"vips", "The VIPs of this cluster are known and suit the service.", needsVIPs, localTimeout,
+			func(_ context.Context, o *observations) result.Result {
+				if o.VIPs.MicroShift {
+					return o.microShift.CheckVIPs(o.VIPs, o.config.Upstream.InitialPort())
+				}
+				return o.VIPs.Check(o.vipSource())
+			},
+		},
+		{
+			internalAddressCheck, "The internal address of MicroShift's API server is on this host.", needsNothing, localTimeout,
+			func(_ context.Context, o *observations) result.Result { return o.microShift.CheckInternalAddress() },
+		},
+		{
+			"vip-holder", "The links of the VIPs on this host are up, and BGP announces the VIPs if it should.",
+			needsVIPs, localTimeout,
+			func(ctx context.Context, o *observations) result.Result { return o.CheckVIPs(ctx) },
+		},
+		{
+			"ruleset", "No rule of this host keeps packets to the API VIPs from the service, or its replies from clients.",
+			needsConfig, packetsTimeout, checkPackets,
+		},
+		{
+			"ingress", "The ingress routers respond at the ingress VIPs.", needsConfig, networkTimeout,
+			func(ctx context.Context, o *observations) result.Result { return o.observeIngress(ctx).Check() },
+		},
+		{
+			"route", "The routers forward challenges to the solver of cert-manager.", needsConfig, networkTimeout,
+			func(ctx context.Context, o *observations) result.Result {
+				recent := o.recentChallenges()
+				return o.observeIngress(ctx).CheckRoute(o.Token, recent.LastFor(o.namesOfAPI(ctx)), recent.LastForAddress())
+			},
+		},
 		{"dns", "The API's names resolve to the API VIPs, in each address family.", needsVIPs, networkTimeout, checkDNS},
-		{"egress-proxy", "cert-manager's self check and the service use the right egress proxy.", needsConfig, serviceCheckTimeout, func(ctx context.Context, o *observations) result.Result {
-			return o.egress().Check(o.namesOfAPI(ctx), o.reported().EgressProxy)
-		}},
-		{"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.", needsConfig, traceTimeout, checkSelfCheck},
-		{"certificate", "The API servers present valid certificates for their names, and their renewal works.", needsVIPs, networkTimeout, checkCertificate},
-		{"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx) }},
-		{"clock", "This host's clock agrees with its time servers.", needsNothing, networkTimeout, func(ctx context.Context, o *observations) result.Result { return o.readClocks(ctx).Check() }},
-		{"config", "The configuration file is valid, and the service is enabled.", needsNothing, localTimeout, func(_ context.Context, o *observations) result.Result {
-			return service.Configuration{
-				Path: o.ConfigPath, Err: o.configErr, Enabled: o.config.Enabled(), InternalHosts: o.config.InternalHosts(), Privileged: o.privileged,
-			}.Check()
-		}},
-		{"trust", "The CA bundle that verifies the ingress is readable and complete.", needsConfig, localTimeout, func(ctx context.Context, o *observations) result.Result {
-			t, known := o.trust.await(ctx)
-			if !known {
-				return result.Skip("no time left to read it")
-			}
-			return t.Check(o.reported().Trust)
-		}},
-		{"service", "The service runs and is ready.", needsNothing, serviceCheckTimeout, func(_ context.Context, o *observations) result.Result { return o.service.Check() }},
+		{
+			"egress-proxy", "cert-manager's self check and the service use the right egress proxy.",
+			needsConfig, serviceCheckTimeout,
+			func(ctx context.Context, o *observations) result.Result {
+				return o.egress().Check(o.namesOfAPI(ctx), o.reported().EgressProxy)
+			},
+		},
+		{
+			"self-check", "http01-proxyd responds at port 80 of the API VIPs, as a self check on this host sees it.",
+			needsConfig, traceTimeout, checkSelfCheck,
+		},
+		{
+			"certificate", "The API servers present valid certificates for their names, and their renewal works.",
+			needsVIPs, networkTimeout, checkCertificate,
+		},
+		{
+			"mtu", "Packets of full size reach the ingress VIPs.", needsVIPs, networkTimeout,
+			func(ctx context.Context, o *observations) result.Result { return o.CheckMTU(ctx) },
+		},
+		{
+			"clock", "This host's clock agrees with its time servers.", needsNothing, networkTimeout,
+			func(ctx context.Context, o *observations) result.Result { return o.readClocks(ctx).Check() },
+		},
+		{
+			"config", "The configuration file is valid, and the service is enabled.", needsNothing, localTimeout,
+			func(_ context.Context, o *observations) result.Result {
+				return service.Configuration{
+					Path: o.ConfigPath, Err: o.configErr, Enabled: o.config.Enabled(),
+					InternalHosts: o.config.InternalHosts(), Privileged: o.privileged,
+				}.Check()
+			},
+		},
+		{
+			"trust", "The CA bundle that verifies the ingress is readable and complete.", needsConfig, localTimeout,
+			func(ctx context.Context, o *observations) result.Result {
+				t, known := o.trust.await(ctx)
+				if !known {
+					return result.Skip("no time left to read it")
+				}
+				return t.Check(o.reported().Trust)
+			},
+		},
+		{
+			"service", "The service runs and is ready.", needsNothing, serviceCheckTimeout,
+			func(_ context.Context, o *observations) result.Result { return o.service.Check() },
+		},
 	}
 }
 
@@ -174,7 +228,8 @@ func (o *observations) ownAddresses() (all []netip.Addr) {
 
 // observeIngress waits for the responses of the ingress VIPs.
 func (o *observations) observeIngress(ctx context.Context) ingress.Ingress {
-	i := ingress.Ingress{VIPs: o.VIPs, Port: o.config.Upstream.InitialPort(), NeedsEgress: o.egress().Proxied(o.VIPs.Ingress)}
+	i := ingress.Ingress{VIPs: o.VIPs, Port: o.config.Upstream.InitialPort()}
+	i.NeedsEgress = o.egress().Proxied(o.VIPs.Ingress)
 	i.Route, _ = o.route.await(ctx)
 	found := o.ingressPages.await(ctx)
 	i.Name, i.DownLinks = o.apiName(ctx), o.downLinks()
@@ -250,7 +305,8 @@ func checkCertificate(ctx context.Context, o *observations) result.Result {
 		names = append(names, internal)
 	}
 	requests := certificate.Requests(o.apiServers(), names)
-	return certificate.Check(o.prober.Certificates(ctx, requests), o.VIPs.Held, internal, o.reported().Certificates, time.Now())
+	presented := o.prober.Certificates(ctx, requests)
+	return certificate.Check(presented, o.VIPs.Held, internal, o.reported().Certificates, time.Now())
 }
 
 // apiServers are the reachable VIPs and this host's own addresses beside them. Behind a
@@ -285,7 +341,8 @@ func (o *observations) queryTimeServers(ctx context.Context, names []string) []c
 			if err != nil {
 				return
 			}
-			a, err := o.prober.Query(ctx, protocol.Request{Clock: &protocol.ClockRequest{Addr: netip.AddrPortFrom(addrs[0], ntpPort)}})
+			q := &protocol.ClockRequest{Addr: netip.AddrPortFrom(addrs[0], ntpPort)}
+			a, err := o.prober.Query(ctx, protocol.Request{Clock: q})
 			if err != nil {
 				return
 			}
@@ -316,7 +373,8 @@ func (o *observations) traceChallenge(ctx context.Context) []result.Step {
 	known := at.await(ctx)
 	for _, addr := range addresses {
 		page, ok := known[addr]
-		t.Answers = append(t.Answers, challengetrace.Answer{Addr: netip.AddrPortFrom(addr, httpPort), Page: page, Lost: !ok})
+		at := netip.AddrPortFrom(addr, httpPort)
+		t.Answers = append(t.Answers, challengetrace.Answer{Addr: at, Page: page, Lost: !ok})
 	}
 	t.Ingress = o.observeIngress(ctx).Responses
 	t.Log, _ = o.challengeLog.await(ctx)

@@ -110,7 +110,8 @@ func (e *echo) recordError(err error) error {
 	case errors.Is(err, unix.EMSGSIZE):
 		e.tooBig = true
 		return nil
-	case errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.EPERM):
+	case errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.ECONNREFUSED),
+		errors.Is(err, unix.EPERM):
 		return nil // no reply is a result
 	default:
 		return err
@@ -131,7 +132,8 @@ const (
 func (e *echo) open4(ctx context.Context, mark uint32) (*socket.Conn, []byte, error) {
 	request := e.request(echoRequest4, ipv4HeaderSize, mark)
 	binary.BigEndian.PutUint16(request[2:], internetChecksum(request)) // the kernel sets the checksum of ICMPv6
-	filter := append([]bpf.Instruction{bpf.LoadMemShift{Off: 0}}, matchFields(packetField{0, 1, echoReply4}, packetField{markOffset, 4, mark})...)
+	reply := matchFields(packetField{0, 1, echoReply4}, packetField{markOffset, 4, mark})
+	filter := append([]bpf.Instruction{bpf.LoadMemShift{Off: 0}}, reply...)
 	s, err := openFiltered(unix.AF_INET, unix.IPPROTO_ICMP, filter, func(s *socket.Conn) error {
 		_, err := s.Connect(ctx, &unix.SockaddrInet4{Addr: e.to.As4()})
 		return errors.Join(err,
@@ -142,7 +144,8 @@ func (e *echo) open4(ctx context.Context, mark uint32) (*socket.Conn, []byte, er
 }
 
 func (e *echo) open6(ctx context.Context, mark uint32) (*socket.Conn, []byte, error) {
-	s, err := openFiltered(unix.AF_INET6, unix.IPPROTO_ICMPV6, matchFields(packetField{0, 1, echoReply6}, packetField{markOffset, 4, mark}), func(s *socket.Conn) error {
+	filter := matchFields(packetField{0, 1, echoReply6}, packetField{markOffset, 4, mark})
+	s, err := openFiltered(unix.AF_INET6, unix.IPPROTO_ICMPV6, filter, func(s *socket.Conn) error {
 		_, err := s.Connect(ctx, &unix.SockaddrInet6{Addr: e.to.As16()})
 		return errors.Join(err,
 			// Not IPV6_PMTUDISC_PROBE, with which a raw socket gets no report of a router

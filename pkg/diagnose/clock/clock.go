@@ -36,7 +36,9 @@ func (r Readings) Check() result.Result {
 			r.ConfPath, cmp.Or(strings.Join(r.Servers, ", "), "none"), kernelState())
 	}
 	// Most of them are right. A single wrong one is not a fault of this host.
-	all := slices.SortedFunc(slices.Values(r.All), func(a, b Reading) int { return cmp.Compare(a.Offset.Abs(), b.Offset.Abs()) })
+	all := slices.SortedFunc(slices.Values(r.All), func(a, b Reading) int {
+		return cmp.Compare(a.Offset.Abs(), b.Offset.Abs())
+	})
 	middle := all[(len(all)-1)/2]
 	if middle.Offset.Abs() <= maxOffset {
 		return result.Pass("%v offset to %s", middle.Offset.Abs().Round(time.Millisecond), middle.Server)
@@ -45,7 +47,9 @@ func (r Readings) Check() result.Result {
 	if middle.Offset > 0 {
 		direction = "behind"
 	}
-	return result.Found(findings.ClockOffset, findings.Values{"off": middle.Offset.Abs().Round(time.Second).String(), "direction": direction, "server": middle.Server})
+	return result.Found(findings.ClockOffset, findings.Values{
+		"off": middle.Offset.Abs().Round(time.Second).String(), "direction": direction, "server": middle.Server,
+	})
 }
 
 // kernelState is the synchronisation state from adjtimex(2).

@@ -75,7 +75,7 @@ func (n Names) judge(v View) []findings.Finding {
 		return findings.Values{"name": v.Name, "server": v.Server.Addr.Addr().String(), "type": RecordType(family == 1)}
 	}
 	if v.complete() && len(v.Addresses()) == 0 {
-		return []findings.Finding{findings.New(findings.DNSNoRecord, findings.Values{"name": v.Name, "server": v.Server.Addr.Addr().String(), "vips": result.JoinAddresses(vips)})}
+		return []findings.Finding{findings.New(findings.DNSNoRecord, values(0).With("vips", result.JoinAddresses(vips)))}
 	}
 	var matches []findings.Finding
 	for family, r := range v.Records {
@@ -83,9 +83,11 @@ func (n Names) judge(v View) []findings.Finding {
 		switch {
 		case r.Err != nil:
 		case r.Failure != "":
-			matches = append(matches, findings.New(findings.DNSServerFails, values(family).With("how", FailureText(r.Failure))))
+			how := FailureText(r.Failure)
+			matches = append(matches, findings.New(findings.DNSServerFails, values(family).With("how", how)))
 		case len(r.Addresses) == 0 && len(vips) > 0:
-			matches = append(matches, findings.New(findings.DNSFamilyMissing, values(family).With("vips", result.JoinAddresses(vips))))
+			missing := values(family).With("vips", result.JoinAddresses(vips))
+			matches = append(matches, findings.New(findings.DNSFamilyMissing, missing))
 		}
 	}
 	for _, addr := range v.Others(vips) {

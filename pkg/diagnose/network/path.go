@@ -68,7 +68,8 @@ func (h Host) closestAddress(addr netip.Addr, link uint32) netip.Addr {
 	var best netip.Addr
 	shared := -1
 	for _, a := range h.Addresses {
-		if a.Link != link || a.IP.Is4() != addr.Is4() || a.IP.IsLinkLocalUnicast() || a.DADFailed || a.Tentative || h.VIPs.Contains(a.IP) {
+		if a.Link != link || a.IP.Is4() != addr.Is4() || a.IP.IsLinkLocalUnicast() || a.DADFailed || a.Tentative ||
+			h.VIPs.Contains(a.IP) {
 			continue
 		}
 		if n := commonPrefixLen(a.IP, addr); n > shared {

@@ -41,7 +41,8 @@ func (c Configuration) Check() result.Result {
 	case !c.Enabled:
 		return result.Found(findings.Disabled, findings.Values{"path": c.Path})
 	case len(c.InternalHosts) > 0:
-		return result.Found(findings.HostsInternalName, findings.Values{"path": c.Path, "name": strings.Join(c.InternalHosts, " and ")})
+		values := findings.Values{"path": c.Path, "name": strings.Join(c.InternalHosts, " and ")}
+		return result.Found(findings.HostsInternalName, values)
 	}
 	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) {
 		return result.Pass("%s does not exist, so the defaults are in use", c.Path)
@@ -57,7 +58,8 @@ func configFindings(problems config.Problems) []findings.Finding {
 		if i == maxProblems {
 			where = fmt.Sprintf("%s, and %d more", where, len(problems)-i-1)
 		}
-		all = append(all, findings.New(findings.ConfigInvalid, findings.Values{"problem": where, "fix": sentence(p.Remediation)}))
+		values := findings.Values{"problem": where, "fix": sentence(p.Remediation)}
+		all = append(all, findings.New(findings.ConfigInvalid, values))
 		if i == maxProblems {
 			break
 		}

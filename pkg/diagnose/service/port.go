@@ -58,7 +58,8 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 func (s *Service) checkInternalPort(port uint16, idle bool) result.Result {
 	reason, _ := s.State()
 	taken := func() result.Result {
-		return result.Found(findings.PortInUse, findings.Values{"port": strconv.Itoa(int(port)), "owner": socketowner.DescribeTCPPort(port)})
+		values := findings.Values{"port": strconv.Itoa(int(port)), "owner": socketowner.DescribeTCPPort(port)}
+		return result.Found(findings.PortInUse, values)
 	}
 	switch {
 	case reason == report.PortInUse:

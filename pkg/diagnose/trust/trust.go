@@ -74,7 +74,8 @@ func (t Sources) Check(reported report.Trust) result.Result {
 	err := admin.Err()
 	switch left := admin.Assessment(); {
 	case err == nil && left.SkippedCount > 0:
-		return result.Found(findings.CABundlePartial, findings.Values{"path": admin.Path(), "certificates": left.SkippedSummary()})
+		values := findings.Values{"path": admin.Path(), "certificates": left.SkippedSummary()}
+		return result.Found(findings.CABundlePartial, values)
 	case err == nil:
 		return result.Pass("%s", trust.Describe(admin.Path(), admin.Roots()))
 	case admin.Loaded() || !t.privileged: // only root can read the last good bundle
@@ -93,5 +94,6 @@ func (t Sources) checkSystem() result.Result {
 		return result.Found(findings.CABundleInvalid, findings.Values{"problem": err.Error()})
 	}
 	at := t.system.Source()
-	return result.Pass("%s does not exist, so the %d CAs of this host are trusted (%s)", t.configured.Path(), len(at.Roots()), at.Path())
+	return result.Pass("%s does not exist, so the %d CAs of this host are trusted (%s)",
+		t.configured.Path(), len(at.Roots()), at.Path())
 }

@@ -43,7 +43,8 @@ type Response struct {
 
 // Matches reports whether the response is of the request's kind.
 func (r *Response) Matches(q *Request) bool {
-	return (q.Certificate == nil || r.Certificate != nil) && (q.Lookup == nil || r.Lookup != nil) && (q.Fetch == nil || r.Fetch != nil) &&
+	return (q.Certificate == nil || r.Certificate != nil) && (q.Lookup == nil || r.Lookup != nil) &&
+		(q.Fetch == nil || r.Fetch != nil) &&
 		(q.Clock == nil || r.Clock != nil) && (q.Endpoint == nil || r.Endpoint != nil) &&
 		(q.Trace == nil || r.Trace != nil)
 }
