@@ -10,48 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
-
-func TestCertificateDates(t *testing.T) {
-	t.Parallel()
-	const day = 24 * time.Hour
-	now := time.Unix(1_800_000_000, 0)
-	for name, tt := range map[string]struct {
-		life, left time.Duration
-		want       findings.ID
-	}{
-		"90 days, a third left":   {90 * day, 30 * day, ""},
-		"90 days, a quarter left": {90 * day, 23 * day, ""},
-		"90 days, less":           {90 * day, 22 * day, findings.CertificateExpiresSoon},
-		"90 days, a tenth left":   {90 * day, 10 * day, findings.CertificateExpiresSoon},
-		"90 days, less than that": {90 * day, 8 * day, findings.CertificateExpiryUrgent},
-		"45 days, less than 24 h": {45 * day, 23 * time.Hour, findings.CertificateExpiryUrgent},
-		"64 days, 17 left":        {64 * day, 17 * day, ""},
-		"64 days, 15 left":        {64 * day, 15 * day, findings.CertificateExpiresSoon},
-		"64 days, 6 left":         {64 * day, 6 * day, findings.CertificateExpiryUrgent},
-		"160 h, 41 left":          {160 * time.Hour, 41 * time.Hour, ""},
-		"160 h, 39 left":          {160 * time.Hour, 39 * time.Hour, findings.CertificateExpiresSoon},
-		"6 days, two left":        {6 * day, 2 * day, ""},
-		"6 days, 30 h left":       {6 * day, 30 * time.Hour, findings.CertificateExpiresSoon},
-		"6 days, less than 24 h":  {6 * day, 23 * time.Hour, findings.CertificateExpiryUrgent},
-		"expired":                 {90 * day, -time.Second, findings.CertificateExpired},
-		"not yet valid":           {90 * day, 91 * day, findings.CertificateNotYetValid},
-	} {
-		p := presented{CertificateResult: prober.CertificateResult{Certificate: &protocol.Certificate{NotBefore: now.Add(tt.left - tt.life), NotAfter: now.Add(tt.left)}}}
-		var got findings.ID
-		for _, f := range result.CertificateFindings(p.asReported(now), now) {
-			got = f.ID
-		}
-		if got != tt.want {
-			t.Errorf("%s: got %q, want %q", name, got, tt.want)
-		}
-	}
-}
 
 // TestRenewalAttempts: failed attempts that the service has observed, and the attempts that
 // are left.
