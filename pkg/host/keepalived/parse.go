@@ -32,12 +32,16 @@ const (
 	blockVIPs
 )
 
+type block struct {
+	kind blockKind
+	at   position
+}
+
 type parser struct {
 	include  func(from, pattern string) ([]source, error)
-	blocks   []blockKind
-	opened   []position // the lines of the blocks
-	header   []token    // the last statement, which a brace may follow
-	instance vip        // without an address
+	blocks   []block // that are open
+	header   []token // the last statement, which a brace may follow
+	instance vip     // without an address
 	vips     []vip
 }
 
@@ -52,7 +56,7 @@ func parse(root source, include func(from, pattern string) ([]source, error)) (f
 		return found, err
 	}
 	if n := len(p.blocks); n > 0 {
-		return found, p.opened[n-1].errorf("the block that begins here has no }: %w", ErrIncomplete)
+		return found, p.blocks[n-1].at.errorf("the block that begins here has no }: %w", ErrIncomplete)
 	}
 	slices.SortStableFunc(p.vips, func(a, b vip) int { return cmp.Compare(a.index, b.index) })
 	for _, v := range p.vips {
@@ -158,7 +162,7 @@ func (p *parser) parseInclude(arguments []token, at position, depth int) error {
 
 func (p *parser) inside() blockKind {
 	if n := len(p.blocks); n > 0 {
-		return p.blocks[n-1]
+		return p.blocks[n-1].kind
 	}
 	return blockOther
 }
@@ -174,7 +178,7 @@ func (p *parser) parseBrace(brace string, at position) error {
 		if n < 0 {
 			return at.errorf("unexpected }: no block is open; remove it or add the missing {")
 		}
-		p.blocks, p.opened = p.blocks[:n], p.opened[:n]
+		p.blocks = p.blocks[:n]
 		return nil
 	}
 	kind := blockOther
@@ -191,7 +195,7 @@ func (p *parser) parseBrace(brace string, at position) error {
 	case p.inside() == blockInstance && (keyword == "virtual_ipaddress" || keyword == "virtual_ipaddress_excluded"):
 		kind = blockVIPs
 	}
-	p.blocks, p.opened = append(p.blocks, kind), append(p.opened, at)
+	p.blocks = append(p.blocks, block{kind, at})
 	return nil
 }
 

@@ -26,14 +26,10 @@ type Route struct {
 // Get returns the route to an address according to the routing policy for packets of this
 // host.
 func Get(addr netip.Addr) (Route, error) {
-	found, err := queryRoute(addr, 0)
-	if err == nil && len(found) == 0 {
-		err = errors.New("the kernel returned no route")
-	}
+	m, err := queryRoute(addr, 0)
 	if err != nil {
-		return Route{}, fmt.Errorf("look up the route to %v: %w", addr, err)
+		return Route{}, err
 	}
-	m := found[0]
 	r := Route{Link: m.Attributes.OutIface, Local: m.Type == unix.RTN_LOCAL}
 	if via, ok := netip.AddrFromSlice(m.Attributes.Gateway); ok {
 		r.Gateway = via.Unmap()
@@ -46,7 +42,7 @@ func Get(addr netip.Addr) (Route, error) {
 
 // queryRoute requests the route to an address from the kernel. flags are those of rtmsg
 // (rtnetlink(7)).
-func queryRoute(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, err error) {
+func queryRoute(addr netip.Addr, flags uint32) (rtnetlink.RouteMessage, error) {
 	request := &rtnetlink.RouteMessage{
 		Family: unix.AF_INET, DstLength: uint8(addr.BitLen()), //nolint:gosec // 32 or 128
 		Flags:      flags,
@@ -55,31 +51,31 @@ func queryRoute(addr netip.Addr, flags uint32) (found []rtnetlink.RouteMessage, 
 	if addr.Is6() {
 		request.Family = unix.AF_INET6
 	}
-	err = rtnl.Do(func(c *rtnetlink.Conn) (err error) {
+	var found []rtnetlink.RouteMessage
+	err := rtnl.Do(func(c *rtnetlink.Conn) (err error) {
 		found, err = c.Route.Get(request)
 		return err
 	})
-	return found, err
+	if err == nil && len(found) == 0 {
+		err = errors.New("the kernel returned no route")
+	}
+	if err != nil {
+		return rtnetlink.RouteMessage{}, fmt.Errorf("look up the route to %v: %w", addr, err)
+	}
+	return found[0], nil
 }
 
 // Match returns the destination network and the link of the route to an address. found is false without
 // a route and for an unreachable, blackhole or prohibit route, behind which is nothing.
 func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err error) {
-	answer, err := queryRoute(addr, unix.RTM_F_FIB_MATCH)
+	m, err := queryRoute(addr, unix.RTM_F_FIB_MATCH)
 	for _, none := range []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EINVAL, unix.EACCES} {
 		if errors.Is(err, none) {
 			return netip.Prefix{}, 0, false, nil
 		}
 	}
-	if err == nil && len(answer) == 0 {
-		err = errors.New("the kernel returned no route")
-	}
-	if err != nil {
-		return netip.Prefix{}, 0, false, fmt.Errorf("look up the route to %v: %w", addr, err)
-	}
-	m := answer[0]
-	if m.Type == unix.RTN_UNREACHABLE {
-		return netip.Prefix{}, 0, false, nil // IPv6
+	if err != nil || m.Type == unix.RTN_UNREACHABLE { // the latter for IPv6
+		return netip.Prefix{}, 0, false, err
 	}
 	to, ok := netip.AddrFromSlice(m.Attributes.Dst)
 	if !ok { // a default route has no destination

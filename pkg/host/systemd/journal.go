@@ -83,10 +83,8 @@ func priority(level slog.Level) journal.Priority {
 		return journal.PriErr
 	case level >= slog.LevelWarn:
 		return journal.PriWarning
-	case level >= slog.LevelInfo:
-		return journal.PriInfo
 	default:
-		return journal.PriDebug
+		return journal.PriInfo
 	}
 }
 
