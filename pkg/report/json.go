@@ -43,23 +43,26 @@ func WriteJSON(w io.Writer, v any, indent bool) error {
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("cannot write JSON: %w", err)
 	}
-	_, err := io.WriteString(w, escapeUnprintable(text.String()))
+	escaped := EscapeUnprintable(text.String(), func(r rune) string {
+		if r > 0xffff {
+			high, low := utf16.EncodeRune(r)
+			return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+		}
+		return fmt.Sprintf(`\u%04x`, r)
+	})
+	_, err := io.WriteString(w, escaped)
 	return err
 }
 
-// escapeUnprintable escapes characters in JSON. There, every character that is not
-// ASCII is in a string.
-func escapeUnprintable(text string) string {
+// EscapeUnprintable replaces characters that are not printable in a document. There, every
+// character that is not ASCII is in a string.
+func EscapeUnprintable(text string, escape func(rune) string) string {
 	var b strings.Builder
 	for _, r := range text {
-		switch {
-		case r == '\n' || unicode.IsPrint(r):
+		if r == '\n' || unicode.IsPrint(r) {
 			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteString(escape(r))
 		}
 	}
 	return b.String()

@@ -152,7 +152,12 @@ func WriteDocument(w io.Writer, format string, document any) error {
 	}
 	// JSON is YAML in flow style, but for the escapes of characters above U+FFFF.
 	var root yaml.Node
-	flow := escape(string(text), func(r rune) bool { return !isPrintable(r) && r <= 0xffff }, `\u%04x`)
+	flow := report.EscapeUnprintable(string(text), func(r rune) string {
+		if r > 0xffff {
+			return string(r)
+		}
+		return fmt.Sprintf(`\u%04x`, r)
+	})
 	if err := yaml.Load([]byte(flow), &root); err != nil {
 		return fmt.Errorf("cannot write the document as YAML: %w", err)
 	}
@@ -161,21 +166,9 @@ func WriteDocument(w io.Writer, format string, document any) error {
 	if err != nil {
 		return fmt.Errorf("cannot write the document as YAML: %w", err)
 	}
-	_, err = io.WriteString(w, escape(string(out), func(r rune) bool { return !isPrintable(r) }, `\U%08x`))
+	_, err = io.WriteString(w,
+		report.EscapeUnprintable(string(out), func(r rune) string { return fmt.Sprintf(`\U%08x`, r) }))
 	return err
-}
-
-// escape replaces characters of the text by an escape in this format.
-func escape(text string, is func(rune) bool, format string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if is(r) {
-			fmt.Fprintf(&b, format, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 // useBlockStyle changes nodes from flow style to block style. A text that is not
