@@ -47,6 +47,9 @@ type Ingress struct {
 	HTTP, HTTPS   uint16
 }
 
+// port has a type of its own for messages.
+type port uint16
+
 // rawConfig holds the keys of the configuration that are used here.
 type rawConfig struct {
 	DNS struct {
@@ -70,8 +73,8 @@ type rawConfig struct {
 		Status        string   `json:"status"`
 		ListenAddress []string `json:"listenAddress"`
 		Ports         struct {
-			HTTP  uint16 `json:"http"`
-			HTTPS uint16 `json:"https"`
+			HTTP  port `json:"http"`
+			HTTPS port `json:"https"`
 		} `json:"ports"`
 	} `json:"ingress"`
 }
@@ -121,7 +124,7 @@ func parse(dir string, files []file) (Config, error) {
 func describeTypeError(err error) error {
 	var e *json.UnmarshalTypeError
 	if errors.As(err, &e) && e.Field != "" {
-		return fmt.Errorf("%s contains a value of type %s; it must be of type %v", e.Field, e.Value, e.Type.Kind())
+		return fmt.Errorf("%s contains a value of type %s; it must be of type %v", e.Field, e.Value, cmp.Or(e.Type.Name(), e.Type.Kind().String()))
 	}
 	return err
 }
@@ -154,7 +157,7 @@ func (w *rawConfig) values() (c Config, err error) {
 		SubjectAltNames: w.APIServer.SubjectAltNames, NamedCertificates: w.APIServer.NamedCertificates,
 		Ingress: Ingress{
 			Removed: w.Ingress.Status == "Removed",
-			HTTP:    cmp.Or(w.Ingress.Ports.HTTP, 80), HTTPS: cmp.Or(w.Ingress.Ports.HTTPS, 443),
+			HTTP:    uint16(cmp.Or(w.Ingress.Ports.HTTP, 80)), HTTPS: uint16(cmp.Or(w.Ingress.Ports.HTTPS, 443)),
 		},
 	}
 	for _, text := range w.Ingress.ListenAddress {

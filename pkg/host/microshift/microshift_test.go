@@ -147,7 +147,7 @@ func TestReadErrors(t *testing.T) {
 		"a string":                  {"node", "config.yaml is invalid: "},
 		"a number for a string":     {"node: {nodeIP: 7}", " is invalid: node.nodeIP contains a value of type number; it must be of type string"},
 		"a string for a list":       {"apiServer: {subjectAltNames: a}", "apiServer.subjectAltNames contains a value of type string; it must be of type slice"},
-		"a string for a port":       {"ingress: {ports: {http: '80'}}", "ingress.ports.http contains a value of type string; it must be of type uint16"},
+		"a string for a port":       {"ingress: {ports: {http: '80'}}", "ingress.ports.http contains a value of type string; it must be of type port"},
 		"port 65536":                {"ingress: {ports: {https: 65536}}", "ingress.ports.https contains a value of type number 65536"},
 		"loopback":                  {"node: {nodeIP: 127.0.0.1}", `node.nodeIP is 127.0.0.1, which other hosts cannot reach`},
 		"link-local":                {"node: {nodeIPv6: 'fe80::1'}", `node.nodeIPv6 is fe80::1, which other hosts cannot reach`},

@@ -103,7 +103,7 @@ func TestInvalidConfig(t *testing.T) {
 	s := h.start(h.config(""), "Serving")
 	h.writeMicroShiftFile("config.yaml", "ingress: {ports: {http: eighty}}\n")
 	h.awaitMessage(s, "Serving", "MicroShift's configuration in "+h.dir()+" is invalid: ingress.ports.http contains a value of type string; "+
-		"it must be of type int; MicroShift's last good configuration stays in use")
+		"it must be of type port; MicroShift's last good configuration stays in use")
 	if text := h.request(h.v4()); !strings.Contains(text, rejection) {
 		t.Errorf("the node's port 80: %.200q", text)
 	}
