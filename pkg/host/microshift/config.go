@@ -124,7 +124,8 @@ func parse(dir string, files []file) (Config, error) {
 func describeTypeError(err error) error {
 	var e *json.UnmarshalTypeError
 	if errors.As(err, &e) && e.Field != "" {
-		return fmt.Errorf("%s contains a value of type %s; it must be of type %v", e.Field, e.Value, cmp.Or(e.Type.Name(), e.Type.Kind().String()))
+		want := cmp.Or(e.Type.Name(), e.Type.Kind().String())
+		return fmt.Errorf("%s contains a value of type %s; it must be of type %s", e.Field, e.Value, want)
 	}
 	return err
 }
