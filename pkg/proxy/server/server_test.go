@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -488,63 +487,6 @@ func TestClientResetsWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestMaxConnections has many more clients than slots, and an ingress that delays
-// the first ones. No more are accepted meanwhile, and all are served in the end.
-func TestMaxConnections(t *testing.T) {
-	const limit, clients = 4, 200
-	var now, most, sent atomic.Int64
-	proceed := make(chan struct{})
-	router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
-		for readHead(r) != "" {
-			n := now.Add(1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-			}
-			waitFor(t, proceed)
-			now.Add(-1)
-			_, _ = io.WriteString(tcp, okResponse)
-		}
-	})
-	s := testSettings()
-	s.MaxConnections = limit
-	f := startServer(t, s, router)
-	// A second listener shares the bound. All slots are taken before it starts.
-	var all sync.WaitGroup
-	client := func(addr netip.AddrPort) {
-		tcp, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(addr))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer func() { _ = tcp.Close() }()
-		_ = tcp.SetDeadline(time.Now().Add(testTimeout))
-		_, _ = io.WriteString(tcp, challengeRequest)
-		sent.Add(1)
-		if b, err := io.ReadAll(tcp); err != nil || !strings.HasSuffix(string(b), "token.key") {
-			t.Errorf("answered %q, %v", b, err)
-		}
-	}
-	for range limit {
-		all.Go(func() { client(f.addr) })
-	}
-	nstest.Await(t, "every slot is taken", func() bool { return now.Load() >= limit })
-	for range clients - limit {
-		all.Go(func() { client(f.addr) })
-	}
-	ln := newListener(t)
-	all.Go(func() { client(ln.addr) })
-	serveUntilStop(t, f.Server, ln)
-	nstest.Await(t, "the next one waits", f.HasWaiting)
-	if n := f.InFlight(); n != limit {
-		t.Errorf("%d connections in flight, want %d", n, limit)
-	}
-	nstest.Await(t, "all requests are sent", func() bool { return sent.Load() == clients+1 })
-	close(proceed)
-	all.Wait()
-	if n := most.Load(); n > limit {
-		t.Errorf("%d requests at once, want %d at most", n, limit)
-	}
-}
-
 // TestBacklog has one slot, taken by a client that is being answered. The next
 // client waits for a slot, which an end or an update provides. The end of Serve
 // does not cost it its response.
@@ -812,39 +754,6 @@ func TestHeadBytes(t *testing.T) {
 	}
 }
 
-// TestUnrequestedResponse: an ingress that sends an unrequested response on a kept
-// connection loses the connection. No client gets that response.
-func TestUnrequestedResponse(t *testing.T) {
-	t.Parallel()
-	const unrequested = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
-	var mu sync.Mutex
-	var kept []*net.TCPConn
-	router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
-		mu.Lock()
-		kept = append(kept, tcp)
-		mu.Unlock()
-		for readHead(r) != "" {
-			_, _ = io.WriteString(tcp, okResponse)
-		}
-	})
-	f := startServer(t, testSettings(), router)
-	for i := range 20 {
-		if got := roundTrip(t, f.addr, challengeRequest); !strings.HasSuffix(got, "token.key") {
-			t.Fatalf("response %d is %q", i, got)
-		}
-		mu.Lock()
-		for _, tcp := range kept {
-			_, _ = io.WriteString(tcp, unrequested) // an error: the proxy has closed it
-		}
-		mu.Unlock()
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(kept) < 20 {
-		t.Errorf("%d connections for 20 requests: one was used again", len(kept))
-	}
-}
-
 // TestKeptConnectionWithoutPath: the packets of a kept connection do not arrive any more, as
 // when the VIP has left that was its source address. The request is sent again on a new one.
 func TestKeptConnectionWithoutPath(t *testing.T) {
@@ -872,17 +781,19 @@ func TestKeptConnectionWithoutPath(t *testing.T) {
 	}
 }
 
-// TestUnrequestedResponseOfBusyLoop: bytes that no request waits for are noticed before a kept
+// TestUnrequestedResponse: bytes that no request waits for are noticed before a kept
 // connection is used, also when their event is fetched after that of the request.
-func TestUnrequestedResponseOfBusyLoop(t *testing.T) {
+func TestUnrequestedResponse(t *testing.T) {
 	const batch = 64 // events that a loop fetches at once
 	for name, test := range map[string]struct {
 		others  int  // events between that of the request and that of the bytes
 		arrives bool // the bytes arrive when the event of the request was fetched
+		idle    bool // the bytes arrive before the request
 	}{
-		"arrives meanwhile":    {0, true},
-		"in the next batch":    {batch + batch/2, false},
-		"after the next batch": {2*batch + batch/2, false},
+		"arrives before":       {0, false, true},
+		"arrives meanwhile":    {0, true, false},
+		"in the next batch":    {batch + batch/2, false, false},
+		"after the next batch": {2*batch + batch/2, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			connected := make(chan *net.TCPConn, 2)
@@ -896,6 +807,12 @@ func TestUnrequestedResponseOfBusyLoop(t *testing.T) {
 			}
 			kept := <-connected
 			unrequested := func() { send(t, kept, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong") }
+			if test.idle {
+				unrequested()
+				if _, err := kept.Read(make([]byte, 1)); err == nil {
+					t.Error("the connection is still open")
+				}
+			}
 			client := openHalfSent(t, f, "127.0.0.2")
 			var busy []*net.TCPConn
 			for range test.others {
@@ -906,7 +823,7 @@ func TestUnrequestedResponseOfBusyLoop(t *testing.T) {
 			for _, tcp := range busy {
 				send(t, tcp, " ")
 			}
-			if !test.arrives {
+			if !test.arrives && !test.idle {
 				unrequested()
 			}
 			resume()

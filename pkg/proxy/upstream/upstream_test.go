@@ -546,33 +546,15 @@ func TestIdleTime(t *testing.T) {
 		third := put()
 		<-time.After(5 * time.Second)
 		expect("a later one after 5 s", third, false)
+		oldest := put()
+		for range p.limit {
+			put()
+		}
+		expect("the oldest of too many", oldest, false)
 	})
 }
 
 func TestIdleConnectionsAreBounded(t *testing.T) {
-	const many = testIdle + 16
-	var ready sync.WaitGroup
-	ready.Add(many)
-	r := startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
-		for first := true; readRequest(b); first = false {
-			if first {
-				ready.Done()
-				ready.Wait() // so that all are open at once
-			}
-			_, _ = io.WriteString(tcp, okResponse)
-		}
-	})
-	c := newPlainClient(t, r)
-	var all sync.WaitGroup
-	for range many {
-		all.Go(func() {
-			if got := exchangeOutcome(t, c, testTimeout, vip4, false); got.Status != 200 {
-				t.Errorf("%+v", got)
-			}
-		})
-	}
-	all.Wait()
-	wantIdle(t, c, testIdle, "as many exchanges at once")
 	for maxConnections, want := range map[int]int{4096: maxIdle, 1 << 20: maxIdle, 800: 100, 1: 1, 0: 0} {
 		if got := newActiveSettings(Settings{MaxConnections: maxConnections}).idle.limit; got != want {
 			t.Errorf("at most %d idle connections for %d clients, want %d", got, maxConnections, want)
