@@ -12,10 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
@@ -128,24 +126,6 @@ func TestProxyIsUnprivileged(t *testing.T) {
 	if controller := procStatus(t, s.cmd.Process.Pid, "NoNewPrivs", "CapEff"); controller["CapEff"] == noCapabilities {
 		t.Errorf("the controller has no capability either, so this shows nothing: %v", controller)
 	}
-	s.stop()
-}
-
-// A process that hangs is replaced.
-func TestProxyHangs(t *testing.T) {
-	s := startServing(t, serviceTiming+`={"ProxySilenceLimit": 5000000000}`)
-	pid := s.awaitNewProxy(0)
-	must(t, unix.Kill(pid, unix.SIGSTOP))
-	// Until all of its threads have stopped it can accept a connection, which ends with it.
-	if !nstest.Poll(func() bool { return isStopped(pid) }) {
-		t.Fatal("the process continues")
-	}
-	begin := time.Now()
-	checkAnswered(t, "meanwhile")
-	t.Logf("a challenge waited %v", time.Since(begin))
-	s.awaitNewProxy(pid)
-	s.awaitLog("has sent nothing for ")
-	s.awaitReason(report.Serving) // one exit is not frequent
 	s.stop()
 }
 

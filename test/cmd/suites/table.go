@@ -51,7 +51,7 @@ func table() map[string]suite {
 		"cmd/oc-http01": {processes: 2},
 		"pkg/controller": {
 			processes: 8,
-			seconds:   map[string]int{"TestProxyHangs": 6, "TestExporterExits": 4},
+			seconds:   map[string]int{"TestExporterExits": 4},
 		},
 		"pkg/proxy/server":    {processes: 3, seconds: map[string]int{"TestAbuse": 14}},
 		"pkg/host/keepalived": {processes: 2},
