@@ -32,13 +32,13 @@ func newApplier(parts Dependencies) applier {
 // apply applies a plan. It returns the resulting reason and message, and whether the
 // whole plan was applied.
 func (a *applier) apply(c config.Config, p plan) (reason report.Reason, message string, ok bool) {
-	if !p.listen {
+	if !p.Serves {
 		if err := a.withdraw(); err != nil {
 			return report.NftablesUnavailable, err.Error(), false
 		}
-		return p.reason, p.message, true
+		return p.Reason, p.Message, true
 	}
-	a.Proxy.Configure(c, p.ingress)
+	a.Proxy.Configure(c, p.Ingress)
 	return a.install(p)
 }
 
@@ -72,9 +72,9 @@ func (a *applier) install(p plan) (report.Reason, string, bool) {
 	}
 	a.Proxy.CloseExcept(port, true)
 	if busy != nil {
-		return report.PortInUse, fmt.Sprintf("%v; port %d stays in use: %s", busy, port, p.message), false
+		return report.PortInUse, fmt.Sprintf("%v; port %d stays in use: %s", busy, port, p.Message), false
 	}
-	return p.reason, p.message, true
+	return p.Reason, p.Message, true
 }
 
 // closeUnreferenced closes the listeners that the table does not redirect to. Without
@@ -111,7 +111,7 @@ func (a *applier) withdraw() error {
 // follow applies the VIPs of a plan to the table during a hand-over, and reports whether it
 // has. Everything else of a plan is left to the next process.
 func (a *applier) follow(p plan) (followed bool, err error) {
-	if !a.tableApplied || !p.listen {
+	if !a.tableApplied || !p.Serves {
 		return false, nil
 	}
 	err = a.Table.Apply(p.table(a.port))

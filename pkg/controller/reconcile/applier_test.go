@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -126,9 +127,9 @@ func (h *fakeHost) HandOver() <-chan struct{} {
 func TestApplierInherits(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16) plan {
-		return plan{reason: report.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs("192.0.2.5")}}
+		return plan{Plan: decision.Plan{Reason: report.Serving, Message: "m", Serves: true, Decision: ownership.Decision{Held: addrs("192.0.2.5")}}, port: port}
 	}
-	inert := plan{reason: report.NotRequired, message: "n"}
+	inert := plan{Plan: decision.Plan{Reason: report.NotRequired, Message: "n"}}
 	all, socket, table := Inherited{Port: 8888, Table: true}, Inherited{Port: 8888}, Inherited{Table: true}
 	for name, tt := range map[string]struct {
 		left  Inherited
@@ -172,9 +173,9 @@ func TestApplierInherits(t *testing.T) {
 func TestApplier(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16, vips ...string) plan {
-		return plan{reason: report.Serving, message: "m", listen: true, port: port, decision: ownership.Decision{Held: addrs(vips...)}}
+		return plan{Plan: decision.Plan{Reason: report.Serving, Message: "m", Serves: true, Decision: ownership.Decision{Held: addrs(vips...)}}, port: port}
 	}
-	inert := plan{reason: report.NotRequired, message: "n"}
+	inert := plan{Plan: decision.Plan{Reason: report.NotRequired, Message: "n"}}
 	type act struct {
 		do    func(*fakeHost)
 		plan  plan
@@ -254,7 +255,7 @@ func TestApplier(t *testing.T) {
 				}
 				h.steps = nil
 				reason, message, ok := a.apply(config.Default(), act.plan)
-				if reason != act.want || message == "" || ok != (reason == act.plan.reason) {
+				if reason != act.want || message == "" || ok != (reason == act.plan.Reason) {
 					t.Errorf("act %d: %s, %q, %v; want %s", i, reason, message, ok, act.want)
 				}
 				if diff := cmp.Diff(act.steps, strings.Join(h.steps, ", ")); diff != "" {

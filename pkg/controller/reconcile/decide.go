@@ -49,34 +49,28 @@ func (o observation) isBGP() bool { return o.kubeVIP.Selected(o.config.VIPs.Mana
 
 // plan is the state that an observation requires.
 type plan struct {
-	reason             report.Reason
-	message            string
-	unreachableMessage string // the message if the ingress accepts no connections; empty: the default
-	messageSuffix      string // the end of every message
-	decision           ownership.Decision
-	management         string // of the VIPs, as reported
-	listen             bool   // there are a listener and a table that redirects to it
-	port               uint16
-	ingress            []netip.Addr
+	decision.Plan
 
-	routerHTTP, routerHTTPS uint16 // ports of MicroShift's router; 0: the configured ports
+	management string // of the VIPs, as reported
+	port       uint16
 }
 
 // table returns the table that redirects the held VIPs to a port.
 func (p plan) table(port uint16) ruleset.Table {
-	return ruleset.New(port, p.decision.Held)
+	return ruleset.New(port, p.Decision.Held)
 }
 
 // decide returns the plan for an observation. It is a pure function.
 func decide(s observation) plan {
 	switch {
 	case !s.configKnown:
-		return plan{reason: report.InvalidConfig}
+		return plan{Plan: decision.Plan{Reason: report.InvalidConfig}}
 	case !s.config.Enabled():
-		return plan{reason: report.Disabled, message: `mode is "": this host redirects no connections`}
+		return plan{Plan: decision.Plan{Reason: report.Disabled, Message: `mode is "": this host redirects no connections`}}
 	}
 	if s.isMicroShift() {
-		return decideMicroShift(s)
+		p := decision.Decide(s.config, s.microShift, s.excluded(), s.addresses)
+		return plan{Plan: p, port: s.config.InternalPort}
 	}
 	vips, rejection := locateVIPs(s)
 	if rejection != nil {
@@ -85,7 +79,7 @@ func decide(s observation) plan {
 	guarded := s.excluded()
 	internal := address.Exclude(vips.API, address.Exclude(vips.API, guarded))
 	d := ownership.Decide(address.Exclude(vips.API, guarded), vips.Ingress, s.addresses)
-	p := plan{decision: d, port: s.config.InternalPort, ingress: vips.Ingress}
+	p := plan{Plan: decision.Plan{Decision: d, Ingress: vips.Ingress}, port: s.config.InternalPort}
 	if s.isBGP() {
 		p.management = report.ManagementBGP
 	}
@@ -95,10 +89,10 @@ func decide(s observation) plan {
 	case len(internal) > 0 && len(d.NotRequired) == 0:
 		text, remediation := s.describeInternal(internal)
 		message := text + ": set vips.api to the address that clients use for the API" + remediation
-		return plan{reason: report.NoVIPs, message: message}
+		return plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: message}}
 	default:
-		p.reason = report.NotRequired
-		p.message = fmt.Sprintf("API and ingress share %s, so the ingress serves its port 80", address.Join(d.NotRequired))
+		p.Reason = report.NotRequired
+		p.Message = fmt.Sprintf("API and ingress share %s, so the ingress serves its port 80", address.Join(d.NotRequired))
 		return p
 	}
 	if len(internal) > 0 {
@@ -111,16 +105,16 @@ func decide(s observation) plan {
 			fix = ": delete it from " + s.config.VIPs.KeepalivedConfig + ", or set vips.api and vips.ingress"
 		}
 		text, remediation := s.describeInternal(internal)
-		p.message += "; " + text + fix + remediation
+		p.Message += "; " + text + fix + remediation
 	}
 	switch {
 	case s.config.VIPs.Explicit():
 	case s.isBGP() && s.kubeVIPErr != nil:
-		p.message += fmt.Sprintf(" (%v; the VIPs that are known stay in use)", s.kubeVIPErr)
+		p.Message += fmt.Sprintf(" (%v; the VIPs that are known stay in use)", s.kubeVIPErr)
 	case !s.isBGP() && s.pod.HasVIPs() && s.podErr != nil:
-		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.podErr)
+		p.Message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.podErr)
 	case !s.isBGP() && s.keepalived.Stale:
-		p.message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.keepalived.Err)
+		p.Message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.keepalived.Err)
 	}
 	return p
 }
@@ -128,8 +122,8 @@ func decide(s observation) plan {
 // setServing sets the plan to serve the VIPs of the decision. kind describes addresses
 // that are not VIPs.
 func (p *plan) setServing(kind string) {
-	p.listen = true
-	p.reason, p.message = decision.Serving(p.decision, kind)
+	p.Serves = true
+	p.Reason, p.Message = decision.Serving(p.Decision, kind)
 }
 
 // locateVIPs returns the VIPs, or the plan for a host without VIPs.
@@ -138,7 +132,7 @@ func locateVIPs(s observation) (keepalived.VIPs, *plan) {
 		return keepalived.VIPs{API: s.config.VIPs.API, Ingress: s.config.VIPs.Ingress}, nil
 	}
 	none := func(reason report.Reason, format string, args ...any) (keepalived.VIPs, *plan) {
-		return keepalived.VIPs{}, &plan{reason: reason, message: fmt.Sprintf(format, args...)}
+		return keepalived.VIPs{}, &plan{Plan: decision.Plan{Reason: reason, Message: fmt.Sprintf(format, args...)}}
 	}
 	const (
 		explicit = "set vips.api and vips.ingress in the configuration"
@@ -189,7 +183,7 @@ func (o observation) hasNoKeepalivedConfig() bool {
 
 // reportVIPs returns the API VIPs for a report, sorted by state.
 func (p plan) reportVIPs() []report.VIP {
-	d := p.decision
+	d := p.Decision
 	var out []report.VIP
 	add := func(addrs []netip.Addr, state report.VIPState) {
 		for _, a := range addrs {

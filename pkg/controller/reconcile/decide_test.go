@@ -14,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -63,186 +64,189 @@ func TestDecide(t *testing.T) {
 		observed observation
 		want     plan
 	}{
-		"configuration refused": {refused: true, want: plan{reason: report.InvalidConfig}},
+		"configuration refused": {refused: true, want: plan{Plan: decision.Plan{Reason: report.InvalidConfig}}},
 		"disabled": {
 			config: `mode: ""`, observed: observation{keepalived: dual, addresses: hostAddresses("192.0.2.5")},
-			want: plan{reason: report.Disabled, message: `mode is "": this host redirects no connections`},
+			want: plan{Plan: decision.Plan{Reason: report.Disabled, Message: `mode is "": this host redirects no connections`}},
 		},
 		"explicit, held": {
 			config: explicit, observed: observation{addresses: hostAddresses("192.0.2.1", "192.0.2.5")},
-			want: plan{
-				reason: report.Serving, message: "holds 192.0.2.5", listen: true, port: 8888,
-				decision: ownership.Decision{Held: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Serving, Message: "holds 192.0.2.5", Serves: true,
+				Decision: ownership.Decision{Held: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
+			}, port: 8888},
 		},
 		"explicit outranks keepalived.conf and user-managed": {
 			config: explicit, observed: observation{userManaged: true, keepalived: dual, addresses: hostAddresses("2001:db8::5")},
-			want: plan{
-				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888,
-				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Standby, Message: "not on this host: 192.0.2.5", Serves: true,
+				Decision: ownership.Decision{Standby: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
+			}, port: 8888},
 		},
 		"explicit, announced by BGP": {
 			config: "vips: {management: BGP, api: [192.0.2.5], ingress: [192.0.2.6]}", observed: observation{addresses: hostAddresses("192.0.2.5")},
-			want: plan{
-				reason: report.Serving, message: "holds 192.0.2.5", listen: true, port: 8888, management: "BGP",
-				decision: ownership.Decision{Held: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Serving, Message: "holds 192.0.2.5", Serves: true,
+				Decision: ownership.Decision{Held: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
+			}, port: 8888, management: "BGP"},
 		},
 		"explicit, and kube-vip's static pods": {
 			config: explicit, observed: observation{kubeVIP: bgp},
-			want: plan{
-				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 8888, management: "BGP",
-				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Standby, Message: "not on this host: 192.0.2.5", Serves: true,
+				Decision: ownership.Decision{Standby: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
+			}, port: 8888, management: "BGP"},
 		},
 		"kube-vip's static pods outrank the disabled keepalived": {
 			observed: observation{kubeVIP: bgp, userManaged: true, addresses: hostAddresses("192.0.2.5", "192.0.2.6")},
-			want: plan{
-				reason: report.Serving, message: "holds 192.0.2.5; not on this host: 2001:db8::5", listen: true, port: 8888, management: "BGP",
-				decision: ownership.Decision{Held: addrs("192.0.2.5"), Standby: addrs("2001:db8::5")}, ingress: addrs("192.0.2.6", "2001:db8::6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Serving, Message: "holds 192.0.2.5; not on this host: 2001:db8::5", Serves: true,
+				Decision: ownership.Decision{Held: addrs("192.0.2.5"), Standby: addrs("2001:db8::5")},
+				Ingress:  addrs("192.0.2.6", "2001:db8::6"),
+			}, port: 8888, management: "BGP"},
 		},
 		"keepalived by configuration, beside kube-vip's static pods": {
 			config: "vips: {management: Keepalived}", observed: observation{kubeVIP: bgp, keepalived: keepalivedVIPs(addrs("192.0.2.7"), addrs("192.0.2.8"))},
-			want: plan{
-				reason: report.Standby, message: "not on this host: 192.0.2.7", listen: true, port: 8888,
-				decision: ownership.Decision{Standby: addrs("192.0.2.7")}, ingress: addrs("192.0.2.8"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Standby, Message: "not on this host: 192.0.2.7", Serves: true,
+				Decision: ownership.Decision{Standby: addrs("192.0.2.7")}, Ingress: addrs("192.0.2.8"),
+			}, port: 8888},
 		},
 		"BGP by configuration, without static pods and VIPs": {
 			config: "vips: {management: BGP}", observed: observation{keepalived: dual},
-			want: plan{reason: report.NoVIPs, message: "there is no static pod of kube-vip: set vips.api and vips.ingress in the configuration"},
+			want: plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "there is no static pod of kube-vip: set vips.api and vips.ingress in the configuration"}},
 		},
 		"a static pod of kube-vip that cannot be read": {
 			observed: observation{kubeVIP: staticpod.Discovery{Present: true}, kubeVIPErr: errors.New("read m/kube-vip.yaml: no")},
-			want:     plan{reason: report.NoVIPs, message: "read m/kube-vip.yaml: no: correct the file, or set vips.api and vips.ingress in the configuration"},
+			want:     plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "read m/kube-vip.yaml: no: correct the file, or set vips.api and vips.ingress in the configuration"}},
 		},
 		"one of kube-vip's static pods cannot be read": {
 			observed: observation{
 				kubeVIP:    staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5"), Ingress: addrs("192.0.2.6")}},
 				kubeVIPErr: errors.New("read m/kube-vip.yaml: no"),
 			},
-			want: plan{
-				reason: report.Standby, listen: true, port: 8888, management: "BGP",
-				message:  "not on this host: 192.0.2.5 (read m/kube-vip.yaml: no; the VIPs that are known stay in use)",
-				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Standby, Serves: true,
+				Message:  "not on this host: 192.0.2.5 (read m/kube-vip.yaml: no; the VIPs that are known stay in use)",
+				Decision: ownership.Decision{Standby: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
+			}, port: 8888, management: "BGP"},
 		},
 		"kube-vip's static pods without an ingress VIP": {
 			observed: observation{kubeVIP: staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5")}}},
-			want:     plan{reason: report.NoVIPs, message: "kube-vip's static pods have API VIP 192.0.2.5 but no ingress VIP: set vips.api and vips.ingress in the configuration"},
+			want:     plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "kube-vip's static pods have API VIP 192.0.2.5 but no ingress VIP: set vips.api and vips.ingress in the configuration"}},
 		},
 		"keepalived's static pod": {
 			observed: observation{pod: staticpod.Discovery{Present: true, VIPs: bgp.VIPs}, podErr: errors.New("read m/keepalived.yaml: no")},
-			want: plan{
-				reason: report.Standby, listen: true, port: 8888,
-				message:  "not on this host: 192.0.2.5, 2001:db8::5 (read m/keepalived.yaml: no; the last good VIPs stay in use)",
-				decision: ownership.Decision{Standby: addrs("192.0.2.5", "2001:db8::5")}, ingress: addrs("192.0.2.6", "2001:db8::6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Standby, Serves: true,
+				Message:  "not on this host: 192.0.2.5, 2001:db8::5 (read m/keepalived.yaml: no; the last good VIPs stay in use)",
+				Decision: ownership.Decision{Standby: addrs("192.0.2.5", "2001:db8::5")},
+				Ingress:  addrs("192.0.2.6", "2001:db8::6"),
+			}, port: 8888},
 		},
 		"a file that only keepalived can evaluate": {
 			observed: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf:1:1: $A: %w", keepalived.ErrUnsupported)}},
-			want:     plan{reason: report.NoVIPs, message: "k.conf:1:1: $A: set vips.api and vips.ingress"},
+			want:     plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "k.conf:1:1: $A: set vips.api and vips.ingress"}},
 		},
 		"custom port": {
 			config: explicit + "\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}",
-			want: plan{
-				reason: report.Standby, message: "not on this host: 192.0.2.5", listen: true, port: 9888,
-				decision: ownership.Decision{Standby: addrs("192.0.2.5")}, ingress: addrs("192.0.2.6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Standby, Message: "not on this host: 192.0.2.5", Serves: true,
+				Decision: ownership.Decision{Standby: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
+			}, port: 9888},
 		},
 		"dual stack, one VIP each on two hosts": {
 			observed: observation{keepalived: dual, addresses: hostAddresses("2001:db8::5")},
-			want: plan{
-				reason: report.Serving, message: "holds 2001:db8::5; not on this host: 192.0.2.5", listen: true, port: 8888,
-				decision: ownership.Decision{Held: addrs("2001:db8::5"), Standby: addrs("192.0.2.5")},
-				ingress:  addrs("192.0.2.6", "2001:db8::6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Serving, Message: "holds 2001:db8::5; not on this host: 192.0.2.5", Serves: true,
+				Decision: ownership.Decision{Held: addrs("2001:db8::5"), Standby: addrs("192.0.2.5")},
+				Ingress:  addrs("192.0.2.6", "2001:db8::6"),
+			}, port: 8888},
 		},
 		"last good VIPs": {
 			observed: observation{keepalived: stale, addresses: hostAddresses("192.0.2.5", "2001:db8::5")},
-			want: plan{
-				reason: report.Serving, listen: true, port: 8888,
-				message:  "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() + "; the last good VIPs stay in use)",
-				decision: ownership.Decision{Held: addrs("192.0.2.5", "2001:db8::5")},
-				ingress:  addrs("192.0.2.6", "2001:db8::6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Serving, Serves: true,
+				Message:  "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() + "; the last good VIPs stay in use)",
+				Decision: ownership.Decision{Held: addrs("192.0.2.5", "2001:db8::5")},
+				Ingress:  addrs("192.0.2.6", "2001:db8::6"),
+			}, port: 8888},
 		},
 		"API and ingress share an address": {
 			observed: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), addrs("192.0.2.5")), addresses: hostAddresses("192.0.2.5")},
-			want: plan{
-				reason: report.NotRequired, message: "API and ingress share 192.0.2.5, so the ingress serves its port 80", port: 8888,
-				decision: ownership.Decision{NotRequired: addrs("192.0.2.5")}, ingress: addrs("192.0.2.5"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason:   report.NotRequired,
+				Message:  "API and ingress share 192.0.2.5, so the ingress serves its port 80",
+				Decision: ownership.Decision{NotRequired: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.5"),
+			}, port: 8888},
 		},
 		"one family shares, the other does not": {
 			observed: observation{
 				keepalived: keepalivedVIPs(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.5", "2001:db8::6")),
 				addresses:  hostAddresses("192.0.2.5", "2001:db8::5"),
 			},
-			want: plan{
-				reason: report.Serving, message: "holds 2001:db8::5", listen: true, port: 8888,
-				decision: ownership.Decision{Held: addrs("2001:db8::5"), NotRequired: addrs("192.0.2.5")},
-				ingress:  addrs("192.0.2.5", "2001:db8::6"),
-			},
+			want: plan{Plan: decision.Plan{
+				Reason: report.Serving, Message: "holds 2001:db8::5", Serves: true,
+				Decision: ownership.Decision{Held: addrs("2001:db8::5"), NotRequired: addrs("192.0.2.5")},
+				Ingress:  addrs("192.0.2.5", "2001:db8::6"),
+			}, port: 8888},
 		},
 		"no keepalived.conf": {
 			observed: observation{keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
-			want: plan{
-				reason:  report.NotRequired,
-				message: "/etc/keepalived/keepalived.conf does not exist and no VIPs are configured: this platform has no virtual IPs",
-			},
+			want: plan{Plan: decision.Plan{
+				Reason:  report.NotRequired,
+				Message: "/etc/keepalived/keepalived.conf does not exist and no VIPs are configured: this platform has no virtual IPs",
+			}},
 		},
 		"keepalived's static pod without keepalived.conf": {
 			observed: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
-			want: plan{
-				reason: report.NoVIPs,
-				message: "/etc/keepalived/keepalived.conf does not exist, although keepalived's static pod does (/m/keepalived.yaml): " +
+			want: plan{Plan: decision.Plan{
+				Reason: report.NoVIPs,
+				Message: "/etc/keepalived/keepalived.conf does not exist, although keepalived's static pod does (/m/keepalived.yaml): " +
 					"find out why that pod has not written the file, or set vips.api and vips.ingress in the configuration",
-			},
+			}},
 		},
 		"API VIP without any ingress VIP, and then half-written": {
 			observed: observation{keepalived: orphaned, addresses: hostAddresses("192.0.2.5")},
-			want: plan{
-				reason:  report.NoVIPs,
-				message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
-			},
+			want: plan{Plan: decision.Plan{
+				Reason:  report.NoVIPs,
+				Message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
+			}},
 		},
 		"user-managed": {
 			observed: observation{userManaged: true, keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
-			want: plan{
-				reason:  report.ExternalLoadBalancer,
-				message: "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on that load balancer",
-			},
+			want: plan{Plan: decision.Plan{
+				Reason:  report.ExternalLoadBalancer,
+				Message: "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on that load balancer",
+			}},
 		},
 		"no API instance": {
 			observed: observation{keepalived: keepalived.Snapshot{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
-			want: plan{
-				reason:  report.NoVIPs,
-				message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
-			},
+			want: plan{Plan: decision.Plan{
+				Reason:  report.NoVIPs,
+				Message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
+			}},
 		},
 		"nothing known yet": {
 			observed: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
-			want: plan{
-				reason:  report.NoVIPs,
-				message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
-			},
+			want: plan{Plan: decision.Plan{
+				Reason:  report.NoVIPs,
+				Message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
+			}},
 		},
 		"instance without an address": {
 			observed: observation{keepalived: keepalivedVIPs(nil, addrs("192.0.2.6"))},
-			want: plan{
-				reason:  report.NoVIPs,
-				message: "/etc/keepalived/keepalived.conf has no API VIP: correct the file, or set vips.api and vips.ingress in the configuration",
-			},
+			want: plan{Plan: decision.Plan{
+				Reason:  report.NoVIPs,
+				Message: "/etc/keepalived/keepalived.conf has no API VIP: correct the file, or set vips.api and vips.ingress in the configuration",
+			}},
 		},
 		"API VIP without any ingress VIP": {
 			observed: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), nil), addresses: hostAddresses("192.0.2.5")},
-			want: plan{
-				reason:  report.NoVIPs,
-				message: "/etc/keepalived/keepalived.conf has API VIP 192.0.2.5 but no ingress VIP: correct the file, or set vips.api and vips.ingress in the configuration",
-			},
+			want: plan{Plan: decision.Plan{
+				Reason:  report.NoVIPs,
+				Message: "/etc/keepalived/keepalived.conf has API VIP 192.0.2.5 but no ingress VIP: correct the file, or set vips.api and vips.ingress in the configuration",
+			}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

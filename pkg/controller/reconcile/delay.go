@@ -13,7 +13,7 @@ import (
 // event has changed the held VIPs.
 func (l *Loop) recordRuleDelay(event time.Time, p plan) {
 	committed := l.applier.committed
-	if event.IsZero() || committed.Before(event) || slices.Equal(VIPsInState(l.vips, report.VIPHeld), p.decision.Held) {
+	if event.IsZero() || committed.Before(event) || slices.Equal(VIPsInState(l.vips, report.VIPHeld), p.Decision.Held) {
 		return
 	}
 	l.Tracker.SetRuleDelay(committed.Sub(event))

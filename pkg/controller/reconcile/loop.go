@@ -354,7 +354,7 @@ func (l *Loop) reconcileOnce(w passScope) {
 	}
 	l.logAddressError(err)
 	p := decide(s)
-	c := p.withRouterPorts(s.config)
+	c := p.WithRouterPorts(s.config)
 	a := l.applyPlan(attempt{config: c, plan: p}, w.reload, now)
 	if err != nil {
 		l.schedule.retry = now.Add(maxRetryDelay)

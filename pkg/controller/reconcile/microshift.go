@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
@@ -23,22 +22,6 @@ import (
 func (o observation) isMicroShift() bool {
 	return o.microShift.Present && !o.config.VIPs.Explicit() && !o.isBGP() && !o.userManaged && o.staticPod == "" &&
 		o.hasNoKeepalivedConfig()
-}
-
-// decideMicroShift returns the plan for a MicroShift host.
-func decideMicroShift(s observation) plan {
-	p := decision.Decide(s.config, s.microShift, s.excluded(), s.addresses)
-	return plan{
-		reason: p.Reason, message: p.Message, unreachableMessage: p.UnreachableMessage, messageSuffix: p.MessageSuffix,
-		decision: p.Decision, listen: p.Serves, port: s.config.InternalPort, ingress: p.Ingress,
-		routerHTTP: p.RouterHTTP, routerHTTPS: p.RouterHTTPS,
-	}
-}
-
-// withRouterPorts returns the configuration with the ports of MicroShift's router, unless
-// the configuration sets ports.
-func (p plan) withRouterPorts(c config.Config) config.Config {
-	return decision.Plan{RouterHTTP: p.routerHTTP, RouterHTTPS: p.routerHTTPS}.WithRouterPorts(c)
 }
 
 // readMicroShift reads MicroShift's configuration and returns the paths to watch.

@@ -127,23 +127,23 @@ func TestDecideMicroShift(t *testing.T) {
 				tt.observed(&s)
 			}
 			p := decide(s)
-			if p.reason != tt.reason || !strings.Contains(p.message+p.messageSuffix, tt.message) {
-				t.Errorf("%s: %s%s", p.reason, p.message, p.messageSuffix)
+			if p.Reason != tt.reason || !strings.Contains(p.Message+p.MessageSuffix, tt.message) {
+				t.Errorf("%s: %s%s", p.Reason, p.Message, p.MessageSuffix)
 			}
-			held, ingress := fmt.Sprint(p.table(1).VIPs()), fmt.Sprint(p.ingress)
+			held, ingress := fmt.Sprint(p.table(1).VIPs()), fmt.Sprint(p.Ingress)
 			if tt.held == "" {
 				tt.held = "[]"
 			}
 			if diff := cmp.Diff(tt.held, held); diff != "" {
 				t.Errorf("held (-want +got):\n%s", diff)
 			}
-			if !p.listen {
+			if !p.Serves {
 				return
 			}
 			if diff := cmp.Diff(tt.ingress, ingress); diff != "" {
 				t.Errorf("ingress (-want +got):\n%s", diff)
 			}
-			if c := p.withRouterPorts(s.config); [2]uint16{c.Upstream.Port, c.Upstream.HTTPSPort} != tt.ports {
+			if c := p.WithRouterPorts(s.config); [2]uint16{c.Upstream.Port, c.Upstream.HTTPSPort} != tt.ports {
 				t.Errorf("ports %d, %d", c.Upstream.Port, c.Upstream.HTTPSPort)
 			}
 		})

@@ -21,8 +21,8 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	result := tracker.ReconcileResult{
 		Reason:             reason,
 		Message:            message,
-		UnreachableMessage: p.unreachableMessage,
-		MessageSuffix:      p.messageSuffix,
+		UnreachableMessage: p.UnreachableMessage,
+		MessageSuffix:      p.MessageSuffix,
 		VIPs:               p.reportVIPs(),
 		Config:             l.observer.configuration.report(),
 	}
