@@ -148,23 +148,17 @@ func (c *configuration) loadLastAccepted() {
 	}
 }
 
-// logUnchanged logs a requested reload of an unchanged file, or of an empty one.
-func (c *configuration) logUnchanged() {
-	if c.file.Pending() {
-		c.log.Warn(fmt.Sprintf("reload: %s is empty; the defaults become active if it is still empty after %v", c.path, settled.LossDelay), slog.String("event", "config"))
-		return
-	}
-	if err := c.err(); err != nil {
-		c.log.Error(fmt.Sprintf("reload: %s has not changed and is rejected", c.path), slog.String("event", "config"), slog.Any("error", err))
-		return
-	}
-	c.log.Info(fmt.Sprintf("reload: %s has not changed", c.path), slog.String("event", "config"))
-}
-
-// reloadResult returns the result of a reload for its counter.
+// reloadResult returns the result of a reload for its counter. It logs a requested reload of an
+// unchanged file.
 func (c *configuration) reloadResult(changed bool) string {
 	switch {
 	case !changed:
+		text := "reload: " + c.path + " has not changed"
+		if c.file.Pending() {
+			text = fmt.Sprintf("reload: %s is empty; the defaults become active if it is still empty after %v",
+				c.path, settled.LossDelay)
+		}
+		c.log.Info(text, slog.String("event", "config"))
 		return report.ReloadUnchanged
 	case c.err() != nil:
 		return report.ReloadRejected

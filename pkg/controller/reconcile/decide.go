@@ -85,7 +85,8 @@ func decide(s observation) plan {
 	}
 	switch {
 	case len(d.Held)+len(d.Standby) > 0:
-		p.setServing("")
+		p.Serves = true
+		p.Reason, p.Message = decision.Serving(d, "")
 	case len(internal) > 0 && len(d.NotRequired) == 0:
 		text, remediation := s.describeInternal(internal)
 		message := text + ": set vips.api to the address that clients use for the API" + remediation
@@ -117,13 +118,6 @@ func decide(s observation) plan {
 		p.Message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.keepalived.Err)
 	}
 	return p
-}
-
-// setServing sets the plan to serve the VIPs of the decision. kind describes addresses
-// that are not VIPs.
-func (p *plan) setServing(kind string) {
-	p.Serves = true
-	p.Reason, p.Message = decision.Serving(p.Decision, kind)
 }
 
 // locateVIPs returns the VIPs, or the plan for a host without VIPs.
@@ -160,7 +154,8 @@ func locateVIPs(s observation) (keepalived.VIPs, *plan) {
 			"find out why that pod has not written the file, or %s", path, s.staticPod, explicit)
 	case s.hasNoKeepalivedConfig() && s.config.MicroShift.ManageAdvertiseAddress:
 		return none(report.NoVIPs, "microshift.manageAdvertiseAddress is true, "+
-			"but MicroShift's directory %s does not exist or cannot be read: correct microshift.directory, or delete manageAdvertiseAddress", s.config.MicroShift.Directory)
+			"but MicroShift's directory %s does not exist or cannot be read: "+
+			"correct microshift.directory, or delete manageAdvertiseAddress", s.config.MicroShift.Directory)
 	case s.hasNoKeepalivedConfig():
 		return none(report.NotRequired, "%s does not exist and no VIPs are configured: "+
 			"this platform has no virtual IPs", path)

@@ -416,11 +416,6 @@ func (l *Loop) readFiles(reload bool, now time.Time) (reloading bool) {
 	reloading = l.readySent && (changed || reload)
 	if reloading {
 		l.Notifier.Reloading()
-	}
-	if reload && !changed {
-		l.observer.configuration.logUnchanged()
-	}
-	if reloading {
 		l.Tracker.CountReload(l.observer.configuration.reloadResult(changed))
 	}
 	l.schedule.files = time.Time{}
