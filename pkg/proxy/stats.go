@@ -32,11 +32,16 @@ type statsCollector struct {
 	sums           map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor TotalDuration
 	rejections     map[report.RejectionCount]uint64           // keys have no Count
 	testRequests   map[netip.Addr]uint64                      // by source; the zero address stands for further sources
-	sending        sync.Mutex                                 // held during both take and send, which keeps the reports in order
+	sending        sync.Mutex                                 // keeps the reports in order
 }
 
 func newStatsCollector() *statsCollector {
-	return &statsCollector{changed: make(chan struct{}, 1), sums: make(map[report.ForwardedCount]durationSum), rejections: make(map[report.RejectionCount]uint64), testRequests: make(map[netip.Addr]uint64)}
+	return &statsCollector{
+		changed:      make(chan struct{}, 1),
+		sums:         make(map[report.ForwardedCount]durationSum),
+		rejections:   make(map[report.RejectionCount]uint64),
+		testRequests: make(map[netip.Addr]uint64),
+	}
 }
 
 type durationSum struct {
@@ -50,7 +55,9 @@ func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *ca
 	r.VIP, r.Client, r.Upstream = r.VIP.WithZone(""), cause.WithoutZone(r.Client), cause.WithoutZone(r.Upstream)
 	r.Duration = max(0, min(r.Duration, protocol.MaxRequestDuration)) // a host may have been suspended meanwhile
 	r.Outcome = outcomeOf(r)
-	key := report.ForwardedCount{ClientKind: r.ClientKind, Outcome: r.Outcome, Cause: r.Cause, Bucket: report.BucketOf(r.Duration)}
+	key := report.ForwardedCount{
+		ClientKind: r.ClientKind, Outcome: r.Outcome, Cause: r.Cause, Bucket: report.BucketOf(r.Duration),
+	}
 	c.update(func() {
 		sum := c.sums[key]
 		c.sums[key] = durationSum{sum.count + 1, sum.total + r.Duration}
@@ -72,7 +79,8 @@ func outcomeOf(c *report.Challenge) report.Outcome {
 	switch cause := findings.ID(c.Cause); {
 	case cause == findings.RouteMissing, cause == findings.RouteMissingForAddress:
 		return report.NoRoute
-	case cause == findings.RouteRedirectsHTTPS, cause == findings.RouteRedirectLoop, cause == findings.RouteRedirectsElsewhere:
+	case cause == findings.RouteRedirectsHTTPS, cause == findings.RouteRedirectLoop,
+		cause == findings.RouteRedirectsElsewhere:
 		return report.Redirected
 	case cause != "":
 		return report.UpstreamError

@@ -25,7 +25,8 @@ type Command struct {
 // Configure applies settings to connections that are accepted from now on. Only
 // [ingress.CABundle] may precede the first Configure.
 type Configure struct {
-	Hosts          []string      `json:"hosts"`          // canonical: lower case, no port, no trailing dot, no brackets; empty: any name
+	// Hosts are canonical: in lower case, without port, trailing dot and brackets. Empty: any name.
+	Hosts          []string      `json:"hosts"`
 	MaxConnections int           `json:"maxConnections"` // in flight at once, over all listeners
 	PerSource      int           `json:"perSource"`      // of these, from one IPv4 address or IPv6 /64; 0: no bound
 	HeadTimeout    time.Duration `json:"headTimeout"`    // from accept until the request head is complete

@@ -125,7 +125,9 @@ func (t *table) readmit(c *connection) bool {
 // makeRoom evicts connections until c fits, or returns what to do with c. c is not in
 // flight yet, or evicted. complete means that its head is. Candidates are connections that
 // were accepted before now. limit bounds the evicted connections. The caller holds mu.
-func (t *table) makeRoom(c *connection, complete bool, now time.Time, limit int) (a admission, waiting bool, maxWait time.Duration) {
+func (t *table) makeRoom(c *connection, complete bool, now time.Time, limit int) (
+	a admission, waiting bool, maxWait time.Duration,
+) {
 	hasRoom := t.hasRoom(c.source)
 	if hasRoom && t.all.slots < t.limit {
 		return admitted, false, 0
@@ -174,7 +176,9 @@ func (t *table) makeRoomInSource(own *source, complete bool, now time.Time) (a a
 // arrived and is unread, the client is not late, but its worker is. Such a
 // connection moves to the end. If no connection is older than before, wait is the
 // time until one is, unless something changes. The caller holds mu.
-func (t *table) evictionCandidate(lingering, reading *connectionList, before time.Time) (c *connection, wait time.Duration) {
+func (t *table) evictionCandidate(lingering, reading *connectionList, before time.Time) (
+	c *connection, wait time.Duration,
+) {
 	if c := lingering.First(); c != nil {
 		return c, 0
 	}

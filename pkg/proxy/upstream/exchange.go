@@ -131,7 +131,8 @@ func (x *Relay) result(route *upstreamRoute) *Error {
 func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, redirected bool) (*conn, *Error) {
 	var first *Error
 	routes := settings.inOrder(r.VIP.Addr(), redirected)
-	if r.Failed != nil && !redirected && len(routes) > 0 && routes[0].addr == r.Failed.Addr { // else the settings have changed
+	// With another first address, the settings have changed.
+	if r.Failed != nil && !redirected && len(routes) > 0 && routes[0].addr == r.Failed.Addr {
 		first, routes = r.Failed, routes[1:]
 	}
 	for i, route := range routes {

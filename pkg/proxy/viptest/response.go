@@ -21,7 +21,8 @@ const instanceDigits = 16
 func parseResponse(response []byte) (instance uint64, ok bool) {
 	head, body, found := bytes.Cut(response, []byte("\r\n\r\n"))
 	status, fields, _ := bytes.Cut(head, []byte("\r\n"))
-	if !found || len(response) > maxResponse || string(status) != "HTTP/1.1 400 Bad Request" || string(body) != reqhead.OnlyChallenges {
+	if !found || len(response) > maxResponse || string(status) != "HTTP/1.1 400 Bad Request" ||
+		string(body) != reqhead.OnlyChallenges {
 		return 0, false
 	}
 	seen := false
