@@ -593,8 +593,8 @@ func TestDescriptorLimit(t *testing.T) {
 	}
 	await(3)
 	failures := records.acceptFailures()
-	// The back-off doubles to a second, and heartbeats are seconds apart at most. A
-	// loop that spins counts thousands.
+	// Attempts are 250 ms apart, and heartbeats seconds at most. A loop that spins counts
+	// thousands.
 	if n := len(failures); n == 0 || n > 50 || !errors.Is(failures[n-1], syscall.EMFILE) {
 		t.Errorf("%d failures: %v", n, failures[:min(n, 1)])
 	}

@@ -19,8 +19,8 @@ const (
 	// afterwards.
 	acceptBatch = 8
 
-	minBackOff = 5 * time.Millisecond
-	maxBackOff = time.Second
+	// acceptRetryDelay is the wait after an error of accept(2).
+	acceptRetryDelay = 250 * time.Millisecond
 
 	// scratchSize is the memory for bytes that are read and dropped.
 	scratchSize = 8 << 10
@@ -37,8 +37,7 @@ type worker struct {
 	stopped   chan struct{} // closed when the loop has ended
 	acceptors []*acceptor
 	held      []*connection // accepted, but without a slot: nothing more is accepted
-	backOff   time.Duration
-	resume    loop.Timer // calls acceptAgain
+	resume    loop.Timer    // calls acceptAgain
 
 	connections loop.List[connection] // all, in the order of their arrival
 	idle        loop.List[link]       // in the order of their last use
@@ -57,7 +56,7 @@ func newWorker(s *Server) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{Loop: l, server: s, stopped: make(chan struct{}), backOff: minBackOff, delegates: make(chan *connection)}
+	w := &worker{Loop: l, server: s, stopped: make(chan struct{}), delegates: make(chan *connection)}
 	w.resume.Expired = w.acceptAgain
 	return w, nil
 }
@@ -131,11 +130,9 @@ func (a *acceptor) Ready(uint32) {
 		if err != nil {
 			// Such as a lack of descriptors. New connections are queued in the backlog.
 			a.server.recorder.RecordAcceptFailure(err)
-			a.pause(a.backOff)
-			a.backOff = min(2*a.backOff, maxBackOff)
+			a.pause(acceptRetryDelay)
 			break
 		}
-		a.backOff = minBackOff
 		batch[n] = a.newConnection(fd, remote)
 	}
 	for _, c := range batch[:n] {
@@ -163,7 +160,7 @@ func (w *worker) acceptAgain() {
 		w.Unwatch(a.fd) // it may be watched
 		if err := w.WatchShared(a.fd, a); err != nil {
 			w.server.recorder.RecordAcceptFailure(err)
-			w.pause(maxBackOff)
+			w.pause(acceptRetryDelay)
 			return
 		}
 	}

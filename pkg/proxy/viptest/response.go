@@ -13,9 +13,6 @@ import (
 // maxResponse bounds a response. That of the service has some 300 bytes.
 const maxResponse = 1 << 10
 
-// instanceDigits is the length of an instance ID: hexadecimal, in lower case.
-const instanceDigits = 16
-
 // parseResponse reports whether a whole response is that of the service to a request that is
 // no challenge, and returns its instance ID; 0 means an older release.
 func parseResponse(response []byte) (instance uint64, ok bool) {
@@ -25,20 +22,18 @@ func parseResponse(response []byte) (instance uint64, ok bool) {
 		string(body) != reqhead.OnlyChallenges {
 		return 0, false
 	}
-	seen := false
 	for line := range bytes.SplitSeq(fields, []byte("\r\n")) {
 		name, value, problem := httpfield.Split(line)
 		if problem != httpfield.NoFault {
 			return 0, false
 		}
-		if string(name) != reqhead.InstanceField {
-			continue
+		if string(name) == reqhead.InstanceField {
+			id, err := strconv.ParseUint(string(value), 16, 64)
+			if err != nil {
+				return 0, false
+			}
+			instance = id
 		}
-		id, err := strconv.ParseUint(string(value), 16, 64)
-		if seen || err != nil || len(value) != instanceDigits || !bytes.Equal(value, bytes.ToLower(value)) {
-			return 0, false
-		}
-		instance, seen = id, true
 	}
 	return instance, true
 }
