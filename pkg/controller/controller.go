@@ -218,6 +218,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 		HostPaths:         o.HostPaths,
 		UnitsDir:          microshift.UnitsDir,
 		DefaultLinks:      route.DefaultLinks,
+		Reload:            o.Reload,
 	})
 }
 
@@ -265,7 +266,6 @@ func (c *components) startTasks(t *tasks, o Options) {
 		return c.egress.Run(ctx, c.pipeline.inputs.values, c.upstreams.egressFailed, c.pipeline.egress.put)
 	})
 	t.start("proxy settings", c.pipeline.run)
-	t.start("reload signal", func(ctx context.Context) error { return forwardReloads(ctx, c.loop, o.Reload) })
 	t.start("reconcile", func(ctx context.Context) error {
 		defer close(c.supervisor.done) // after the loop has closed or handed over the ports
 		defer endReconciling()         // the loop follows VIPs, and records changes, until then
@@ -335,17 +335,5 @@ func recordTransition(changes *changelog.Log) func(before, after report.Conditio
 func logWatchdogError(log *slog.Logger) func(error) {
 	return func(err error) {
 		log.Warn("cannot send a heartbeat to systemd's watchdog", slog.String("event", "notify"), slog.Any("error", err))
-	}
-}
-
-// forwardReloads turns signals into reloads.
-func forwardReloads(ctx context.Context, loop *reconcile.Loop, reload <-chan os.Signal) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-reload:
-			loop.Reload()
-		}
 	}
 }

@@ -5,6 +5,7 @@ package reconcile
 import (
 	"errors"
 	"net/netip"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +47,7 @@ func TestEventCounts(t *testing.T) {
 		want.TableRepairs = 1
 		check("a table that was changed")
 
-		f.loop.Reload()
+		f.reload <- syscall.SIGHUP
 		synctest.Wait()
 		want.Reloads["unchanged"] = 1
 		check("a reload of the same")

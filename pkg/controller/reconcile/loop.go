@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"os"
 	"reflect"
 	"time"
 
@@ -106,7 +107,8 @@ type Dependencies struct {
 	Proxy        Proxy
 	Loopback     LoopbackAddresses
 	Notifier     Notifier
-	Heartbeat    func() // called every 5 s while the loop waits, and after each pass
+	Reload       <-chan os.Signal // each value requests a reload
+	Heartbeat    func()           // called every 5 s while the loop waits, and after each pass
 	// Observed receives an Observation after each pass with a configuration. It must not block.
 	Observed func(Observation)
 	// Save queues the write of a file in the state directory for another goroutine, because
@@ -139,11 +141,9 @@ type Observation struct {
 }
 
 // Loop reconciles the nftables table and the proxy with the configuration,
-// keepalived.conf and the addresses. Everything except Reload belongs to the goroutine
-// of Run.
+// keepalived.conf and the addresses. Everything belongs to the goroutine of Run.
 type Loop struct {
 	Dependencies
-	reload      chan struct{}
 	observer    observer
 	applier     applier
 	schedule    schedule
@@ -164,17 +164,8 @@ type Loop struct {
 func New(parts Dependencies) *Loop {
 	return &Loop{
 		Dependencies: parts,
-		reload:       make(chan struct{}, 1),
 		observer:     newObserver(parts),
 		applier:      newApplier(parts),
-	}
-}
-
-// Reload requests a reload.
-func (l *Loop) Reload() {
-	select {
-	case l.reload <- struct{}{}:
-	default: // one is pending
 	}
 }
 
@@ -331,7 +322,7 @@ func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 			return passScope{event: l.Addresses.TakeEventTime()}, true
 		case <-l.Files.Changed():
 			return passScope{files: true}, true
-		case <-l.reload:
+		case <-l.Reload:
 			return passScope{files: true, reload: true}, true
 		case <-timer.C:
 			return passScope{}, true

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ type fixture struct {
 	tracker           *tracker.Tracker
 	addressEvents     chan struct{} // addresses
 	fileEvents        chan struct{} // files
+	reload            chan os.Signal
 	held              []address.Address
 	defaultLinks      []uint32
 	notifications     []string // to systemd, with their times
@@ -124,7 +126,7 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 	t.Helper()
 	f := &fixture{
 		fakeHost: fakeHost{t: t}, dir: t.TempDir(), start: time.Now(),
-		addressEvents: make(chan struct{}, 1), fileEvents: make(chan struct{}, 1),
+		addressEvents: make(chan struct{}, 1), fileEvents: make(chan struct{}, 1), reload: make(chan os.Signal, 1),
 	}
 	f.stateDir = f.dir
 	f.log = slog.New(slog.DiscardHandler)
@@ -144,7 +146,7 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 			}
 			return f.successorExpected
 		},
-		Inherited: f.inherited,
+		Inherited: f.inherited, Reload: f.reload,
 		HostPaths: config.HostPaths{
 			ConfigPath: filepath.Join(f.dir, "config.yaml"), StateDir: f.stateDir,
 			ManifestDir: filepath.Join(f.dir, "manifests"), DisabledManifestDir: filepath.Join(f.dir, "disabled"),
@@ -532,11 +534,11 @@ func TestConfigurationSettles(t *testing.T) {
 			t.Errorf("the notifications are %v", sent)
 		}
 		f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\n")
-		f.loop.Reload()
+		f.reload <- syscall.SIGHUP
 		synctest.Wait()
 		port(8888, "after a requested reload")
 		f.configure("")
-		f.loop.Reload()
+		f.reload <- syscall.SIGHUP
 		synctest.Wait()
 		port(8888, "after a requested reload of a file that is truncated for writing")
 		f.expect("after that reload", report.Standby, "")
