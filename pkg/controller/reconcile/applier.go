@@ -68,7 +68,7 @@ func (a *applier) install(p plan) (report.Reason, string, bool) {
 	a.port, a.tableApplied = port, true
 	if a.tableDiffers {
 		a.tableDiffers = false
-		a.Tracker.CountTableRepair()
+		a.Tracker.CountEvents(func(e *report.Events) { e.TableRepairs++ })
 	}
 	a.Proxy.CloseExcept(port, true)
 	if busy != nil {

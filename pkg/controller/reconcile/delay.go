@@ -16,5 +16,6 @@ func (l *Loop) recordRuleDelay(event time.Time, p plan) {
 	if event.IsZero() || committed.Before(event) || slices.Equal(VIPsInState(l.vips, report.VIPHeld), p.Decision.Held) {
 		return
 	}
-	l.Tracker.SetRuleDelay(committed.Sub(event))
+	delay := committed.Sub(event)
+	l.Tracker.CountEvents(func(e *report.Events) { e.LastRuleDelay = float64(delay.Microseconds()) })
 }

@@ -407,7 +407,8 @@ func (l *Loop) readFiles(reload bool, now time.Time) (reloading bool) {
 	reloading = l.readySent && (changed || reload)
 	if reloading {
 		l.Notifier.Reloading()
-		l.Tracker.CountReload(l.observer.configuration.reloadResult(changed))
+		result := l.observer.configuration.reloadResult(changed)
+		l.Tracker.CountEvents(func(e *report.Events) { e.Reloads[result]++ })
 	}
 	l.schedule.files = time.Time{}
 	if again := settled.ShorterWait(settling, l.observer.readFiles(now)); again > 0 {

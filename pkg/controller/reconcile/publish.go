@@ -58,7 +58,7 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 
 // reportVIPChanges records and counts the API VIPs that this host has gained or lost.
 func (l *Loop) reportVIPChanges(before, after []report.VIP) {
-	was, is, n := VIPsInState(before, report.VIPHeld), VIPsInState(after, report.VIPHeld), 0
+	was, is, n := VIPsInState(before, report.VIPHeld), VIPsInState(after, report.VIPHeld), uint64(0)
 	for _, vip := range is {
 		if !slices.Contains(was, vip) {
 			n++
@@ -78,7 +78,7 @@ func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 				fmt.Sprintf("port 80 of %v is no longer redirected: it is not an API VIP any more", vip)))
 		}
 	}
-	l.Tracker.CountVIPTransitions(n)
+	l.Tracker.CountEvents(func(e *report.Events) { e.VIPTransitions += n })
 }
 
 func vipEntry(vip netip.Addr, event, message string) changelog.Entry {

@@ -43,34 +43,11 @@ func (t *Tracker) CountTestRequests(counts []report.TestSource, now time.Time) {
 	}
 }
 
-// CountVIPTransitions counts API VIPs that this host has gained or lost.
-func (t *Tracker) CountVIPTransitions(n int) {
+// CountEvents has count change the counters of events.
+func (t *Tracker) CountEvents(count func(*report.Events)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.events.VIPTransitions += uint64(n) //nolint:gosec // a length
-}
-
-// SetRuleDelay sets the time from the last address event that changed the held VIPs to the
-// committed table.
-func (t *Tracker) SetRuleDelay(d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.events.LastRuleDelay = float64(d.Microseconds())
-}
-
-// CountTableRepair counts a table that another program had changed, and that was
-// replaced.
-func (t *Tracker) CountTableRepair() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.events.TableRepairs++
-}
-
-// CountReload counts a reload by its result, one of the constants of package report.
-func (t *Tracker) CountReload(result string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.events.Reloads[result]++
+	count(&t.events)
 }
 
 // trafficCounts counts requests. The zero value is ready.
