@@ -164,10 +164,6 @@ func (k *kernelTable) report() report.Table {
 	if err != nil {
 		return report.Table{Error: err.Error()}
 	}
-	return reportTable(s, owner)
-}
-
-func reportTable(s nftables.State, owner uint32) report.Table {
 	t := report.Table{Present: s.Present, Owned: s.Present && s.OwnerPort == owner, Port: s.Port, Elements: s.VIPs}
 	for _, c := range s.Counters {
 		t.Counters = append(t.Counters, report.Counter{Chain: c.Chain, Rule: c.Rule, Packets: c.Packets, Bytes: c.Bytes})

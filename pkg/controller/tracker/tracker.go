@@ -288,11 +288,7 @@ func (t *Tracker) SetTrust(trust report.Trust, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.trust = trust
-	t.evaluateTrust(now)
-}
-
-func (t *Tracker) evaluateTrust(now time.Time) {
-	reason, message := t.trust.Evaluate()
+	reason, message := trust.Evaluate()
 	ready := reason == report.TrustInForce || reason == report.SystemTrust || reason == report.NotRequired
 	t.setPartCondition(report.TrustConditionType, ready, reason, message, now)
 }
@@ -302,11 +298,7 @@ func (t *Tracker) SetEgress(egress report.EgressProxy, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.egress = egress
-	t.evaluateEgress(now)
-}
-
-func (t *Tracker) evaluateEgress(now time.Time) {
-	reason, message := t.egress.Evaluate()
+	reason, message := egress.Evaluate()
 	ready := reason != report.EgressNotReady && reason != report.EgressInvalid
 	t.setPartCondition(report.EgressConditionType, ready, reason, message, now)
 }
