@@ -47,7 +47,7 @@ func (t *Tracker) CountTestRequests(counts []report.TestSource, now time.Time) {
 func (t *Tracker) CountEvents(count func(*report.Events)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	count(&t.events)
+	count(&t.report.Events)
 }
 
 // trafficCounts counts requests. The zero value is ready.

@@ -41,9 +41,9 @@ func (t *Tracker) record(c report.Change, now time.Time) {
 	if c.From == c.To {
 		return
 	}
-	if len(t.history) == report.MaxHistory {
-		t.history = slices.Delete(t.history, 0, 1)
+	if len(t.report.History) == report.MaxHistory {
+		t.report.History = slices.Delete(t.report.History, 0, 1)
 	}
 	c.Time = now.UTC().Truncate(time.Millisecond)
-	t.history = append(t.history, c)
+	t.report.History = append(t.report.History, c)
 }

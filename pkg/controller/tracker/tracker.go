@@ -37,32 +37,23 @@ type VIPProbe struct {
 // Tracker collects the state of all parts of the service. Its methods are safe for
 // concurrent use.
 type Tracker struct {
-	version      string
 	changed      chan struct{}
 	onTransition func(before, after report.Condition)
 	transitionMu sync.Mutex // locked before mu, and held during onTransition: calls keep the order of the transitions
 
 	mu             sync.Mutex
 	result         ReconcileResult
-	upstreams      []report.Upstream
-	proxyFailure   string    // why no proxy process serves clients; empty if one does
-	vipProbe       *VIPProbe // nil before the first SetVIPProbe
+	report         report.Report // what is set as it is reported
+	proxyFailure   string        // why no proxy process serves clients; empty if one does
+	vipProbe       *VIPProbe     // nil before the first SetVIPProbe
 	condition      report.Condition
 	reported       report.Condition   // the last one that onTransition received
 	partConditions []report.Condition // of parts of the service
-	trust          report.Trust
-	egress         report.EgressProxy
-	metrics        report.Metrics
-	certificates   []report.Certificate
-	selfTests      []report.SelfTest
-	vipTests       []report.VIPTest
 	testRequests   testRequests
 	forwarded      uint64
 	rejected       map[report.Rejection]uint64
 	traffic        trafficCounts
-	events         report.Events
 	recent         []report.Challenge // the last maxRecentChallenges, oldest first
-	history        []report.Change    // oldest first
 }
 
 // New returns the tracker of a service that has just started. It calls onTransition
@@ -71,13 +62,15 @@ func New(version string, now time.Time, onTransition func(before, after report.C
 	const message = "the first observation of this host is not complete yet"
 	starting := report.Condition{Type: report.ConditionType}.Next(false, report.Starting, message, now)
 	t := &Tracker{
-		version:      version,
 		onTransition: onTransition,
 		changed:      make(chan struct{}, 1),
 		condition:    starting,
 		reported:     starting,
 		rejected:     make(map[report.Rejection]uint64),
-		events:       report.Events{Reloads: make(map[string]uint64), VIPTests: make(map[report.VIPTestResult]uint64)},
+		report: report.Report{
+			Version: version, Build: readBuild(),
+			Events: report.Events{Reloads: make(map[string]uint64), VIPTests: make(map[report.VIPTestResult]uint64)},
+		},
 	}
 	t.recordCondition(report.Condition{}, starting, now)
 	return t
@@ -121,10 +114,10 @@ func carrySince(before, vips []report.VIP, now time.Time) []report.VIP {
 // SetUpstreams sets the result of a check of the ingress addresses.
 func (t *Tracker) SetUpstreams(upstreams []report.Upstream, now time.Time) {
 	t.update(func() {
-		if !slices.EqualFunc(t.upstreams, upstreams, func(x, y report.Upstream) bool { return x.Address == y.Address }) {
+		if !slices.EqualFunc(t.report.Upstreams, upstreams, func(x, y report.Upstream) bool { return x.Address == y.Address }) {
 			t.signalChange() // the status line contains the addresses
 		}
-		t.upstreams = upstreams
+		t.report.Upstreams = upstreams
 	}, now)
 }
 
@@ -172,10 +165,10 @@ func (t *Tracker) evaluate(now time.Time) (final bool) {
 		}
 	}()
 	reason, message := t.result.Reason, t.result.Message
-	if reason == report.Serving && allUnreachable(t.upstreams) {
+	if reason == report.Serving && allUnreachable(t.report.Upstreams) {
 		reason, message = report.UpstreamUnreachable, t.result.UnreachableMessage
 		if message == "" {
-			message = unreachableMessage(t.upstreams)
+			message = unreachableMessage(t.report.Upstreams)
 		}
 	}
 	holding := reason == report.Serving || reason == report.UpstreamUnreachable
@@ -249,21 +242,21 @@ func (t *Tracker) RecordChallenge(c report.Challenge) {
 func (t *Tracker) SetMetrics(m report.Metrics) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.metrics = m
+	t.report.Metrics = m
 }
 
 // SetCertificates sets the certificates of the API server.
 func (t *Tracker) SetCertificates(all []report.Certificate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.certificates = slices.Clone(all)
+	t.report.Certificates = slices.Clone(all)
 }
 
 // SetSelfTests sets the results of the self-tests.
 func (t *Tracker) SetSelfTests(all []report.SelfTest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.selfTests = slices.Clone(all)
+	t.report.SelfTests = slices.Clone(all)
 }
 
 // SetVIPTests sets the results of the tests of VIPs that this host does not hold, and counts those
@@ -271,23 +264,23 @@ func (t *Tracker) SetSelfTests(all []report.SelfTest) {
 func (t *Tracker) SetVIPTests(all []report.VIPTest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !slices.EqualFunc(t.vipTests, all, func(a, b report.VIPTest) bool { return a.Error == b.Error }) {
+	if !slices.EqualFunc(t.report.VIPTests, all, func(a, b report.VIPTest) bool { return a.Error == b.Error }) {
 		t.signalChange() // the status line contains the failures
 	}
 	for _, one := range all {
 		counted := func(old report.VIPTest) bool { return old.VIP == one.VIP && old.Checked.Equal(one.Checked) }
-		if !slices.ContainsFunc(t.vipTests, counted) {
-			t.events.VIPTests[one.Result]++
+		if !slices.ContainsFunc(t.report.VIPTests, counted) {
+			t.report.Events.VIPTests[one.Result]++
 		}
 	}
-	t.vipTests = slices.Clone(all)
+	t.report.VIPTests = slices.Clone(all)
 }
 
 // SetTrust sets the CAs for TLS to the ingress.
 func (t *Tracker) SetTrust(trust report.Trust, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.trust = trust
+	t.report.Trust = trust
 	reason, message := trust.Evaluate()
 	ready := reason == report.TrustInForce || reason == report.SystemTrust || reason == report.NotRequired
 	t.setPartCondition(report.TrustConditionType, ready, reason, message, now)
@@ -297,7 +290,7 @@ func (t *Tracker) SetTrust(trust report.Trust, now time.Time) {
 func (t *Tracker) SetEgress(egress report.EgressProxy, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.egress = egress
+	t.report.EgressProxy = egress
 	reason, message := egress.Evaluate()
 	ready := reason != report.EgressNotReady && reason != report.EgressInvalid
 	t.setPartCondition(report.EgressConditionType, ready, reason, message, now)
@@ -325,27 +318,12 @@ func (t *Tracker) Report(table report.Table) report.Report {
 	for i := range t.recent {
 		recent = append(recent, t.recent[i].Recent())
 	}
-	events := t.events
-	events.Reloads = maps.Clone(events.Reloads)
-	events.VIPTests = maps.Clone(events.VIPTests)
-	return report.Report{
-		Version:      t.version,
-		Build:        readBuild(),
-		Conditions:   append([]report.Condition{t.condition}, t.partConditions...),
-		VIPs:         slices.Clone(t.result.VIPs),
-		Table:        table,
-		Upstreams:    slices.Clone(t.upstreams),
-		Challenges:   report.Challenges{Total: t.forwarded, Rejected: maps.Clone(t.rejected), Recent: recent},
-		Config:       t.result.Config,
-		Traffic:      t.traffic.snapshot(),
-		Events:       events,
-		Certificates: slices.Clone(t.certificates),
-		SelfTests:    slices.Clone(t.selfTests),
-		VIPTests:     slices.Clone(t.vipTests),
-		TestRequests: t.testRequests.snapshot(),
-		Metrics:      t.metrics,
-		Trust:        t.trust,
-		EgressProxy:  t.egress,
-		History:      slices.Clone(t.history),
-	}.WithEmptyLists()
+	r := t.report
+	r.Conditions = append([]report.Condition{t.condition}, t.partConditions...)
+	r.VIPs, r.Config, r.Table = slices.Clone(t.result.VIPs), t.result.Config, table
+	r.Challenges = report.Challenges{Total: t.forwarded, Rejected: maps.Clone(t.rejected), Recent: recent}
+	r.Traffic, r.TestRequests = t.traffic.snapshot(), t.testRequests.snapshot()
+	r.Events.Reloads, r.Events.VIPTests = maps.Clone(r.Events.Reloads), maps.Clone(r.Events.VIPTests)
+	r.Certificates, r.History = slices.Clone(r.Certificates), slices.Clone(r.History)
+	return r.WithEmptyLists()
 }
