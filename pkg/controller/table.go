@@ -164,9 +164,7 @@ func (k *kernelTable) report() report.Table {
 	if err != nil {
 		return report.Table{Error: err.Error()}
 	}
-	t := report.Table{Present: s.Present, Owned: s.Present && s.OwnerPort == owner, Port: s.Port, Elements: s.VIPs}
-	for _, c := range s.Counters {
-		t.Counters = append(t.Counters, report.Counter{Chain: c.Chain, Rule: c.Rule, Packets: c.Packets, Bytes: c.Bytes})
+	return report.Table{
+		Present: s.Present, Owned: s.Present && s.OwnerPort == owner, Port: s.Port, Elements: s.VIPs, Counters: s.Counters,
 	}
-	return t
 }

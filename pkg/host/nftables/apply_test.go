@@ -23,6 +23,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestBatches: each change is one batch, which the kernel counts, and an unchanged table
@@ -428,7 +429,7 @@ func TestState(t *testing.T) {
 	for _, chain := range desired.Chains() {
 		for _, r := range chain.Rules {
 			if strings.Contains(r.String(), "counter") {
-				want.Counters = append(want.Counters, Counter{Chain: chain.Name, Rule: r.String()})
+				want.Counters = append(want.Counters, report.Counter{Chain: chain.Name, Rule: r.String()})
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/nftables/expr"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // State is the kernel's table of our name.
@@ -20,17 +21,10 @@ type State struct {
 	OwnerPort uint32       // netlink port ID of the owner; 0 without an owner
 	Port      uint16       // to which connections are redirected; 0 if there is no redirect
 	VIPs      []netip.Addr // the elements of its sets, IPv4 first, sorted
-	Counters  []Counter    // of the rules with a counter, in the order of the table
-}
-
-// Counter is how often a rule has matched since the table was built. The kernel counts
-// packets. Only the first packet of a connection passes a nat chain, so a redirect counts
-// connections.
-type Counter struct {
-	Chain   string
-	Rule    string // in nft(8) syntax; empty for an unknown rule
-	Packets uint64
-	Bytes   uint64
+	// Counters are those of the rules, in the order of the table, since it was built. The kernel counts
+	// packets. Only the first packet of a connection passes a nat chain, so a redirect counts connections.
+	// The text of an unknown rule is empty.
+	Counters []report.Counter
 }
 
 // NetlinkPort returns the port ID of the socket that owns the table, or 0 after a socket error.
@@ -92,19 +86,19 @@ func (f *kernelTable) vips() []netip.Addr {
 
 // counters returns the rules' counters. It names each rule that equals the rule at the same
 // position in expected.
-func (f *kernelTable) counters(expected ruleset.Table) []Counter {
+func (f *kernelTable) counters(expected ruleset.Table) []report.Counter {
 	lines := map[string][]ruleset.Rule{}
 	for _, c := range expected.Chains() {
 		lines[c.Name] = c.Rules
 	}
-	var list []Counter
+	var list []report.Counter
 	for _, c := range f.chains {
 		for i, r := range c.rules {
 			n := counterOf(r)
 			if n == nil {
 				continue
 			}
-			counter := Counter{Chain: c.chain.Name, Packets: n.Packets, Bytes: n.Bytes}
+			counter := report.Counter{Chain: c.chain.Name, Packets: n.Packets, Bytes: n.Bytes}
 			if rules := lines[c.chain.Name]; i < len(rules) && ruleMatches(r, rules[i]) {
 				counter.Rule = rules[i].String()
 			}
