@@ -132,15 +132,16 @@ func findDocument(text []byte) []byte {
 
 // failure returns why a node has printed no document.
 func (c call) failure(node string, command []string) (problem, remediation string) {
-	byHand := fmt.Sprintf("un the command by hand: oc debug node/%s -- chroot /host %s.", node, strings.Join(command, " "))
-	problem, remediation = "no JSON document", "R"+byHand
+	byHand := fmt.Sprintf("oc debug node/%s -- chroot /host %s.", node, strings.Join(command, " "))
+	problem, remediation = "no JSON document", "Run the command by hand: "+byHand
 	printed := cmp.Or(lastLines(c.out), lastLines(c.messages))
 	switch {
 	case c.tooLong:
 		return fmt.Sprintf("the output is longer than %d bytes", maxDocument), remediation
 	case c.timeout > 0:
 		problem = fmt.Sprintf("no output within %v", c.timeout)
-		remediation = "Increase --timeout if the image of the debug pod is not on the node yet, or r" + byHand
+		remediation = "Increase --timeout if the image of the debug pod is not on the node yet, or run the command by hand: " +
+			byHand
 	case printed == "" && c.err != nil:
 		printed = c.err.Error()
 	}
