@@ -4,7 +4,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	random "math/rand/v2"
@@ -51,8 +50,9 @@ type Options struct {
 func Run(ctx context.Context, o Options) error {
 	o.timing = o.timing.withDefaults()
 	c, err := newComponents(ctx, o)
+	defer c.cleanup.run()
 	if err != nil {
-		return errors.Join(err, c.cleanup.run())
+		return err
 	}
 	t := newTasks(ctx)
 	c.startTasks(t, o)
@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) error {
 	c.stats.finish()
 	c.changes.Flush()
 	c.writer.flush()
-	if err = errors.Join(err, c.cleanup.run()); err != nil {
+	if err != nil {
 		return err
 	}
 	message := "stopped; nftables table and sockets removed"
@@ -157,14 +157,11 @@ func (c *components) openHost(ctx context.Context, o Options) (err error) {
 	if c.addresses, err = address.Open(o.Log); err != nil {
 		return fmt.Errorf("watch this host's addresses: %w", err)
 	}
-	c.cleanup.add(c.addresses.Close)
+	c.cleanup.add(func() { _ = c.addresses.Close() })
 	if c.socket, err = statussocket.Listen(ctx, o.StatusSocket); err != nil {
 		return err
 	}
-	c.cleanup.add(func() error {
-		_ = c.socket.Close() // its task has closed it already
-		return nil
-	})
+	c.cleanup.add(func() { _ = c.socket.Close() }) // usually its task has closed it already
 	return nil
 }
 
@@ -175,10 +172,7 @@ func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
 	if c.firstProxy, err = startProxy(output); err != nil {
 		return err
 	}
-	c.cleanup.add(func() error {
-		c.firstProxy.KillAndClose()
-		return nil
-	})
+	c.cleanup.add(c.firstProxy.KillAndClose)
 	if err := c.firstProxy.awaitAlive(); err != nil {
 		return err
 	}

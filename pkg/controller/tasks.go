@@ -4,7 +4,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -38,16 +37,14 @@ func (t *tasks) start(name string, run func(context.Context) error) {
 // wait returns when all tasks have ended, with the first error.
 func (t *tasks) wait() error { return t.group.Wait() }
 
-// cleanup is a stack of what must be closed.
-type cleanup []func() error
+// cleanup is a stack of what closes what was opened.
+type cleanup []func()
 
-func (c *cleanup) add(closeOne func() error) { *c = append(*c, closeOne) }
+func (c *cleanup) add(closeOne func()) { *c = append(*c, closeOne) }
 
 // run closes everything, the latest first.
-func (c *cleanup) run() (err error) {
+func (c *cleanup) run() {
 	for _, closeOne := range slices.Backward(*c) {
-		err = errors.Join(err, closeOne())
+		closeOne()
 	}
-	*c = nil
-	return err
 }
