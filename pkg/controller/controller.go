@@ -108,7 +108,8 @@ type components struct {
 // newComponents constructs the service. After an error, the cleanup of what it returns
 // closes what was opened.
 func newComponents(ctx context.Context, o Options) (*components, error) {
-	c := &components{changes: changelog.New(o.Log), writer: newStateWriter(o.Log), instance: random.Uint64()} //nolint:gosec // distinguishes services; nothing is decided by it that a client could forge
+	c := &components{changes: changelog.New(o.Log), writer: newStateWriter(o.Log)}
+	c.instance = random.Uint64() //nolint:gosec // nothing is decided by it that a client could forge
 	c.tracker = tracker.New(o.Version, time.Now(), recordTransition(c.changes))
 	store := systemd.NewDescriptorStore()
 	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
@@ -129,17 +130,21 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		return c, err
 	}
 	if c.egress, err = egress.New(egress.Options{
-		Log: o.Log, StateDir: o.StateDir, ResolvConf: o.ResolvConf, HostsFile: o.HostsFile, APIServerURLFile: o.APIServerURLFile,
-		SystemCABundles: o.SystemCABundles, StallTimeout: o.timing.StallTimeout, Save: c.writer.save,
+		Log: o.Log, StateDir: o.StateDir, ResolvConf: o.ResolvConf, HostsFile: o.HostsFile,
+		APIServerURLFile: o.APIServerURLFile,
+		SystemCABundles:  o.SystemCABundles, StallTimeout: o.timing.StallTimeout, Save: c.writer.save,
 	}); err != nil {
 		return c, err
 	}
 	c.exporter = newExporterSupervisor(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
 	c.selfTester = newSelfTester(selfTestDependencies{
-		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, announce: c.supervisor.announceSelfTest, redirects: c.liveness.redirects,
-		pages: &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile, interval: o.timing.SelfTestInterval,
+		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, announce: c.supervisor.announceSelfTest,
+		redirects: c.liveness.redirects,
+		pages:     &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile,
+		interval: o.timing.SelfTestInterval,
 	})
-	c.vipTester = viptest.New(c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.beats)
+	c.vipTester = viptest.New(
+		c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.beats)
 	c.proxy = &proxyClient{supervisor: c.supervisor, start: c.pipeline.put}
 	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
 	c.newLoop(o, store != nil, listeners)
@@ -290,7 +295,9 @@ func restartPossible(log *slog.Logger) bool {
 	defer cancel()
 	stopping, err := systemd.HasStopJob(ctx)
 	if err != nil {
-		log.Warn("cannot distinguish a stop from a restart: the table stays for the next start, or until http01-proxyd-table.service removes it after a stop", slog.String("event", "stopping"), slog.Any("error", err))
+		log.Warn("cannot distinguish a stop from a restart: the table stays for the next start, "+
+			"or until http01-proxyd-table.service removes it after a stop",
+			slog.String("event", "stopping"), slog.Any("error", err))
 	}
 	return !stopping
 }
@@ -321,7 +328,10 @@ func recordTransition(changes *changelog.Log) func(before, after report.Conditio
 		}
 		changes.Record(changelog.Entry{
 			Subject: "state", Level: level, Message: fmt.Sprintf("%s: %s", after.Reason, after.Message),
-			Attrs: []slog.Attr{slog.String("event", "state"), slog.String("reason", string(after.Reason)), slog.String("condition", after.Status)},
+			Attrs: []slog.Attr{
+				slog.String("event", "state"), slog.String("reason", string(after.Reason)),
+				slog.String("condition", after.Status),
+			},
 		})
 	}
 }

@@ -89,14 +89,18 @@ func resetOptions(fd int) error {
 	}
 	defer unix.Close(fresh)
 	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
-		if err := errors.Join(unix.SetsockoptInt(fresh, unix.SOL_SOCKET, option, socketBuffer), unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, socketBuffer)); err != nil {
+		if err := errors.Join(
+			unix.SetsockoptInt(fresh, unix.SOL_SOCKET, option, socketBuffer),
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, socketBuffer),
+		); err != nil {
 			return fmt.Errorf("set its buffer sizes: %w", err)
 		}
 	}
 	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}); err != nil {
 		return fmt.Errorf("reset SO_LINGER: %w", err)
 	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("detach its filter: %w", err)
 	}
 	delayAcknowledgments(fd)
@@ -197,7 +201,8 @@ func inheritedListeners(log *slog.Logger, store *systemd.DescriptorStore) map[ui
 			listeners[port] = fd
 			continue
 		}
-		log.Warn(fmt.Sprintf("descriptor %q in systemd's store is not a listening socket of this service and was closed", name), slog.String("event", "store"), slog.Any("error", err))
+		log.Warn(fmt.Sprintf("descriptor %q in systemd's store is not a listening socket of this service and was closed", name),
+			slog.String("event", "store"), slog.Any("error", err))
 		closeWithoutLinger(fd)
 		if store != nil {
 			_ = store.Remove(name)

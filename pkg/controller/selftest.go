@@ -251,7 +251,9 @@ func (t *selfTester) host(in selfTestInputs) (host string, known bool) {
 
 // test requests a challenge that does not exist from a VIP. The finding has no ID if the ingress
 // answered as expected. An error means that there is no result.
-func (t *selfTester) test(ctx context.Context, vip netip.Addr, in selfTestInputs, host string) (findings.Finding, error) {
+func (t *selfTester) test(
+	ctx context.Context, vip netip.Addr, in selfTestInputs, host string,
+) (findings.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.timeout+selfTestMargin)
 	defer cancel()
 	t.lastID++

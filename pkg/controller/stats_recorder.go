@@ -51,7 +51,8 @@ func newStatsRecorder(
 	onAttempt func(challengelog.Attempt),
 ) *statsRecorder {
 	return &statsRecorder{
-		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt, selfTested: newMailbox[protocol.SelfTested](),
+		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt,
+		selfTested: newMailbox[protocol.SelfTested](),
 		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
 	}
 }
@@ -165,7 +166,8 @@ func (r *statsRecorder) logWindowCounts() {
 	r.rejected, r.acceptErrors = make(map[report.Rejection]uint64), 0
 	r.mu.Unlock()
 	if acceptErrors > 0 {
-		r.log.Error(fmt.Sprintf("accept failed %d times in the last minute: connections were queued in the backlog; raise LimitNOFILE, or lower limits.maxConnections", acceptErrors),
+		r.log.Error(fmt.Sprintf("accept failed %d times in the last minute: connections were queued in the backlog; "+
+			"raise LimitNOFILE, or lower limits.maxConnections", acceptErrors),
 			slog.String("event", "accept"), slog.String("error", syscall.Errno(errno).Error()))
 	}
 	if len(rejected) == 0 {
@@ -189,12 +191,14 @@ func (r *statsRecorder) logWindowCounts() {
 // they were legitimate.
 func logConnectionLimits(log *slog.Logger, rejected map[report.Rejection]uint64) {
 	if n := rejected[report.SourceLimit]; n > 0 {
-		log.Warn(fmt.Sprintf("%d connections were reset in the last minute: their source had more than limits.perSource, and they had sent no request; "+
+		log.Warn(fmt.Sprintf("%d connections were reset in the last minute: their source had more than limits.perSource, "+
+			"and they had sent no request; "+
 			"if a load balancer or address translation hides the clients' addresses, set limits.perSource: 0", n),
 			slog.String("event", "source-limit"), slog.Uint64("count", n))
 	}
 	if n := rejected[report.Evicted]; n > 0 {
-		log.Warn(fmt.Sprintf("%d connections without a request were reset in the last minute: all limits.maxConnections slots were in use; "+
+		log.Warn(fmt.Sprintf("%d connections without a request were reset in the last minute: "+
+			"all limits.maxConnections slots were in use; "+
 			"if these connections were legitimate, raise it, and LimitNOFILE, MemoryMax and GOMEMLIMIT of the unit with it", n),
 			slog.String("event", "evicted"), slog.Uint64("count", n))
 	}
@@ -223,9 +227,11 @@ func requestAttrs(c *report.Challenge) []slog.Attr {
 		upstream = c.Upstream.String()
 	}
 	return []slog.Attr{
-		slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()), slog.String("client_kind", string(c.ClientKind)),
+		slog.String("vip", c.VIP.String()), slog.String("client", c.Client.String()),
+		slog.String("client_kind", string(c.ClientKind)),
 		slog.String("method", c.Method), slog.String("host", c.Host), slog.String("token_prefix", c.TokenPrefix),
-		slog.Int("status", c.Status), slog.String("outcome", string(c.Outcome)), slog.String("upstream", upstream), slog.String("cause", c.Cause),
+		slog.Int("status", c.Status), slog.String("outcome", string(c.Outcome)),
+		slog.String("upstream", upstream), slog.String("cause", c.Cause),
 		slog.Float64("duration_ms", float64(c.Duration.Microseconds())/1000),
 	}
 }

@@ -48,13 +48,16 @@ func (e *Entry) Attempt() (a Attempt, is bool) {
 	selfCheck := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind == report.CertManager })
 	// The CA's own User-Agent may be any. A CA accepts a few failures among the requests of
 	// its perspectives.
-	ca := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind != report.CertManager && 2*s.answered <= s.total })
+	ca := slices.IndexFunc(c.clients, func(s clientStats) bool {
+		return s.kind != report.CertManager && 2*s.answered <= s.total
+	})
 	validated := slices.ContainsFunc(c.clients, func(s clientStats) bool { return s.kind != report.CertManager })
 	switch {
 	case ca >= 0 && (c.Answered > 0 || !unknownClient(c.clients[ca].kind)):
 		s := &c.clients[ca]
 		a.Invalid, a.Cause = c.Answered > 0, s.lastFailure.cause
-		a.Text = fmt.Sprintf("%d of %d requests of the CA were not answered with 200, the last with %s", s.total-s.answered, s.total, s.lastFailure.text())
+		a.Text = fmt.Sprintf("%d of %d requests of the CA were not answered with 200, the last with %s",
+			s.total-s.answered, s.total, s.lastFailure.text())
 	case selfCheck >= 0 && c.clients[selfCheck].answered == 0:
 		s := &c.clients[selfCheck]
 		a.Cause = s.lastFailure.cause

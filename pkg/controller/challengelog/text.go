@@ -14,12 +14,14 @@ import (
 
 // startedMessage is about the first request of a challenge.
 func startedMessage(c *report.Challenge) string {
-	return fmt.Sprintf("%s: %s from %v got %s", challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c))
+	return fmt.Sprintf("%s: %s from %v got %s",
+		challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c))
 }
 
 // changedMessage is about a request with another result than the one before.
 func changedMessage(c *report.Challenge, before result) string {
-	return fmt.Sprintf("%s: %s from %v got %s (before: %s)", challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c), before.text())
+	return fmt.Sprintf("%s: %s from %v got %s (before: %s)",
+		challengeTitle(c), clientName(c.ClientKind), c.Client.Addr(), describeAnswer(c), before.text())
 }
 
 func challengeTitle(c *report.Challenge) string {

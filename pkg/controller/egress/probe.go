@@ -40,7 +40,9 @@ type lookup struct {
 type network struct{ resolvConf, hosts string }
 
 // each runs query for 0 to n-1 concurrently in one prober process. An error means that it cannot start.
-func (w network) each(ctx context.Context, limit time.Duration, n int, query func(context.Context, session, int)) error {
+func (w network) each(
+	ctx context.Context, limit time.Duration, n int, query func(context.Context, session, int),
+) error {
 	client, err := prober.Start()
 	if err != nil {
 		return err

@@ -106,7 +106,8 @@ func logChanges(log *slog.Logger, before, now report.EgressProxy) {
 		event, level = "egress-resolve", slog.LevelWarn
 	}
 	log.Log(context.Background(), level, message,
-		slog.String("event", event), slog.String("http_proxy", setting.HTTPProxy), slog.String("https_proxy", setting.HTTPSProxy),
+		slog.String("event", event), slog.String("http_proxy", setting.HTTPProxy),
+		slog.String("https_proxy", setting.HTTPSProxy),
 		slog.String("source", setting.Source), slog.Int("trusted_cas", setting.TrustedCAs),
 		slog.String("rejected", string(now.InvalidInput)), slog.String("error", now.Message))
 }

@@ -106,7 +106,8 @@ func New(o Options) (*Watcher, error) {
 			watch: files, apiServerURLFile: o.APIServerURLFile, anchorDirs: caAnchorDirs(),
 			system: trust.NewSystem(o.SystemCABundles),
 		},
-		names: make(map[string]lookup), reads: asyncread.New[contents](files.Changed(), fileReadInterval, o.StallTimeout), results: make(chan func(time.Time), 1),
+		names: make(map[string]lookup), results: make(chan func(time.Time), 1),
+		reads: asyncread.New[contents](files.Changed(), fileReadInterval, o.StallTimeout),
 	}
 	setting, at, err := w.store.Load()
 	switch {

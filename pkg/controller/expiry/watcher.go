@@ -222,7 +222,8 @@ func (w *Watcher) logFailedRenewal(f *failedRenewal) {
 	}
 	c := f.Certificate
 	w.log.LogAttrs(context.Background(), level, f.Text(), append(certificateAttrs("renewal-failed", c),
-		slog.String("cause", f.Attempt.Cause), slog.Int("count", c.FailedRenewals), slog.Int("attempts_left", f.AttemptsLeft))...)
+		slog.String("cause", f.Attempt.Cause), slog.Int("count", c.FailedRenewals),
+		slog.Int("attempts_left", f.AttemptsLeft))...)
 }
 
 func certificateAttrs(event string, c report.Certificate) []slog.Attr {

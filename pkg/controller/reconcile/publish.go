@@ -50,7 +50,8 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 	case !active:
 		return report.InvalidConfig, rejected + "; no table is installed until the file is corrected"
 	case reason.Ready(), reason == report.Disabled, reason == report.ExternalLoadBalancer:
-		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)", rejected, reason, message)
+		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)",
+			rejected, reason, message)
 	default:
 		return reason, fmt.Sprintf("%s; in addition, the configuration is rejected: %s", message, rejected)
 	}

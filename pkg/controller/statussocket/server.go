@@ -31,7 +31,8 @@ const (
 // service may connect, because the report contains the names of certificates. It replaces
 // the socket of a process that was killed. A socket of a running process is an error.
 func Listen(ctx context.Context, path string) (*net.UnixListener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a /run directory is world-readable; the socket in it is not
+	//nolint:gosec // a /run directory is world-readable; the socket in it is not
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("cannot create the directory of the status socket: %w", err)
 	}
 	if err := removeStaleSocket(ctx, path); err != nil {
@@ -65,7 +66,8 @@ func removeStaleSocket(ctx context.Context, path string) error {
 		_ = conn.Close()
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("cannot listen on %s: another instance may be running: stop it, or specify another --status-socket", path)
+		return fmt.Errorf("cannot listen on %s: another instance may be running: "+
+			"stop it, or specify another --status-socket", path)
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("cannot remove the status socket of an earlier process: %w", err)

@@ -78,7 +78,10 @@ func (c *trafficCounts) addForwarded(f report.ForwardedCount) {
 
 // snapshot returns a copy in a fixed order.
 func (c *trafficCounts) snapshot() report.Traffic {
-	t := report.Traffic{Requests: make([]report.RequestCount, 0, len(c.requests)), Durations: c.durations, UpstreamErrors: maps.Clone(c.errors)}
+	t := report.Traffic{
+		Requests: make([]report.RequestCount, 0, len(c.requests)), Durations: c.durations,
+		UpstreamErrors: maps.Clone(c.errors),
+	}
 	t.Durations.Buckets = maps.Clone(c.durations.Buckets)
 	for key, n := range c.requests {
 		key.Count = n
@@ -130,6 +133,8 @@ func (r *testRequests) makeRoom(now time.Time) bool {
 // snapshot returns a copy, sorted by address.
 func (r *testRequests) snapshot() report.TestRequests {
 	sorted := report.TestRequests(*r)
-	sorted.Sources = slices.SortedFunc(slices.Values(r.Sources), func(a, b report.TestSource) int { return a.Address.Compare(b.Address) })
+	sorted.Sources = slices.SortedFunc(slices.Values(r.Sources), func(a, b report.TestSource) int {
+		return a.Address.Compare(b.Address)
+	})
 	return sorted
 }

@@ -114,7 +114,8 @@ func carrySince(before, vips []report.VIP, now time.Time) []report.VIP {
 // SetUpstreams sets the result of a check of the ingress addresses.
 func (t *Tracker) SetUpstreams(upstreams []report.Upstream, now time.Time) {
 	t.update(func() {
-		if !slices.EqualFunc(t.report.Upstreams, upstreams, func(x, y report.Upstream) bool { return x.Address == y.Address }) {
+		same := func(x, y report.Upstream) bool { return x.Address == y.Address }
+		if !slices.EqualFunc(t.report.Upstreams, upstreams, same) {
 			t.signalChange() // the status line contains the addresses
 		}
 		t.report.Upstreams = upstreams

@@ -28,7 +28,8 @@ func (l *caLog) logChange(log *slog.Logger, t report.Trust, fresh bool) {
 	if t.Error != "" {
 		level, event = slog.LevelError, "trust-rejected"
 	}
-	log.Log(context.Background(), level, "CAs for TLS to the ingress: "+message, slog.String("event", event), slog.String("path", t.Path),
+	log.Log(context.Background(), level, "CAs for TLS to the ingress: "+message,
+		slog.String("event", event), slog.String("path", t.Path),
 		slog.String("source", t.Source), slog.Int("count", t.Certificates), slog.Int("ignored", t.IgnoredTotal))
 }
 

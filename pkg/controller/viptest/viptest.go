@@ -57,7 +57,8 @@ type standby struct {
 // beats receives a value every second or two, when both processes run anyway: to wake them for a
 // test would cost more than the test.
 func New(
-	request func(context.Context, []netip.Addr) []protocol.VIPTested, publish func([]report.VIPTest), record func(changelog.Entry),
+	request func(context.Context, []netip.Addr) []protocol.VIPTested,
+	publish func([]report.VIPTest), record func(changelog.Entry),
 	confirm func(context.Context, netip.Addr) bool, beats <-chan struct{},
 ) *Tester {
 	return &Tester{
@@ -82,7 +83,8 @@ func (t *Tester) Observe(c config.Config, vips []report.VIP, oneHost bool) {
 	}
 	for _, v := range vips {
 		// A link-local address is unreachable without the name of a link.
-		if oneHost || v.State != report.VIPStandby || v.Address.IsLinkLocalUnicast() || len(in.vips) == protocol.MaxTestedVIPs {
+		if oneHost || v.State != report.VIPStandby || v.Address.IsLinkLocalUnicast() ||
+			len(in.vips) == protocol.MaxTestedVIPs {
 			continue
 		}
 		s := standby{addr: v.Address, bgp: v.Management == report.ManagementBGP}
@@ -193,7 +195,8 @@ func (t *Tester) testAll(ctx context.Context, in inputs) {
 
 // recordChange records a finding that begins or changes, and the end of one.
 func (t *Tester) recordChange(before, after report.VIPTest) {
-	entry := changelog.Entry{Subject: "test of " + after.VIP.String(), Attrs: []slog.Attr{slog.String("vip", after.VIP.String())}}
+	vip := after.VIP.String()
+	entry := changelog.Entry{Subject: "test of " + vip, Attrs: []slog.Attr{slog.String("vip", vip)}}
 	switch f := findingOf(after); {
 	case before.Cause == after.Cause:
 		return
@@ -204,7 +207,9 @@ func (t *Tester) recordChange(before, after report.VIPTest) {
 		}
 		entry.Attrs = append(entry.Attrs, slog.String("event", "vip-test-failed"), slog.String("cause", after.Cause))
 	default:
-		entry.Level, entry.Message = slog.LevelInfo, fmt.Sprintf("the test of port 80 of the API VIP %v from this host succeeds again, after %s (%s)", after.VIP, report.Age(after.Since.Sub(before.Since)), before.Cause)
+		entry.Level = slog.LevelInfo
+		entry.Message = fmt.Sprintf("the test of port 80 of the API VIP %v from this host succeeds again, after %s (%s)",
+			after.VIP, report.Age(after.Since.Sub(before.Since)), before.Cause)
 		entry.Attrs = append(entry.Attrs, slog.String("event", "vip-test-recovered"), slog.String("cause", before.Cause))
 	}
 	t.record(entry)
