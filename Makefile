@@ -73,8 +73,7 @@ build:
 
 lint: lint-go lint-shell lint-units lint-workflows lint-words
 
-# The linter would analyse 1300 packages for one test of cert-manager's controllers, and all
-# of boulder's.
+# The linter would analyse all packages of boulder.
 lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	@out=$$($(GOFUMPT) -l *.go cmd internal pkg build test); [ -z "$$out" ] || { echo "not gofumpt-ed: $$out"; exit 1; }
 	$(GO) mod tidy -diff
@@ -83,7 +82,6 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 		cd $(CURDIR)/$$module && $(GO) mod tidy -diff && \
 		$(LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
 	done
-	cd test/rehearsal/backoff && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet .
 	cd test/support/boulder && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet .
 
 lint-shell:
@@ -292,7 +290,6 @@ tidy:
 	cd test && $(GO) mod tidy
 	cd test/rehearsal && $(GO) mod tidy
 	cd test/rehearsal/programs && $(GO) mod tidy
-	cd test/rehearsal/backoff && $(GO) mod tidy
 	cd test/support/boulder && $(GO) mod tidy
 
 clean:

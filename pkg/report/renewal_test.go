@@ -14,7 +14,7 @@ import (
 )
 
 // TestAttemptsLeft: at each moment, at most as many attempts are left as estimated, and not many
-// fewer. test/rehearsal/backoff observes cert-manager's schedule.
+// fewer.
 func TestAttemptsLeft(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/schedule.txt")

@@ -20,7 +20,6 @@ func modules() []module {
 		{dir: "test"},
 		{dir: "build", onlyAll: true},
 		{dir: "test/rehearsal", onlyAll: true},
-		{dir: "test/rehearsal/backoff", onlyAll: true},
 	}
 }
 

@@ -24,7 +24,7 @@ func TestVersionsAgree(t *testing.T) {
 		"k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiserver", "k8s.io/client-go", "k8s.io/component-base", "k8s.io/kube-openapi", "k8s.io/utils",
 		"sigs.k8s.io/structured-merge-diff/v6",
 	}
-	folders := []string{"build", "test", "test/rehearsal", "test/rehearsal/programs", "test/rehearsal/backoff", "test/support/boulder"}
+	folders := []string{"build", "test", "test/rehearsal", "test/rehearsal/programs", "test/support/boulder"}
 	versions := map[string]map[string][]string{} // folders by module and version
 	for _, folder := range folders {
 		cmd := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json")
