@@ -102,7 +102,7 @@ func table() map[string]suite {
 		},
 		"test/suites/hostile": {processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"}, seconds: map[string]int{"TestRandomAttacks": 55, "TestProxyAnswersNoCommand": 20, "TestProxySilent": 11, "TestMessages": 8, "TestInventedEvents": 8}},
 		"test/suites/ingress": {
-			processes: 4, main: []string{"TestNamesCovered"},
+			processes: 4, main: []string{"TestBundleChanges"},
 			seconds: map[string]int{
 				"TestEgressDiagnoses": 65, "TestCredentials": 36, "TestCombinations": 120,
 				"TestBundleChangesUnderLoad": 17, "TestTLSDiagnoses": 15, "TestRedirectDiagnoses": 13, "TestBundleChanges": 13,

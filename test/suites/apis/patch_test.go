@@ -144,17 +144,6 @@ func TestOpenShiftLacksTheField(t *testing.T) {
 	}
 }
 
-// TestPatchRefusesOtherVersions holds that the patch does not apply to a CRD whose first
-// version is not v1.
-func TestPatchRefusesOtherVersions(t *testing.T) {
-	crds := must1(shippedCRDs(t.Context()))(t)
-	patch := must1(os.ReadFile(patchFile))(t)
-	other := bytes.Replace(crds["Default"], []byte("- name: v1\n"), []byte("- name: v2\n"), 1)
-	if _, err := patchedDocument(other, patch); err == nil || !strings.Contains(err.Error(), "/spec/versions/0/name") {
-		t.Errorf("patched with: %v", err)
-	}
-}
-
 func canonical(t *testing.T, document []byte) string {
 	t.Helper()
 	var content any

@@ -4,7 +4,6 @@ package ingress
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,47 +87,6 @@ func TestBundleChanges(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestBundleChangeKeepsClients holds that a request in flight completes with the earlier
-// CAs.
-func TestBundleChangeKeepsClients(t *testing.T) {
-	p := newFixture(t)
-	p.restartRouter(t, lab.RouterOptions{Secure: p.appsIdentity(t)})
-	path := p.writeHostFile(t, "ca-bundle.crt", lab.Bundle(shared.pki.root))
-	entered, release := make(chan struct{}, 8), make(chan struct{})
-	p.routeToBackend(t, apiName, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != acmePath+"slow" {
-			return
-		}
-		entered <- struct{}{}
-		select {
-		case <-release:
-			_, _ = w.Write([]byte("the answer"))
-		case <-r.Context().Done():
-		}
-	})
-	s := p.serve(t, p.holder().DefaultConfig()+p.upstreamAt(https, path))
-	type reply struct {
-		text string
-		err  error
-	}
-	replies := make(chan reply, 1)
-	go func() {
-		text, err := p.challenge(t.Context(), p.API.V6, apiName, "slow")
-		replies <- reply{text, err}
-	}()
-	select {
-	case <-entered:
-	case <-time.After(time.Minute):
-		t.Fatal("the request did not reach the backend")
-	}
-	replaceFile(t, path, lab.Bundle(shared.pki.second))
-	p.awaitTrust(t, s, false)
-	close(release)
-	if r := <-replies; r.err != nil || !strings.HasSuffix(r.text, "the answer") {
-		t.Errorf("answer of the request in flight: %q, %v", r.text, r.err)
-	}
 }
 
 // upstreamAt returns the section upstream with additional lines and a bundle.

@@ -17,7 +17,8 @@ import (
 // probedName is a name for which the router has another CA's certificate.
 const probedName = "probed.lab.test"
 
-// TestBundleChangesUnderLoad changes the bundle under load without a failed request.
+// TestBundleChangesUnderLoad changes the bundle under load without a failed request: those in
+// flight complete with the earlier CAs.
 func TestBundleChangesUnderLoad(t *testing.T) {
 	const changes, clients = 30, 4
 	p := newFixture(t)
