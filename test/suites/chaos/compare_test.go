@@ -103,10 +103,8 @@ const (
 )
 
 // agree waits until the host agrees with the model, and returns the differences that
-// remain when the bounds and the slack have passed. late is when it agreed after the bound:
-// on a busy machine the processes of the service and the programs that observe wait for a
-// processor.
-func (h *host) agree(ctx context.Context) (late time.Duration, differences []string, err error) {
+// remain when the bounds and the slack have passed.
+func (h *host) agree(ctx context.Context) (differences []string, err error) {
 	due := h.model.Due(time.Now())
 	polls := 0 // since then
 	for {
@@ -118,22 +116,22 @@ func (h *host) agree(ctx context.Context) (late time.Duration, differences []str
 		want := h.model.Expect(begin)
 		got, err := h.observe(ctx, want[0].Running)
 		if err != nil && ctx.Err() != nil {
-			return 0, nil, err
+			return nil, err
 		}
 		var differences []string
 		if err != nil {
 			differences = []string{fmt.Sprintf("observation: want one, got %v", err)}
 		} else if differences = h.closest(want, got); len(differences) == 0 {
-			return max(0, time.Since(due)), nil, nil
+			return nil, nil
 		}
 		if begin.After(due.Add(h.slack())) && polls >= minPolls {
 			for _, o := range want {
 				differences = append(differences, "candidate: "+o.String())
 			}
-			return 0, differences, nil
+			return differences, nil
 		}
 		if err := sleep(ctx, pollInterval); err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 	}
 }

@@ -30,9 +30,9 @@
 // A file is cut at a per mille of its length, and not at each byte: TestTruncated in
 // pkg/host/keepalived has each byte.
 //
-// A failing sequence is minimised and printed as a test. Overlapping faults are a race, so
-// a seed repeats the faults and their pauses, and not each interleaving: -only SEED -times N
-// injects one sequence several times.
+// A failing sequence is printed as a test. Overlapping faults are a race, so a seed repeats
+// the faults and their pauses, and not each interleaving: -only SEED -times N injects one
+// sequence several times.
 //
 // A full connection tracking table is one of the host alone (test/support/conntrack):
 // nf_conntrack_max is read-only in the host's network namespace (tried on Linux 6.18: EACCES),

@@ -34,7 +34,7 @@ func TestFlap(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := time.Since(begin)
-		_, differences, err := h.agree(ctx)
+		differences, err := h.agree(ctx)
 		if err != nil || len(differences) > 0 {
 			t.Errorf("%v\n%s\n%s", err, strings.Join(differences, "\n"), h.Tail())
 		}

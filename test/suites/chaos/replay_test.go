@@ -4,38 +4,10 @@ package chaos
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/test/suites/chaos/model"
 )
-
-// minimise returns a shorter sequence that still fails, by delta debugging (Zeller and
-// Hildebrandt, "Simplifying and isolating failure-inducing input", ddmin): it removes
-// ever smaller parts while the rest fails.
-func minimise(faults []model.Fault, fails func([]model.Fault) bool) []model.Fault {
-	for size := (len(faults) + 1) / 2; size > 0; {
-		removed := false
-		for from := 0; from < len(faults); {
-			rest := slices.Concat(faults[:from], faults[min(from+size, len(faults)):])
-			if fails(rest) {
-				faults, removed = rest, true
-			} else {
-				from += size
-			}
-		}
-		if size == 1 && !removed {
-			break
-		}
-		if !removed || size > len(faults) {
-			size = max(size/2, 1)
-		}
-		if len(faults) == 0 {
-			break
-		}
-	}
-	return faults
-}
 
 // replay prints a sequence as a test.
 func replay(seed uint64, faults []model.Fault) string {

@@ -34,7 +34,6 @@ var (
 	length   = flag.Int("length", 25, "number of faults in each sequence")
 	rate     = flag.Int("rate", 60, "honest requests a second for each host")
 	attacks  = flag.Int("attacks", 15, "connections of attackers a second for each host")
-	effort   = flag.Duration("effort", time.Minute, "how long a failing sequence is minimised")
 	only     = flag.Uint64("only", 1, "the seed of TestSeed")
 	times    = flag.Int("times", 1, "how often TestSeed injects it")
 )
@@ -127,7 +126,6 @@ type result struct {
 	effects     []bool        // whether each of them had one
 	err         error         // the sequence could not be completed
 	differences []string      // between the host and the model
-	late        time.Duration
 	traffic     traffic
 	log         string
 }
@@ -150,7 +148,7 @@ func (h *host) sequence(ctx context.Context, faults []model.Fault) result {
 	}
 	r.faults = faults[:len(r.effects)]
 	if r.err == nil {
-		r.late, r.differences, r.err = h.agree(ctx)
+		r.differences, r.err = h.agree(ctx)
 	}
 	if r.err == nil && len(r.differences) == 0 {
 		r.differences, r.err = h.prove(ctx)
@@ -186,7 +184,7 @@ func (h *host) inject(ctx context.Context, faults []model.Fault) (effects []bool
 }
 
 // TestWalk injects random sequences of faults for a while, on several hosts. A sequence
-// after which the host differs from the model is minimised and printed as a test.
+// after which the host differs from the model is printed as a test.
 func TestWalk(t *testing.T) {
 	w := &walk{T: t, end: time.Now().Add(*duration), next: *seed, byKind: make(map[model.Kind]int)}
 	begin := time.Now()
@@ -225,8 +223,6 @@ type walk struct {
 	mu        sync.Mutex // not held during I/O
 	next      uint64
 	sequences int
-	late      int // agreed after the bound
-	latest    time.Duration
 	byKind    map[model.Kind]int // faults that had an effect
 	traffic   traffic
 	failed    []result
@@ -241,7 +237,7 @@ func (w *walk) take(ctx context.Context) (uint64, bool) {
 	return s, time.Now().Before(w.end) && ctx.Err() == nil && len(w.failed) < maxFailures
 }
 
-// maxFailures ends a run: each failure is minimised, which takes a minute.
+// maxFailures ends a run.
 const maxFailures = 3
 
 // work runs sequences on one host.
@@ -260,35 +256,13 @@ func (w *walk) work(ctx context.Context, h *host) {
 			continue
 		}
 		w.Errorf("seed %d: %s\n%s\nlog:\n%s", s, r.failure(), replay(s, r.faults), r.log)
-		limit := time.Now().Add(*effort)
-		small := minimise(r.faults, func(faults []model.Fault) bool {
-			return ctx.Err() == nil && time.Now().Before(limit) && h.repeat(ctx, faults, repetitions)
-		})
-		w.Logf("the shortest sequence that was found in %v:\n%s", *effort, replay(s, small))
 	}
-}
-
-// repetitions is how often a shorter sequence is tried: overlapping faults are a race.
-const repetitions = 3
-
-// repeat reports whether a sequence fails at least once.
-func (h *host) repeat(ctx context.Context, faults []model.Fault, times int) bool {
-	for range times {
-		if r := h.sequence(ctx, faults); r.err == nil && r.failure() != "" {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *walk) add(r result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sequences++
-	if r.late > 0 {
-		w.late++
-		w.latest = max(w.latest, r.late)
-	}
 	for i, f := range r.faults {
 		if r.effects[i] {
 			w.byKind[f.Kind]++
@@ -306,7 +280,6 @@ func (w *walk) report(took time.Duration) {
 		w.Errorf("%d sequences, %d honest requests: nothing was tested", w.sequences, w.traffic.sent)
 	}
 	w.Logf("%d sequences in %v: %.0f a minute; %d differ from the model", w.sequences, took.Round(time.Second), float64(w.sequences)/took.Minutes(), len(w.failed))
-	w.Logf("%d agreed only after the bound, at most %v: this machine was busy, or the service is late", w.late, w.latest.Round(time.Millisecond))
 	for _, k := range slices.Sorted(maps.Keys(w.byKind)) {
 		w.Logf("%6d %s", w.byKind[k], k)
 	}
@@ -448,7 +421,7 @@ func TestVIPArrivesDuringRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, differences, err := h.agree(ctx); err != nil || len(differences) > 0 {
+		if differences, err := h.agree(ctx); err != nil || len(differences) > 0 {
 			t.Fatal(err, differences)
 		}
 		inFlight, err := h.Outside.Dial(ctx, "tcp", netip.AddrPortFrom(h.network().API[0], 80).String())
@@ -536,7 +509,7 @@ func TestControllerStandsStill(t *testing.T) {
 		if _, err := h.inject(ctx, faults); err != nil {
 			t.Fatal(err)
 		}
-		if _, differences, err := h.agree(ctx); err != nil || len(differences) > 0 {
+		if differences, err := h.agree(ctx); err != nil || len(differences) > 0 {
 			t.Errorf("%v %q", err, differences)
 		}
 		if now := h.Child("proxy"); now != proxy {
