@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,8 +19,8 @@ const (
 	passes       = lab.SelfCheckPasses
 )
 
-// compareRecords compares what cert-manager, the CA, the router and the service have
-// recorded of the last challenge, request by request.
+// compareRecords compares what cert-manager, the router and the service have recorded of the
+// last challenge, request by request.
 func (r *Rehearsal) compareRecords(ctx context.Context) (string, error) {
 	challenge, states := r.records.challenge()
 	token := challenge.Spec.Token
@@ -57,12 +56,8 @@ func (r *Rehearsal) compareRecords(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("self checks: %v, want %d times 200 at the end", answered, passes)
 	}
 	validations := statuses(seen, "pebble", token)
-	attempts, err := countLines(filepath.Join(r.lab.Internet.Dir, "pebble.log"), "Attempting to validate w/ HTTP: ", token)
-	if err != nil {
-		return "", err
-	}
-	if attempts != perspectives || !slices.Equal(validations, []int{200, 200, 200}) {
-		return "", fmt.Errorf("the CA logged %d validations, the service %v", attempts, validations)
+	if !slices.Equal(validations, []int{200, 200, 200}) {
+		return "", fmt.Errorf("the CA's validations got %v", validations)
 	}
 	routed, err := routerStatuses(r.cluster, token)
 	if err != nil {
@@ -82,7 +77,7 @@ func (r *Rehearsal) compareRecords(ctx context.Context) (string, error) {
 	if len(lines) == 0 {
 		return "", fmt.Errorf("the journal of %s has no line of challenge %s", holder.Name, token[:8])
 	}
-	return fmt.Sprintf("%d self checks and %d validations in cert-manager's, the CA's, the router's and the service's records; Challenge: %s\n%s",
+	return fmt.Sprintf("%d self checks and %d validations in cert-manager's, the router's and the service's records; Challenge: %s\n%s",
 		len(answered), len(validations), strings.Join(states, ", "), strings.Join(lines, "\n")), nil
 }
 

@@ -6,5 +6,4 @@ package rehearsal
 var (
 	CertificateSpec = certificateSpec
 	ChallengeLines  = challengeLines
-	CountLines      = countLines
 )

@@ -3,18 +3,15 @@
 package rehearsal_test
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,9 +19,7 @@ import (
 
 	cmacme "github.com/cert-manager/cert-manager/pkg/apis/acme/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/http01-proxyd/http01-proxyd/test/rehearsal"
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/routeagent"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
@@ -36,7 +31,6 @@ func cases() map[string]func(*failure) {
 	return map[string]func(*failure){
 		"pod-not-ready":        podNotReady,
 		"route-late":           routeLate,
-		"wrong-class":          wrongClass,
 		"egress-blocked":       egressBlocked,
 		"dns-ingress":          dnsIngress,
 		"dns-other":            dnsOther,
@@ -119,22 +113,6 @@ func routeLate(f *failure) {
 	c := f.expectRouteMissing()
 	f.awaitReady()
 	f.expectJournal(c.Spec.Token, selfCheck, "(before: 503 route-missing)")
-}
-
-// wrongClass has an ingress class that the router does not serve.
-func wrongClass(f *failure) {
-	f.createIssuer(f.t, f.name, func(i *cmacme.ACMEIssuer) {
-		class := "nginx"
-		i.Solvers[0].HTTP01.Ingress.IngressClassName = &class
-	})
-	c := f.expectRouteMissing()
-	f.changeIssuer(f.t, f.name, func(i *cmacme.ACMEIssuer) {
-		class := cluster.IngressClass
-		i.Solvers[0].HTTP01.Ingress.IngressClassName = &class
-	})
-	next := f.challenge(c)
-	f.t.Logf("cert-manager: the Challenge %s follows %s", next.Name, c.Name)
-	f.awaitReady()
 }
 
 // egressBlocked has packets to port 80 of the second API VIP dropped on their way out of
@@ -281,8 +259,7 @@ func (f *failure) rateLimit() (ca limitedCA, trust []byte) {
 	return ca, authority.Certificate()
 }
 
-// orderInvalid has a firewall that stops the CA, but not the self check. After the fix,
-// deleting the Order does not suffice.
+// orderInvalid has a firewall that stops the CA, but not the self check.
 func orderInvalid(f *failure) {
 	vip := f.lab.MoreAPI[1]
 	remove := drop(f.t, f.lab.Internet.Node, "reject with tcp reset", vip.V4)
@@ -294,27 +271,6 @@ func orderInvalid(f *failure) {
 	f.expectJournal(c.Spec.Token, selfCheck, "got 200")
 	remove()
 
-	f.deleteOrder(c)
-	// cert-manager does not continue a CertificateRequest that has failed.
-	failed := "certificate request Ready condition failed so skipping processing"
-	log := filepath.Join(f.lab.Pods[0].Dir, "cert-manager.log")
-	before := must1(rehearsal.CountLines(log, failed, f.name+"-1"))(f.t)
-	must1(f.cluster.CertManager.CertmanagerV1().CertificateRequests(c.Namespace).Patch(run, f.name+"-1", "application/merge-patch+json",
-		[]byte(`{"metadata":{"annotations":{"failures":"after the Order"}}}`), metav1.PatchOptions{}))(f.t)
-	must(f.t, lab.Within(run, issueLimit, "cert-manager's evaluation of the CertificateRequest", func(context.Context) error {
-		now, err := rehearsal.CountLines(log, failed, f.name+"-1")
-		if err == nil && now == before {
-			err = errors.New("it has not been evaluated")
-		}
-		return err
-	}))
-	all := must1(f.messages.orders.List(labels.Everything()))(f.t)
-	for _, o := range all {
-		if strings.HasPrefix(o.Name, f.name+"-") {
-			f.t.Errorf("the Order %s follows the deleted one", o.Name)
-		}
-	}
-	f.t.Log("cert-manager: no Order follows the deleted one")
 	f.renewAfterFailure()
 	f.awaitReady()
 	f.expectEnd(c, "")

@@ -152,20 +152,6 @@ func selfChecks(path, token string) ([]selfCheck, error) {
 	return all, nil
 }
 
-// countLines returns how many lines of a file contain all texts.
-func countLines(path string, texts ...string) (n int, err error) {
-	file, err := os.ReadFile(path)
-	if err != nil {
-		return 0, fmt.Errorf("read a log: %w", err)
-	}
-	for line := range strings.Lines(string(file)) {
-		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
-			n++
-		}
-	}
-	return n, nil
-}
-
 // routerStatus is the status code in a line of the router's log.
 var routerStatus = regexp.MustCompile(` [0-9]+/[0-9-]+/[0-9-]+/[0-9-]+/[0-9-]+ ([0-9]{3}) `)
 
