@@ -29,7 +29,7 @@ func TestBGP(t *testing.T) {
 		s.API.V4, s.API.V6, s.Ingress.V4, s.Ingress.V6)})
 	s.start(s.ControlPlane[1].Node, lab.ServiceOptions{})
 	s.start(s.ControlPlane[2].Node, lab.ServiceOptions{})
-	s.expectCondition("False", "VIPNotHeld", "check kube-vip and the API server on master0, master1 and master2")
+	s.expectCondition("False", "VIPNotHeld", "no host holds ")
 
 	must(t, b.Hold(t.Context(), s.Worker.Node, s.AllIngress()...))
 	for _, m := range s.ControlPlane {
