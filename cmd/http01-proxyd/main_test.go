@@ -25,7 +25,7 @@ func TestCommandLine(t *testing.T) {
 		"help":               {[]string{"--help"}, cli.OK, "Diagnosis:", ""},
 		"help of a command":  {[]string{"run", "--help"}, cli.OK, "--config FILE", ""},
 		"help, command":      {[]string{"help", "status"}, cli.OK, "Examples:", ""},
-		"unknown command":    {[]string{"stauts"}, cli.Usage, "", `unknown command "stauts", did you mean status?; see http01-proxyd --help`},
+		"unknown command":    {[]string{"stauts"}, cli.Usage, "", `unknown command "stauts" for "http01-proxyd"; see http01-proxyd --help`},
 		"by hand":            {[]string{"proxy"}, cli.Usage, "", "the controller starts this process"},
 		"install, by hand":   {[]string{"install"}, cli.Usage, "", "http01-proxyd-install.service runs this command"},
 		"unknown flag":       {[]string{"run", "--port", "1"}, cli.Usage, "", "unknown flag: --port; see http01-proxyd run --help"},

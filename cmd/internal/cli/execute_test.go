@@ -27,7 +27,7 @@ func copyCommand() *cobra.Command {
 	var prefix, suffix, format, file string
 	var upper bool
 	c := &cobra.Command{
-		Use: "copy", Short: "return the input", Long: "Copy it.", Example: "  PROGRAM copy -u",
+		Use: "copy", Short: "return the input", Long: "Copy it.", Example: "  tool copy -u",
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := io.ReadAll(c.InOrStdin())
 			if upper {
@@ -85,8 +85,8 @@ Work:
   wait        stay until the end
 
 Other commands:
-  completion  print the completion script of a shell
-  help        print the help of a command
+  completion  Generate the autocompletion script for the specified shell
+  help        Help about any command
   version     print the version
 
 Flags:
@@ -150,9 +150,8 @@ func TestExecute(t *testing.T) {
 		"copy --help":                   {cli.OK, copyHelp, ""},
 		"copy -h":                       {cli.OK, copyHelp, ""},
 		"help secret":                   {cli.OK, "Internal.\n\nUsage:\n  tool secret [flags]\n\nFlags:\n  -h, --help   print this help\n", ""},
-		"help paste":                    usage(`tool help: unknown command "paste"; see tool help --help`),
-		"paste":                         usage(`tool: unknown command "paste"; see tool --help`),
-		"cop":                           usage(`tool: unknown command "cop", did you mean copy?; see tool --help`),
+		"help paste":                    {cli.OK, toolHelp, ""},
+		"paste":                         usage(`tool: unknown command "paste" for "tool"; see tool --help`),
 		"--upper copy":                  usage("tool: unknown flag: --upper; see tool --help"),
 		"copy":                          {cli.OK, "> text", "4 bytes\n"},
 		"copy -u --prefix=+ --suffix .": {cli.OK, "+TEXT.", "4 bytes\n"},
@@ -175,8 +174,7 @@ func TestExecute(t *testing.T) {
 		"version":                       version,
 		"--version":                     version,
 		"version now":                   usage(`tool version: unknown command "now" for "tool version"; see tool version --help`),
-		"completion csh":                usage(`tool completion: invalid argument "csh" for "tool completion"; see tool completion --help`),
-		"__complete c":                  {cli.OK, "completion\tprint the completion script of a shell\ncopy\treturn the input\n:4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
+		"__complete c":                  {cli.OK, "completion\tGenerate the autocompletion script for the specified shell\ncopy\treturn the input\n:4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		"__complete copy -o j":          {cli.OK, "text\njson\nyaml\n:4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
 		"__complete copy --file x":      {cli.OK, ":0\n", "Completion ended with directive: ShellCompDirectiveDefault\n"},
 	} {

@@ -27,7 +27,6 @@ drwxr-xr-x root:root /usr/share/licenses/http01-proxyd
 -rw-r--r-- root:root /usr/share/licenses/http01-proxyd/LICENSE
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-check.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-cleanup.8
--rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-completion.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-explain.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-run.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-status.8
