@@ -63,7 +63,8 @@ With any other code, no condition was printed.`,
 // printCondition writes the condition as a line of text, or as a document.
 func printCondition(w io.Writer, format string, c report.Condition) error {
 	if format != cli.Text {
-		return cli.WriteDocument(w, format, report.ClusterCondition{Header: report.NewHeader("ClusterCondition"), Condition: c})
+		document := report.ClusterCondition{Header: report.NewHeader("ClusterCondition"), Condition: c}
+		return cli.WriteDocument(w, format, document)
 	}
 	since := c.LastTransitionTime.Format(time.RFC3339)
 	_, err := fmt.Fprintf(w, "%s=%s (%s) since %s: %s\n", c.Type, c.Status, c.Reason, since, c.Message)

@@ -20,7 +20,8 @@ func parseSums(in Input) (checksums, error) {
 		binary + "ppc64le": variable + "PPC64LE", binary + "s390x": variable + "S390X",
 	}
 	sums := make(checksums)
-	for _, found := range regexp.MustCompile(`(?m)^([0-9a-fA-F]{64}) [ *](.+?)\r?$`).FindAllStringSubmatch(string(in.Text), -1) {
+	line := regexp.MustCompile(`(?m)^([0-9a-fA-F]{64}) [ *](.+?)\r?$`)
+	for _, found := range line.FindAllStringSubmatch(string(in.Text), -1) {
 		name := variables[path.Base(found[2])]
 		sum := strings.ToLower(found[1])
 		switch {

@@ -140,8 +140,8 @@ func (c call) failure(node string, command []string) (problem, remediation strin
 		return fmt.Sprintf("the output is longer than %d bytes", maxDocument), remediation
 	case c.timeout > 0:
 		problem = fmt.Sprintf("no output within %v", c.timeout)
-		remediation = "Increase --timeout if the image of the debug pod is not on the node yet, or run the command by hand: " +
-			byHand
+		remediation = "Increase --timeout if the image of the debug pod is not on the node yet, or run the command by " +
+			"hand: " + byHand
 	case printed == "" && c.err != nil:
 		printed = c.err.Error()
 	}
