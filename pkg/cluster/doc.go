@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster contains the packages for the cluster as a whole: MachineConfigs, the
-// node disruption policy, the condition of the cluster and the certificates of its API. Only the administrator's
-// tool links them.
+// Package cluster contains the packages for the cluster as a whole: MachineConfigs and their layouts, the
+// node disruption policy, preflight, and what the nodes report together. Only the administrator's tool links
+// them.
 package cluster

@@ -24,6 +24,14 @@ const (
 // fsync can take seconds, and no other goroutine waits for one. Each write has its data
 // with it and reads nothing that changes.
 //
+// The files, and when they are written:
+//
+//	last-accepted.yaml           package config          a configuration was accepted
+//	last-good-ca-bundle.crt      package ingress/trust   a CA bundle was accepted
+//	accepted-egress-proxy.json   package ingress/egress  an egress proxy was accepted
+//
+// Counters, challenges and histories are in memory only.
+//
 // A file that is not written before the end of the service keeps its earlier content. The
 // next process starts from it: an older configuration or egress decision. It is in force only
 // while the present input is rejected.

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package terminal owns the text form of the status report. The status command links it.
+// Package terminal owns the text forms of status, check and trace. Both programs link it.
 package terminal

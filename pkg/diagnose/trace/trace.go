@@ -97,7 +97,7 @@ func ingressDevices(vips []netip.Addr) (devices []report.TracedDevice, err error
 		if !slices.Contains(vips, a.IP) {
 			continue
 		}
-		for _, l := range address.Ingress(links, a.Link) {
+		for _, l := range address.ArrivalLinks(links, a.Link) {
 			d := report.TracedDevice{Name: l.Name, Index: l.Index, Kind: cmp.Or(l.Kind, "device")}
 			if !slices.Contains(devices, d) && l.Index != loopbackIndex {
 				devices = append(devices, d)

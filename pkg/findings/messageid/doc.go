@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package messageid contains the kinds of journal entries with the stable MESSAGE_ID of each. The
-// controller links it.
+// controller and check link it.
 package messageid

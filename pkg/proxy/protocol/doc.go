@@ -2,5 +2,5 @@
 
 // Package protocol defines the messages between the controller and the proxy. The proxy
 // reads bytes of the network: every event is bounded and validated before it is used.
-// Both processes link it.
+// Both processes link it, and the prober with package upstream.
 package protocol

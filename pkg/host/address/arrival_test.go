@@ -15,9 +15,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
-// TestIngress: the links at which packets for a VIP are seen. The facts are those of `ip -d link`
+// TestArrivalLinks: the links at which packets for a VIP are seen. The facts are those of `ip -d link`
 // on such hosts; bond, VLAN, team and Open vSwitch are not in the kernel of the tests.
-func TestIngress(t *testing.T) {
+func TestArrivalLinks(t *testing.T) {
 	t.Parallel()
 	ovs := []address.Link{
 		{Index: 1, Name: "lo"},
@@ -65,20 +65,20 @@ func TestIngress(t *testing.T) {
 		"a link that has gone":             {nil, 2, ""},
 	} {
 		var names []string
-		for _, l := range address.Ingress(tt.links, tt.index) {
+		for _, l := range address.ArrivalLinks(tt.links, tt.index) {
 			names = append(names, l.Name)
 		}
 		if diff := cmp.Diff(tt.want, strings.Join(names, " ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if n := len(address.Ingress(many, 1)); n != 64 {
+	if n := len(address.ArrivalLinks(many, 1)); n != 64 {
 		t.Errorf("%d links of 201, want the first 64", n)
 	}
 }
 
-// TestIngressOfKernel: bridge, veth and macvlan of the real kernel.
-func TestIngressOfKernel(t *testing.T) {
+// TestArrivalLinksOfKernel: bridge, veth and macvlan of the real kernel.
+func TestArrivalLinksOfKernel(t *testing.T) {
 	nstest.Require(t)
 	for _, command := range []string{
 		"link add ibr0 type bridge", "link add iport type veth peer name ifar", "link set iport master ibr0", "link add imac link ibr0 type macvlan mode bridge",
@@ -91,7 +91,7 @@ func TestIngressOfKernel(t *testing.T) {
 	}
 	top := links[slices.IndexFunc(links, func(l address.Link) bool { return l.Name == "imac" })]
 	var names []string
-	for _, l := range address.Ingress(links, top.Index) {
+	for _, l := range address.ArrivalLinks(links, top.Index) {
 		names = append(names, l.Name)
 	}
 	slices.Sort(names)

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// maxIngress bounds the links of one address.
-const maxIngress = 64
+// maxArrivalLinks bounds the links of one address.
+const maxArrivalLinks = 64
 
 // loopbackIndex is the index of lo in every network namespace (LOOPBACK_IFINDEX of net/flow.h).
 const loopbackIndex = 1
@@ -20,12 +20,12 @@ const loopbackIndex = 1
 // below an internal port (net/openvswitch/vport-netdev.c, vport-internal_dev.c).
 const openVSwitch = "openvswitch"
 
-// Ingress returns the link with an index and all links below it: packets are seen at each of them,
+// ArrivalLinks returns the link with an index and all links below it: packets are seen at each of them,
 // and first at the lowest. For an internal port of Open vSwitch these are all uplinks of the
 // host's datapaths. Kernels of the tests have bridge, veth and macvlan: the other kinds are tested
 // with recorded facts. Packets for an address of lo or a dummy arrive by any uplink.
-func Ingress(links []Link, index uint32) (found []Link) {
-	for next := []uint32{index}; len(next) > 0 && len(found) < maxIngress; next = next[1:] {
+func ArrivalLinks(links []Link, index uint32) (found []Link) {
+	for next := []uint32{index}; len(next) > 0 && len(found) < maxArrivalLinks; next = next[1:] {
 		i := slices.IndexFunc(links, func(l Link) bool { return l.Index == next[0] })
 		if i < 0 || slices.ContainsFunc(found, func(l Link) bool { return l.Index == next[0] }) {
 			continue
