@@ -122,7 +122,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	}
 	c.table = &kernelTable{persistent: store != nil, log: o.Log, inForce: c.liveness.setTable}
 	var err error
-	c.pipeline = newPipeline(c.tracker, c.supervisor.settings.put)
+	c.pipeline = newPipeline(c.tracker, c.supervisor.settings.Put)
 	if c.cas, err = trust.New(trust.Options{
 		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles, ReadInterval: caReadInterval,
 		StallTimeout: o.timing.StallTimeout, Save: c.writer.save,
@@ -140,7 +140,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.selfTester = newSelfTester(selfTestDependencies{
 		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, announce: c.supervisor.announceSelfTest,
 		redirects: c.liveness.redirects,
-		pages:     &keptProber{}, reports: c.stats.selfTested.values, apiServerURLFile: o.APIServerURLFile,
+		pages:     &keptProber{}, reports: c.stats.selfTested.Values, apiServerURLFile: o.APIServerURLFile,
 		interval: o.timing.SelfTestInterval,
 	})
 	c.vipTester = viptest.New(
@@ -224,7 +224,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 // observe passes what the reconcile loop has seen to those who need it. It never blocks.
 func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.observe(o.VIPs)
-	c.exporter.addresses.put(o.Config.Metrics.ListenAddress)
+	c.exporter.addresses.Put(o.Config.Metrics.ListenAddress)
 	c.expiry.Observe(o.Config, o.VIPs)
 	c.selfTester.observe(o.Config, o.VIPs)
 	c.vipTester.Observe(o.Config, o.VIPs, o.OneHost)
@@ -259,10 +259,10 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("exporter supervisor", c.exporter.run)
 	t.start("expiry watcher", func(ctx context.Context) error { return c.expiry.Run(ctx, c.tracker.SetCertificates) })
 	t.start("CA watcher", func(ctx context.Context) error {
-		return c.cas.Run(ctx, c.pipeline.paths.values, c.pipeline.cas.put)
+		return c.cas.Run(ctx, c.pipeline.paths.Values, c.pipeline.cas.Put)
 	})
 	t.start("egress watcher", func(ctx context.Context) error {
-		return c.egress.Run(ctx, c.pipeline.inputs.values, c.upstreams.egressFailed, c.pipeline.egress.put)
+		return c.egress.Run(ctx, c.pipeline.inputs.Values, c.upstreams.egressFailed, c.pipeline.egress.Put)
 	})
 	t.start("proxy settings", c.pipeline.run)
 	t.start("reconcile", func(ctx context.Context) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -34,7 +35,7 @@ type exporterSupervisor struct {
 	report     func() report.Report
 	setMetrics func(report.Metrics)
 	minBackoff time.Duration
-	addresses  *mailbox[netip.AddrPort] // the zero value: no metrics
+	addresses  *mailbox.Mailbox[netip.AddrPort] // the zero value: no metrics
 }
 
 func newExporterSupervisor(
@@ -42,7 +43,7 @@ func newExporterSupervisor(
 ) *exporterSupervisor {
 	return &exporterSupervisor{
 		log: log, output: newChildOutput(log, "exporter"), report: report, setMetrics: setMetrics, minBackoff: minBackoff,
-		addresses: newMailbox[netip.AddrPort](),
+		addresses: mailbox.New[netip.AddrPort](),
 	}
 }
 
@@ -57,7 +58,7 @@ func (s *exporterSupervisor) run(ctx context.Context) error {
 			end()
 			serving.Wait()
 			return nil
-		case next := <-s.addresses.values:
+		case next := <-s.addresses.Values:
 			if next == at {
 				continue
 			}

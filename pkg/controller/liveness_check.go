@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
@@ -75,7 +76,7 @@ type livenessCheck struct {
 	stats   *statsRecorder
 	proxy   checkedProxy
 	timing  timing
-	wake    trigger
+	wake    mailbox.Trigger
 	table   atomic.Pointer[ruleset.Table] // in force; nil without a table
 	pending atomic.Pointer[ownRequest]
 
@@ -127,7 +128,7 @@ const (
 func newLivenessCheck(status *tracker.Tracker, stats *statsRecorder, proxy checkedProxy, t timing) *livenessCheck {
 	status.SetVIPProbe(tracker.VIPProbe{}, time.Now())
 	return &livenessCheck{
-		tracker: status, stats: stats, proxy: proxy, timing: t, wake: newTrigger(),
+		tracker: status, stats: stats, proxy: proxy, timing: t, wake: mailbox.NewTrigger(),
 		shown: liveness{replacementBackoff: minReplacementBackoff},
 	}
 }
@@ -139,7 +140,7 @@ func (c *livenessCheck) setTable(t *ruleset.Table) {
 	if r := c.pending.Load(); r != nil && !c.redirects(r.vip) {
 		r.abort()
 	}
-	c.wake.fire()
+	c.wake.Fire()
 }
 
 // redirects reports whether the table in force redirects port 80 of a VIP.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -32,8 +33,8 @@ type notifier struct {
 	inForce func() func(context.Context) // see proxyClient.settingsInForce; the reconcile loop calls it
 
 	reloads  atomic.Uint64 // that have begun
-	ready    *mailbox[readyRequest]
-	complete *mailbox[uint64] // the reload of a readyRequest, when the proxy answers by its settings
+	ready    *mailbox.Mailbox[readyRequest]
+	complete *mailbox.Mailbox[uint64] // the reload of a readyRequest, when the proxy answers by its settings
 
 	lastLine string // that systemd has; owned by run
 }
@@ -47,13 +48,13 @@ type readyRequest struct {
 // newNotifier returns a notifier. inForce returns what waits for the settings of the proxy.
 func newNotifier(log *slog.Logger, tracker *tracker.Tracker, inForce func() func(context.Context)) *notifier {
 	return &notifier{
-		log: log, tracker: tracker, inForce: inForce, ready: newMailbox[readyRequest](), complete: newMailbox[uint64](),
+		log: log, tracker: tracker, inForce: inForce, ready: mailbox.New[readyRequest](), complete: mailbox.New[uint64](),
 	}
 }
 
 // Ready implements reconcile.Notifier: it has run notify systemd that the start or a reload has
 // completed. It never blocks.
-func (n *notifier) Ready() { n.ready.put(readyRequest{n.reloads.Load(), n.inForce()}) }
+func (n *notifier) Ready() { n.ready.Put(readyRequest{n.reloads.Load(), n.inForce()}) }
 
 // runReady completes each start and reload when the proxy answers by its settings, until
 // ctx ends.
@@ -62,11 +63,11 @@ func (n *notifier) runReady(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case r := <-n.ready.values:
+		case r := <-n.ready.Values:
 			bounded, cancel := context.WithTimeout(ctx, settingsTimeout)
 			r.inForce(bounded)
 			cancel()
-			n.complete.put(r.reload)
+			n.complete.Put(r.reload)
 		}
 	}
 }
@@ -116,7 +117,7 @@ func (n *notifier) run(ctx context.Context) error {
 		case <-ctx.Done():
 			n.logError(n.notify.Stopping("Stopping: completing requests in flight"))
 			return nil
-		case reload = <-n.complete.values:
+		case reload = <-n.complete.Values:
 			ready = true
 		case <-refresh.C:
 		case <-changed:

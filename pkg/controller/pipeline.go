@@ -9,6 +9,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/trust"
@@ -20,11 +21,11 @@ import (
 // that belong to it, and the reconcile loop waits for neither.
 type pipeline struct {
 	tracker  *tracker.Tracker
-	settings *mailbox[proxySettings] // of the reconcile loop
-	paths    *mailbox[string]        // to the CA watcher
-	cas      *mailbox[trust.Output]
-	inputs   *mailbox[egress.Input] // to the egress watcher
-	egress   *mailbox[egress.Output]
+	settings *mailbox.Mailbox[proxySettings] // of the reconcile loop
+	paths    *mailbox.Mailbox[string]        // to the CA watcher
+	cas      *mailbox.Mailbox[trust.Output]
+	inputs   *mailbox.Mailbox[egress.Input] // to the egress watcher
+	egress   *mailbox.Mailbox[egress.Output]
 	next     func(proxySettings) // the proxy supervisor
 
 	input egress.Input // of the goroutine of the reconcile loop
@@ -32,23 +33,23 @@ type pipeline struct {
 
 func newPipeline(tracker *tracker.Tracker, next func(proxySettings)) *pipeline {
 	return &pipeline{
-		tracker: tracker, settings: newMailbox[proxySettings](), paths: newMailbox[string](), cas: newMailbox[trust.Output](),
-		inputs: newMailbox[egress.Input](), egress: newMailbox[egress.Output](), next: next,
+		tracker: tracker, settings: mailbox.New[proxySettings](), paths: mailbox.New[string](), cas: mailbox.New[trust.Output](),
+		inputs: mailbox.New[egress.Input](), egress: mailbox.New[egress.Output](), next: next,
 	}
 }
 
 // put takes settings of the reconcile loop.
 func (p *pipeline) put(s proxySettings) {
-	p.settings.put(s)
-	p.paths.put(trustedCAPath(s.config))
+	p.settings.Put(s)
+	p.paths.Put(trustedCAPath(s.config))
 	p.input.Generation, p.input.Config, p.input.Ingress = s.generation, s.config, s.ingress
-	p.inputs.put(p.input)
+	p.inputs.Put(p.input)
 }
 
 // observe takes what the reconcile loop has seen: the configuration, also of a host that does not
 // serve, and addresses that are never reached through an egress proxy.
 func (p *pipeline) observe(o reconcile.Observation) {
-	p.paths.put(trustedCAPath(o.Config))
+	p.paths.Put(trustedCAPath(o.Config))
 	p.input.Observed, p.input.Config, p.input.VIPs, p.input.Subnets = true, o.Config, nil, nil
 	for _, v := range o.VIPs {
 		p.input.VIPs = append(p.input.VIPs, v.Address)
@@ -56,7 +57,7 @@ func (p *pipeline) observe(o reconcile.Observation) {
 	for _, a := range o.Addresses {
 		p.input.Subnets = append(p.input.Subnets, netip.PrefixFrom(a.IP, a.Bits))
 	}
-	p.inputs.put(p.input)
+	p.inputs.Put(p.input)
 }
 
 // trustedCAPath returns the bundle for TLS to the ingress; empty without TLS.
@@ -76,10 +77,10 @@ func (p *pipeline) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case s = <-p.settings.values:
-		case cas = <-p.cas.values:
+		case s = <-p.settings.Values:
+		case cas = <-p.cas.Values:
 			p.tracker.SetTrust(cas.Report, time.Now())
-		case routes = <-p.egress.values:
+		case routes = <-p.egress.Values:
 			p.tracker.SetEgress(routes.Report, time.Now())
 		}
 		if complete, ok := s.complete(cas, routes); ok {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	probing "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -162,7 +163,7 @@ func (s *proxySupervisor) drain(generation uint64) {
 	}
 	message := ""
 	select {
-	case cut := <-p.drained.values:
+	case cut := <-p.drained.Values:
 		if cut > 0 {
 			message = fmt.Sprintf("%d connections were closed before their response was complete", cut)
 		}
@@ -180,7 +181,7 @@ func (s *proxySupervisor) startDrain(generation uint64) *proxyProcess {
 	s.minGeneration = generation + 1
 	s.upstreams.setTargets(nil, 0)
 	if s.process != nil {
-		s.process.drained.drop() // a late one
+		s.process.drained.Drop() // a late one
 	}
 	s.send(protocol.Command{Drain: &protocol.Drain{Budget: drainTimeout}}, -1)
 	return s.process
@@ -211,13 +212,13 @@ func (s *proxySupervisor) testVIPs(ctx context.Context, vips []netip.Addr) []pro
 }
 
 // awaitResults sends a command and waits for its results. It does not wait for the supervisor.
-func awaitResults[T any](ctx context.Context, p *proxyProcess, c protocol.Command, results *mailbox[[]T]) []T {
-	results.drop()            // late ones
+func awaitResults[T any](ctx context.Context, p *proxyProcess, c protocol.Command, results *mailbox.Mailbox[[]T]) []T {
+	results.Drop()            // late ones
 	if p.Send(c, -1) != nil { // which only queues it
 		return nil
 	}
 	select {
-	case all := <-results.values:
+	case all := <-results.Values:
 		return all
 	case <-p.Done():
 	case <-ctx.Done():
@@ -325,7 +326,7 @@ func (s *proxySupervisor) applySettings(v proxySettings) {
 		s.setServing(s.process)
 	}
 	s.applied.Store(v.generation)
-	s.settingsSent.fire()
+	s.settingsSent.Fire()
 }
 
 func (s *proxySupervisor) publishCauses() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
@@ -19,9 +20,9 @@ type proxyProcess struct {
 	*child.Process
 
 	// The last results of commands.
-	tested  *mailbox[[]protocol.VIPTested]
-	probed  *mailbox[[]protocol.Reachability]
-	drained *mailbox[int] // connections that were closed
+	tested  *mailbox.Mailbox[[]protocol.VIPTested]
+	probed  *mailbox.Mailbox[[]protocol.Reachability]
+	drained *mailbox.Mailbox[int] // connections that were closed
 
 	lastEvent atomic.Pointer[time.Time]
 
@@ -40,9 +41,9 @@ func startProxy(output *child.Output) (*proxyProcess, error) {
 func newProxyProcess(process *child.Process) *proxyProcess {
 	return &proxyProcess{
 		Process: process,
-		tested:  newMailbox[[]protocol.VIPTested](),
-		probed:  newMailbox[[]protocol.Reachability](),
-		drained: newMailbox[int](),
+		tested:  mailbox.New[[]protocol.VIPTested](),
+		probed:  mailbox.New[[]protocol.Reachability](),
+		drained: mailbox.New[int](),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
@@ -52,17 +53,17 @@ type proxySupervisor struct {
 	proxyDependencies
 
 	commands chan func() // of other goroutines, called by run
-	settings *mailbox[proxySettings]
+	settings *mailbox.Mailbox[proxySettings]
 	done     chan struct{} // closed when no proxy process is needed any more
 	stopped  chan struct{} // closed when run has returned
 
 	// Snapshots.
 	ports          atomic.Pointer[[]uint16]     // of the open listening sockets
 	serving        atomic.Pointer[proxyProcess] // the process that answers clients, or nil
-	servingChanged trigger
-	applied        atomic.Uint64 // the generation of the last settings
-	settingsSent   trigger       // fires after a change of applied or serving
-	beats          trigger       // fires with each heartbeat of the process
+	servingChanged mailbox.Trigger
+	applied        atomic.Uint64   // the generation of the last settings
+	settingsSent   mailbox.Trigger // fires after a change of applied or serving
+	beats          mailbox.Trigger // fires with each heartbeat of the process
 
 	// Owned by run, as the listeners are:
 	keep               bool // the listening sockets belong to the next service process
@@ -99,9 +100,9 @@ type proxyDependencies struct {
 func newProxySupervisor(d proxyDependencies) *proxySupervisor {
 	s := &proxySupervisor{
 		proxyDependencies: d,
-		commands:          make(chan func()), settings: newMailbox[proxySettings](),
-		done: make(chan struct{}), stopped: make(chan struct{}), servingChanged: newTrigger(),
-		settingsSent: newTrigger(), beats: newTrigger(),
+		commands:          make(chan func()), settings: mailbox.New[proxySettings](),
+		done: make(chan struct{}), stopped: make(chan struct{}), servingChanged: mailbox.NewTrigger(),
+		settingsSent: mailbox.NewTrigger(), beats: mailbox.NewTrigger(),
 		closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int),
 	}
 	s.publishPorts()
@@ -115,9 +116,9 @@ func (s *proxySupervisor) servingProcess() (*proxyProcess, <-chan struct{}) {
 
 func (s *proxySupervisor) setServing(p *proxyProcess) {
 	if s.serving.Swap(p) != p {
-		s.servingChanged.fire()
+		s.servingChanged.Fire()
 	}
-	s.settingsSent.fire()
+	s.settingsSent.Fire()
 }
 
 // openPorts returns the ports of the open listening sockets.
@@ -143,7 +144,7 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 			return
 		case f := <-s.commands:
 			f()
-		case v := <-s.settings.values:
+		case v := <-s.settings.Values:
 			s.applySettings(v)
 		case <-s.stable:
 			s.tracker.SetProxyFailure("", time.Now())
@@ -216,13 +217,13 @@ func (s *proxySupervisor) readEvents(p *proxyProcess) {
 		case event.Flushed != nil:
 			p.recordFlushed()
 		case event.VIPsTested != nil:
-			p.tested.put(event.VIPsTested.Results)
+			p.tested.Put(event.VIPsTested.Results)
 		case event.IngressProbed != nil:
-			p.probed.put(event.IngressProbed.Results)
+			p.probed.Put(event.IngressProbed.Results)
 		case event.Drained != nil:
-			p.drained.put(event.Drained.Cut)
+			p.drained.Put(event.Drained.Cut)
 		case event.Heartbeat != nil:
-			s.beats.fire()
+			s.beats.Fire()
 		case event.Stopped != nil:
 			s.submit(func() {
 				if s.process == p {

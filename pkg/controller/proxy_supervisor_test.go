@@ -178,9 +178,9 @@ func TestLateDrain(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
 	s.attach(s.process)
-	s.process.drained.put(7)
+	s.process.drained.Put(7)
 	select {
-	case cut := <-s.startDrain(1).drained.values:
+	case cut := <-s.startDrain(1).drained.Values:
 		t.Errorf("the next drain has cut off %d connections", cut)
 	default:
 	}

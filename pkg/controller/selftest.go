@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
@@ -68,7 +69,7 @@ const (
 type selfTester struct {
 	selfTestDependencies
 
-	wake   trigger // the inputs have changed
+	wake   mailbox.Trigger // the inputs have changed
 	jitter func(time.Duration) time.Duration
 
 	inputs atomic.Pointer[selfTestInputs]
@@ -113,7 +114,7 @@ type selfTestInputs struct {
 func (in selfTestInputs) active() bool { return in.interval > 0 && len(in.vips) > 0 }
 
 func newSelfTester(d selfTestDependencies) *selfTester {
-	t := &selfTester{selfTestDependencies: d, wake: newTrigger(), jitter: jitter, vips: make(map[netip.Addr]testedVIP)}
+	t := &selfTester{selfTestDependencies: d, wake: mailbox.NewTrigger(), jitter: jitter, vips: make(map[netip.Addr]testedVIP)}
 	t.inputs.Store(&selfTestInputs{})
 	return t
 }
@@ -133,7 +134,7 @@ func (t *selfTester) observe(c config.Config, vips []report.VIP) {
 	// A link-local address is unreachable without the name of a link.
 	in.vips = slices.DeleteFunc(reconcile.VIPsInState(vips, report.VIPHeld), netip.Addr.IsLinkLocalUnicast)
 	if before := t.inputs.Swap(&in); before.interval != in.interval || !slices.Equal(before.vips, in.vips) {
-		t.wake.fire()
+		t.wake.Fire()
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 )
 
 const (
@@ -37,7 +39,7 @@ const (
 // while the present input is rejected.
 type stateWriter struct {
 	log     *slog.Logger
-	wake    trigger
+	wake    mailbox.Trigger
 	stopped chan struct{} // closed when the goroutine of run writes nothing any more
 
 	mu      sync.Mutex
@@ -52,7 +54,7 @@ type stateFile struct {
 }
 
 func newStateWriter(log *slog.Logger) *stateWriter {
-	return &stateWriter{log: log, wake: newTrigger(), stopped: make(chan struct{}), unsaved: make(map[string]*stateFile)}
+	return &stateWriter{log: log, wake: mailbox.NewTrigger(), stopped: make(chan struct{}), unsaved: make(map[string]*stateFile)}
 }
 
 // save has a file written later, instead of what it must contain so far. It never blocks.
@@ -60,7 +62,7 @@ func (w *stateWriter) save(event, name string, write func() error) {
 	w.mu.Lock()
 	w.unsaved[name] = &stateFile{event: event, write: write}
 	w.mu.Unlock()
-	w.wake.fire()
+	w.wake.Fire()
 }
 
 // snapshot returns the files that are not written yet.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -32,9 +33,9 @@ type statsRecorder struct {
 	log           *slog.Logger
 	tracker       *tracker.Tracker
 	causes        *causeSnapshot
-	onUndelivered trigger // fires after a challenge that did not reach the ingress
+	onUndelivered mailbox.Trigger // fires after a challenge that did not reach the ingress
 	onAttempt     func(challengelog.Attempt)
-	selfTested    *mailbox[protocol.SelfTested]
+	selfTested    *mailbox.Mailbox[protocol.SelfTested]
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
@@ -47,12 +48,12 @@ type statsRecorder struct {
 }
 
 func newStatsRecorder(
-	log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered trigger,
+	log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered mailbox.Trigger,
 	onAttempt func(challengelog.Attempt),
 ) *statsRecorder {
 	return &statsRecorder{
 		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt,
-		selfTested: newMailbox[protocol.SelfTested](),
+		selfTested: mailbox.New[protocol.SelfTested](),
 		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
 	}
 }
@@ -66,10 +67,10 @@ func (r *statsRecorder) record(n *protocol.Stats) {
 		r.logEntries(func(l *challengelog.ChallengeLog, now time.Time) []challengelog.Entry { return l.Record(c, now) })
 	}
 	if n.SelfTest != nil {
-		r.selfTested.put(*n.SelfTest)
+		r.selfTested.Put(*n.SelfTest)
 	}
 	if n.UpstreamFailed {
-		r.onUndelivered.fire()
+		r.onUndelivered.Fire()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
@@ -32,8 +33,8 @@ const (
 type upstreamCheck struct {
 	tracker      *tracker.Tracker
 	causes       *causeSnapshot
-	wake         trigger // requests a probe soon
-	egressFailed trigger // fires when the proxy process cannot connect to an egress proxy
+	wake         mailbox.Trigger // requests a probe soon
+	egressFailed mailbox.Trigger // fires when the proxy process cannot connect to an egress proxy
 
 	mu    sync.Mutex       // taken before the tracker's own
 	held  []netip.Addr     // the VIPs of this host
@@ -41,7 +42,7 @@ type upstreamCheck struct {
 }
 
 func newUpstreamCheck(status *tracker.Tracker, causes *causeSnapshot) *upstreamCheck {
-	return &upstreamCheck{tracker: status, causes: causes, wake: newTrigger(), egressFailed: newTrigger()}
+	return &upstreamCheck{tracker: status, causes: causes, wake: mailbox.NewTrigger(), egressFailed: mailbox.NewTrigger()}
 }
 
 // setTargets replaces the ingress addresses. Results for others are dropped.
@@ -57,7 +58,7 @@ func (c *upstreamCheck) setTargets(ingress []netip.Addr, port uint16) {
 	}
 	c.addrs = addrs
 	c.resetResults()
-	c.wake.fire()
+	c.wake.Fire()
 }
 
 // observe takes the VIPs and requests a probe when this host has gained or lost one.
@@ -69,7 +70,7 @@ func (c *upstreamCheck) observe(vips []report.VIP) {
 		return
 	}
 	c.held = held
-	c.wake.fire()
+	c.wake.Fire()
 	if len(held) == 0 {
 		c.resetResults() // they will be outdated when a VIP returns
 	}
@@ -147,7 +148,7 @@ func (c *upstreamCheck) probeAll(ctx context.Context, probe func(context.Context
 			all = false
 			upstreams[i].Error = r.Failure.Summary(c.causes.get())
 			if r.Failure.ViaProxy && r.Failure.Cause == string(findings.EgressUnreachable) {
-				c.egressFailed.fire()
+				c.egressFailed.Fire()
 			}
 		}
 	}

@@ -151,7 +151,7 @@ func TestProbeRateIsBounded(t *testing.T) {
 		p.setVIPState(report.VIPHeld, report.Serving)
 		before := p.probes.Load()
 		for range 1000 { // ten seconds of failures
-			p.wake.fire()
+			p.wake.Fire()
 			p.advance(10 * time.Millisecond)
 		}
 		if n := p.probes.Load() - before; n < 9 || n > 11 {
