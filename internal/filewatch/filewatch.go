@@ -17,33 +17,28 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// debounce is the delay after the last event of a file: an editor or a template
+// delay is the time between the first event of a file and the signal: an editor or a template
 // renderer causes several in a row.
-const debounce = 50 * time.Millisecond
-
-// MaxDelay is the usual bound for the delay of a signal by a stream of events.
-const MaxDelay = time.Second
+const delay = 50 * time.Millisecond
 
 // Watcher signals that a watched file may have changed.
 type Watcher struct {
-	log      *slog.Logger
-	maxDelay time.Duration
-	notify   *fsnotify.Watcher
-	changed  chan struct{}
+	log     *slog.Logger
+	notify  *fsnotify.Watcher
+	changed chan struct{}
 
 	mu    sync.Mutex
 	paths []string
 	names map[string]map[string]bool // watched names by directory
 }
 
-// New returns a watcher that watches no files yet. The caller must call Run. A stream of
-// events does not delay its signal for longer than maxDelay.
-func New(log *slog.Logger, maxDelay time.Duration) (*Watcher, error) {
+// New returns a watcher that watches no files yet. The caller must call Run.
+func New(log *slog.Logger) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch files: %w: increase fs.inotify.max_user_instances", err)
 	}
-	return &Watcher{log: log, maxDelay: maxDelay, notify: notify, changed: make(chan struct{}, 1)}, nil
+	return &Watcher{log: log, notify: notify, changed: make(chan struct{}, 1)}, nil
 }
 
 // Changed receives a value after a watched file may have changed. Values that were not
@@ -166,20 +161,10 @@ func pathAndLinks(path string) []string {
 // watches.
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.notify.Close()
-	var (
-		timer *time.Timer
-		fire  <-chan time.Time
-		first time.Time
-	)
-	hold := func() {
-		now := time.Now()
-		switch {
-		case fire == nil:
-			first = now
-			timer = time.NewTimer(debounce)
-			fire = timer.C
-		case now.Sub(first) < w.maxDelay:
-			timer.Reset(min(debounce, w.maxDelay-now.Sub(first)))
+	var fire <-chan time.Time
+	schedule := func() {
+		if fire == nil {
+			fire = time.After(delay)
 		}
 	}
 	for {
@@ -191,7 +176,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 				return errors.New("cannot watch files: the event queue was closed")
 			}
 			if w.isRelevant(event) {
-				hold()
+				schedule()
 			}
 		case err, open := <-w.notify.Errors:
 			if !open {
@@ -200,7 +185,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			// An overflow loses events, so any file may have changed.
 			w.log.Warn("file events lost; reading all files again",
 				slog.String("event", "file-watch"), slog.Any("error", err))
-			hold()
+			schedule()
 		case <-fire:
 			fire = nil
 			w.mu.Lock()

@@ -16,7 +16,7 @@ import (
 // startWatcher runs a watcher over paths and receives the signal for new paths.
 func startWatcher(t *testing.T, paths ...string) *filewatch.Watcher {
 	t.Helper()
-	w, err := filewatch.New(slog.New(slog.DiscardHandler), filewatch.MaxDelay)
+	w, err := filewatch.New(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,12 +191,11 @@ func TestSymlinksAlongPath(t *testing.T) {
 	expectSignal(t, w, "write behind it")
 }
 
-// TestEventStreamDoesNotDelaySignal: a stream of events delays the signal for maxDelay at
-// most.
+// TestEventStreamDoesNotDelaySignal: signals arrive during a stream of events.
 func TestEventStreamDoesNotDelaySignal(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.crt")
-	w, err := filewatch.New(slog.New(slog.DiscardHandler), 200*time.Millisecond)
+	w, err := filewatch.New(slog.New(slog.DiscardHandler))
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -156,7 +156,7 @@ func (c *components) openHost(ctx context.Context, o Options) (err error) {
 	if c.watchdog, err = systemd.NewWatchdog(logWatchdogError(o.Log)); err != nil {
 		return err
 	}
-	if c.files, err = filewatch.New(o.Log, filewatch.MaxDelay); err != nil {
+	if c.files, err = filewatch.New(o.Log); err != nil {
 		return err
 	}
 	if c.addresses, err = address.Open(o.Log); err != nil {

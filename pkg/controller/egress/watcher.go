@@ -26,7 +26,6 @@ import (
 const (
 	// fileReadInterval is when the files are read again without a file event.
 	fileReadInterval = 30 * time.Second
-	fileDebounce     = 250 * time.Millisecond
 	// minLookupInterval bounds how often failed connections to the proxy cause a lookup.
 	minLookupInterval = 5 * time.Second
 )
@@ -96,7 +95,7 @@ type Watcher struct {
 
 // New returns a watcher with the configuration that a former process has accepted.
 func New(o Options) (*Watcher, error) {
-	files, err := filewatch.New(o.Log, fileDebounce)
+	files, err := filewatch.New(o.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -20,10 +20,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// fileDebounce bounds how long a stream of file events delays a read: a changed CA
-// bundle must be in force within a second, which includes the time to settle.
-const fileDebounce = 250 * time.Millisecond
-
 // maxReportedSubjects is how many CAs the status names.
 const maxReportedSubjects = 3
 
@@ -62,7 +58,7 @@ type Watcher struct {
 
 // New returns a watcher.
 func New(o Options) (*Watcher, error) {
-	files, err := filewatch.New(o.Log, fileDebounce)
+	files, err := filewatch.New(o.Log)
 	if err != nil {
 		return nil, err
 	}
