@@ -33,6 +33,7 @@ func execute(t *testing.T, code int, args ...string) (out, errOut []byte) {
 
 // TestSchemas holds docs/reference/*.schema.json to the types and to real output.
 func TestSchemas(t *testing.T) {
+	t.Chdir("../..")
 	version, _ := execute(t, cli.OK, "version", "-o", "json")
 	schematest.Check[cli.VersionDocument](t, *update, "version", "Version", []string{"cmd/internal/cli"}, version)
 

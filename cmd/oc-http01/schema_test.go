@@ -25,6 +25,7 @@ const tracedAll = `{"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "T
 // TestSchemas holds the schemas of the cluster's documents to the types and to real
 // output.
 func TestSchemas(t *testing.T) {
+	t.Chdir("../..")
 	output := func(nodes map[string]string, args ...string) []byte {
 		installOC(t, nodes)
 		return []byte(runLine(t, "", append(args, "-o", "json")...).out)

@@ -25,12 +25,11 @@ const (
 // Check fails if docs/reference/NAME.schema.json is not the schema of the type T, with
 // the comments of the type as descriptions, or if a document does not match it. Update
 // writes the file. T is a document of this kind. The packages are the folders of T and
-// of its fields' types, relative to the root of the repository.
+// of its fields' types, relative to the root of the repository, in which the test must run.
 func Check[T any](t *testing.T, update bool, name, kind string, packages []string, documents ...[]byte) {
 	t.Helper()
-	root := repository(t)
-	generated := generate(t, root, reflect.TypeFor[T](), name, kind, packages)
-	path := filepath.Join(root, "docs", "reference", name+".schema.json")
+	generated := generate(t, reflect.TypeFor[T](), name, kind, packages)
+	path := filepath.Join("docs", "reference", name+".schema.json")
 	if update {
 		if err := os.WriteFile(path, generated, 0o644); err != nil { //nolint:gosec // a document
 			t.Fatal(err)
@@ -70,7 +69,7 @@ func Check[T any](t *testing.T, update bool, name, kind string, packages []strin
 	}
 }
 
-func generate(t *testing.T, root string, document reflect.Type, name, kind string, packages []string) []byte {
+func generate(t *testing.T, document reflect.Type, name, kind string, packages []string) []byte {
 	t.Helper()
 	r := generator.Reflector{
 		ExpandedStruct: true, BaseSchemaID: "https://github.com/http01-proxyd/http01-proxyd/docs/reference",
@@ -82,7 +81,6 @@ func generate(t *testing.T, root string, document reflect.Type, name, kind strin
 		},
 	}
 	// The generator joins the name of the module with the path to the package.
-	t.Chdir(root)
 	for _, p := range append(packages, "pkg/report") {
 		if err := r.AddGoComments(strings.TrimSuffix(module, "/"), p); err != nil {
 			t.Fatal(err)
@@ -102,21 +100,4 @@ func generate(t *testing.T, root string, document reflect.Type, name, kind strin
 		t.Fatal(err)
 	}
 	return append(text, '\n')
-}
-
-// repository returns the root of the repository, which is above the tested package.
-func repository(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "docs", "reference")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("docs/reference is not above the tested package")
-		}
-	}
 }
