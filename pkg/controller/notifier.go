@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// statusLineInterval keeps the "3m ago" of the status line correct.
-	statusLineInterval = 30 * time.Second
 	// minStatusLineInterval bounds how often a stream of challenges changes the line.
 	minStatusLineInterval = time.Second
 	// settingsTimeout bounds how long the end of a start or a reload waits for the proxy to
@@ -75,7 +73,7 @@ func (n *notifier) runReady(ctx context.Context) error {
 // send sends the current status line, with the readiness or if systemd has another line. It logs an
 // error: the next call repeats the message.
 func (n *notifier) send(ready bool) (sent bool) {
-	line := n.tracker.Report(report.Table{}).StatusLine(time.Now())
+	line := n.tracker.Report(report.Table{}).StatusLine()
 	var err error
 	switch {
 	case ready:
@@ -106,8 +104,6 @@ func (n *notifier) logError(err error) {
 // service is stopping. A manager that does not read for some seconds must get the readiness later:
 // it ends a start without one.
 func (n *notifier) run(ctx context.Context) error {
-	refresh := time.NewTicker(statusLineInterval)
-	defer refresh.Stop()
 	var ready bool
 	var reload uint64
 	var pause <-chan time.Time
@@ -119,7 +115,6 @@ func (n *notifier) run(ctx context.Context) error {
 			return nil
 		case reload = <-n.complete.Values:
 			ready = true
-		case <-refresh.C:
 		case <-changed:
 		case <-pause:
 			if changed, pause = n.tracker.Changed(), nil; !ready {

@@ -12,8 +12,8 @@ import (
 )
 
 // StatusLine returns the report in one line, for STATUS= of systemd, such as "Serving:
-// holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200 3m ago".
-func (r Report) StatusLine(now time.Time) string {
+// holds 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200".
+func (r Report) StatusLine() string {
 	parts := []string{r.Condition().Message}
 	for _, t := range r.VIPTests {
 		if t.Error != "" {
@@ -26,7 +26,7 @@ func (r Report) StatusLine(now time.Time) string {
 		}
 	}
 	if r.Condition().Reason.Ready() || r.Challenges.Total > 0 {
-		parts = append(parts, r.summarizeChallenges(now))
+		parts = append(parts, r.summarizeChallenges())
 	}
 	return printable.Truncate(string(r.Condition().Reason)+": "+strings.Join(parts, ", "), maxStatusLine)
 }
@@ -35,21 +35,16 @@ func (r Report) StatusLine(now time.Time) string {
 // message.
 const maxStatusLine = 1000
 
-func (r Report) summarizeChallenges(now time.Time) string {
+func (r Report) summarizeChallenges() string {
 	n := len(r.Challenges.Recent)
 	if n == 0 {
 		return "no challenges yet"
 	}
-	last := r.Challenges.Recent[n-1]
-	total := Count(r.Challenges.Total, "challenge")
-	return fmt.Sprintf("%s, last %s %s ago", total, statusText(last.Status), Age(now.Sub(last.Time)))
-}
-
-func statusText(status int) string {
-	if status == 0 {
-		return "without a response"
+	last := "without a response"
+	if status := r.Challenges.Recent[n-1].Status; status != 0 {
+		last = strconv.Itoa(status)
 	}
-	return strconv.Itoa(status)
+	return Count(r.Challenges.Total, "challenge") + ", last " + last
 }
 
 // Age formats a time span in its largest unit, like the ages of kubectl.

@@ -144,7 +144,7 @@ func (w *workstation) expectedOutputs() []expected {
 		{document: tutorialDocument, output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\nok$`},
 		{document: tutorialDocument, output: `^certificate\S*/api-certificate patched\ncertificate\S*/api-certificate condition met\n$`},
 		{document: tutorialDocument, output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\n$`, before: w.awaitPresented},
-		{document: tutorialDocument, output: `Status: "Serving: .* challenges, last 200 `, before: w.awaitStatus},
+		{document: tutorialDocument, output: `Status: "Serving: .* challenges, last 200"`, before: w.awaitStatus},
 
 		{document: expiredRunbook, output: `issuer=.*lab-expired-ca`, before: w.expire},
 		{commands: `oc config set-cluster lab --insecure-skip-tls-verify=true`, output: `set\.\n$`}, // of its step 2
@@ -334,7 +334,7 @@ func (w *workstation) awaitStatus() {
 	w.t.Helper()
 	s := w.services[w.holder.Index]
 	must(w.t, lab.Eventually(run, "the status of the service", func(context.Context) error {
-		if text := s.Notifications.Status(); !strings.Contains(text, "challenges, last 200 ") {
+		if text := s.Notifications.Status(); !strings.Contains(text, "challenges, last 200") {
 			return errors.New(text)
 		}
 		return nil

@@ -379,7 +379,7 @@ func TestWriteTextReplacesControlCharacters(t *testing.T) {
 			}
 		}
 	}
-	if s := worst.StatusLine(start); strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+	if s := worst.StatusLine(); strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		t.Errorf("the status line is %q", s)
 	}
 }

@@ -30,7 +30,7 @@ func TestKeepalivedStartedLater(t *testing.T) {
 			t.Errorf("%v: wrong path: %d %q %v", vip, status, body, err)
 		}
 	}
-	s.awaitStatus("Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, 2 challenges, last 200 ")
+	s.awaitStatus("Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, 2 challenges, last 200")
 
 	text := s.run(binaryPath, "status")
 	for _, want := range []string{
