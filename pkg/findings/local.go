@@ -54,7 +54,6 @@ func portEntries() []Entry {
 // Findings about the VIPs as configured on this host.
 const (
 	KeepalivedConfigMissing    ID = "keepalived-config-missing"
-	KeepalivedConfigIncomplete ID = "keepalived-config-incomplete"
 	KeepalivedConfigUnreadable ID = "keepalived-config-unreadable"
 	KeepalivedNoAPIInstance    ID = "keepalived-no-api-instance"
 	IngressVIPMissing          ID = "ingress-vip-missing"
@@ -78,17 +77,11 @@ func vipsEntries() []Entry {
 			Remediation: "Find out why that pod has not written the file (crictl ps -a --name keepalived, journalctl -u kubelet)." + explicit,
 		},
 		{
-			ID: KeepalivedConfigIncomplete, Check: check, Level: Problem,
-			Symptom:     symptom + " Or it is `Serving` with `the last good VIPs stay in use`.",
-			Message:     "The VIPs cannot be read: {error}",
-			Remediation: "Find out why the file is incomplete (a full disk? crictl logs of the keepalived pod). The service reloads it when it is complete." + explicit,
-		},
-		{
 			ID: KeepalivedConfigUnreadable, Check: check, Level: Problem,
-			Symptom: symptom,
+			Symptom: symptom + " Or it is `Serving` with `the last good VIPs stay in use`.",
 			Message: "keepalived.conf cannot be used: {error}",
-			Remediation: "Correct the file (keepalived -t -f {path} checks it) and make it world-readable (mode 0644)." +
-				explicit,
+			Remediation: "Correct the file (keepalived -t -f {path} checks it) and make it world-readable (mode 0644). " +
+				"If it is incomplete, find out why (a full disk? crictl logs of the keepalived pod)." + explicit,
 		},
 		{
 			ID: KeepalivedNoAPIInstance, Check: check, Level: Problem,

@@ -84,8 +84,6 @@ func (v VIPs) Fault(s Source) (f findings.Finding, bad bool) {
 		id = findings.KeepalivedConfigMissing
 	case errors.Is(err, keepalived.ErrNoAPIInstance):
 		id = findings.KeepalivedNoAPIInstance
-	case errors.Is(err, keepalived.ErrIncomplete):
-		id = findings.KeepalivedConfigIncomplete
 	default:
 		id = findings.KeepalivedConfigUnreadable
 	}

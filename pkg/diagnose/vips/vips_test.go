@@ -4,9 +4,6 @@ package vips
 
 import (
 	"net/netip"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,20 +11,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
-
-// TestFaultNamesFileOnce: the finding about an incomplete file contains the reason once.
-func TestFaultNamesFileOnce(t *testing.T) {
-	t.Parallel()
-	torn := filepath.Join(t.TempDir(), "keepalived.conf")
-	if err := os.WriteFile(torn, []byte("vrrp_instance a_API_0 {\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := keepalived.Read(torn)
-	f, _ := VIPs{Err: err}.Fault(Source{})
-	if strings.Count(f.Message, "is incomplete") != 1 {
-		t.Errorf("finding %+v", f)
-	}
-}
 
 // TestLastGoodVIPs: while keepalived.conf is unusable, the checks use the VIPs that the
 // service keeps.

@@ -74,7 +74,7 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 			return netip.Prefix{}, 0, false, nil
 		}
 	}
-	if err != nil || m.Type == unix.RTN_UNREACHABLE { // the latter for IPv6
+	if err != nil || m.Type == unix.RTN_UNREACHABLE { // the type of an IPv6 route
 		return netip.Prefix{}, 0, false, err
 	}
 	to, ok := netip.AddrFromSlice(m.Attributes.Dst)

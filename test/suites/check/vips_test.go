@@ -41,8 +41,8 @@ func TestKeepalivedConf(t *testing.T) {
 		name, text, reason, id string
 		texts                  string
 	}{
-		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-config-incomplete", path},
-		{"empty", "\n", "NoVIPs", "keepalived-config-incomplete", path},
+		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-config-unreadable", path},
+		{"empty", "\n", "NoVIPs", "keepalived-config-unreadable", path},
 		{"without API instance", fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-no-api-instance", path},
 		{
 			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "ingress-vip-missing",
@@ -108,7 +108,7 @@ func TestLastGoodVIPs(t *testing.T) {
 				return nil
 			})
 			must(t, err)
-			r := c.expectFindings(n, []string{"keepalived-config-incomplete"})
+			r := c.expectFindings(n, []string{"keepalived-config-unreadable"})
 			for _, result := range r.Checks {
 				if result.Name != "vips" && result.Outcome != "ok" {
 					t.Errorf("%s: %s: %s", result.Name, result.Outcome, result.Text)
