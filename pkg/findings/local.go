@@ -176,9 +176,8 @@ const (
 	NoProxyLacksAPI  ID = "no-proxy-lacks-api"
 	ProxyFileInvalid ID = "proxy-file-invalid"
 
-	EgressNotReady             ID = "egress-not-ready"
-	EgressCAInvalid            ID = "egress-ca-invalid"
-	EgressNoReadinessEndpoints ID = "egress-no-readiness-endpoints"
+	EgressNotReady  ID = "egress-not-ready"
+	EgressCAInvalid ID = "egress-ca-invalid"
 )
 
 func clusterProxyEntries() []Entry {
@@ -207,12 +206,6 @@ func clusterProxyEntries() []Entry {
 			Symptom:     "The condition `EgressProxyReady` is False with `InvalidProxy`.",
 			Message:     "The CA bundle of the egress proxy cannot be used: {error}",
 			Remediation: "Check spec.trustedCA of proxy/cluster, from which the machine-config-operator writes {path}, or set egressProxy.trustedCA in /etc/http01-proxyd/config.yaml.",
-		},
-		{
-			ID: EgressNoReadinessEndpoints, Check: check, Level: Warning,
-			Symptom:     "A change of the egress proxy breaks challenges at once, although the previous one still works.",
-			Message:     "A changed egress proxy is used without a test, because egressProxy.readinessEndpoints is empty",
-			Remediation: "Set egressProxy.readinessEndpoints of config.yaml to one or two URLs that respond through the egress proxy, such as spec.readinessEndpoints of proxy/cluster.",
 		},
 	}
 }

@@ -84,7 +84,7 @@ func invalidProxyFile(path string, err error) findings.Finding {
 
 // findings are about the egress proxy of this service, as it reports them: it is not root and
 // cannot read all files that root can.
-func (e Settings) findings(reported report.EgressProxy) (matches []findings.Finding) {
+func (e Settings) findings(reported report.EgressProxy) []findings.Finding {
 	c := e.Config.EgressProxy
 	switch {
 	case reported.InvalidInput == report.EgressInputFile && !c.Inline():
@@ -92,24 +92,18 @@ func (e Settings) findings(reported report.EgressProxy) (matches []findings.Find
 	case reported.InvalidInput == report.EgressInputTrustedCA:
 		values := findings.Values{"path": c.TrustedCA, "error": reported.Message}
 		return []findings.Finding{e.warnIfUnused(findings.New(findings.EgressCAInvalid, values))}
-	case reported.Spec.IsDirect():
-		return nil
-	case reported.Pending && reported.Message != "":
+	case !reported.Spec.IsDirect() && reported.Pending && reported.Message != "":
 		current := "Until then, no egress proxy is used"
 		if !reported.Accepted.IsDirect() {
 			current = "Until then, the previous one stays in use"
 		}
-		matches = append(matches, e.warnIfUnused(findings.New(findings.EgressNotReady, findings.Values{
+		return []findings.Finding{e.warnIfUnused(findings.New(findings.EgressNotReady, findings.Values{
 			"proxy":  cmp.Or(reported.Spec.HTTPProxy, reported.Spec.HTTPSProxy),
 			"source": reported.Spec.Source, "error": reported.Message, "current": current,
-		})))
+		}))}
+	default:
+		return nil
 	}
-	// A cluster with an egress proxy and the default configuration does not use it
-	// here.
-	if len(c.ReadinessEndpoints) == 0 && !c.Equal(config.Default().EgressProxy) {
-		matches = append(matches, findings.New(findings.EgressNoReadinessEndpoints, nil))
-	}
-	return matches
 }
 
 // Configured are the configured settings. A missing file means no egress proxy.

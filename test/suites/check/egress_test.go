@@ -51,7 +51,6 @@ func TestEgressReadiness(t *testing.T) {
 			"a CA bundle that is cut short", configured(endpoint + ", upstream: auto, trustedCA: " + ca), "egress-ca-invalid", "problem",
 			[]string{ca, "spec.trustedCA of proxy/cluster"},
 		},
-		{"no endpoints", configured("upstream: auto"), "egress-no-readiness-endpoints", "warning", []string{"egressProxy.readinessEndpoints is empty"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := expect(t, tt.config, tt.id)

@@ -51,7 +51,7 @@ func TestEgressProxyUnreachable(t *testing.T) {
 			if !tt.dns {
 				c.loadFaultRules(c.Internet.Node, "chain input { type filter hook input priority 0; meta l4proto { tcp, udp } th dport 53 drop; }")
 			}
-			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable", "egress-no-readiness-endpoints"}, tt.want...), "--token", token)
+			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable"}, tt.want...), "--token", token)
 			c.expectText(r, "egress-unreachable", tt.texts...)
 			c.expectDuration(r)
 		})
