@@ -142,8 +142,9 @@ func startExporterProcess(output *child.Output, at netip.AddrPort) (*child.Proce
 	fd, err := listenAt(at)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
+		owner, _, _ := socketowner.DescribeTCPPort(at.Port())
 		return nil, fmt.Errorf("the port is in use by %s: stop that, or set another port in metrics.listenAddress: %w",
-			socketowner.DescribeTCPPort(at.Port()), err)
+			owner, err)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("set an address of this host in metrics.listenAddress, or the port alone: %w", err)
 	case err != nil:

@@ -30,8 +30,9 @@ func (l *listenerSet) ports() []uint16 { return slices.Sorted(maps.Keys(l.fds)) 
 func (l *listenerSet) open(port uint16) (fd int, err error) {
 	fd, err = listen(port)
 	if errors.Is(err, unix.EADDRINUSE) {
+		owner, _, _ := socketowner.DescribeTCPPort(port)
 		return -1, fmt.Errorf("cannot listen on port %d: it is in use by %s: stop that, "+
-			"or set mode: CustomDeployment with a free customDeployment.internalPort", port, socketowner.DescribeTCPPort(port))
+			"or set mode: CustomDeployment with a free customDeployment.internalPort", port, owner)
 	}
 	if err != nil {
 		return -1, fmt.Errorf("cannot listen on port %d: %w", port, err)

@@ -45,11 +45,8 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 	if !at.IsValid() {
 		return findings.Finding{}, false
 	}
-	if listens, err := socketowner.IsListening(at.Port()); err != nil || !listens {
-		return findings.Finding{}, false
-	}
-	owner := socketowner.DescribeTCPPort(at.Port())
-	if isService(owner) {
+	owner, listens, _ := socketowner.DescribeTCPPort(at.Port())
+	if !listens || isService(owner) {
 		return findings.Finding{}, false
 	}
 	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": owner}), true
@@ -57,32 +54,24 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 
 func (s *Service) checkInternalPort(port uint16, idle bool) result.Result {
 	reason, _ := s.State()
-	taken := func() result.Result {
-		values := findings.Values{"port": strconv.Itoa(int(port)), "owner": socketowner.DescribeTCPPort(port)}
-		return result.Found(findings.PortInUse, values)
-	}
+	owner, listens, err := socketowner.DescribeTCPPort(port)
+	taken := result.Found(findings.PortInUse, findings.Values{"port": strconv.Itoa(int(port)), "owner": owner})
 	switch {
 	case reason == report.PortInUse:
-		return taken()
+		return taken
 	case idle:
 		return result.Nothing("the service listens on no port (see vips and config)")
 	case reason != "":
 		return result.Pass("no other program uses port %d", port)
-	}
-	listens, err := socketowner.IsListening(port)
-	switch {
 	case err != nil:
 		return result.Skip("%v", err)
 	case !listens:
 		return result.Pass("port %d is free for the service", port)
-	}
-	owner := socketowner.DescribeTCPPort(port)
-	switch {
 	case isService(owner):
 		return result.Pass("port %d belongs to the service: %s", port, owner)
 	case errors.Is(s.reportError(), fs.ErrPermission):
 		return result.Skip("port %d is in use by %s; only root can identify the service", port, owner)
 	default:
-		return taken()
+		return taken
 	}
 }

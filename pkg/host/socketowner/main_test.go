@@ -82,7 +82,8 @@ func childDescribe(port string) int {
 		fmt.Println(err)
 		return 1
 	}
-	fmt.Println(DescribeTCPPort(uint16(n)))
+	owner, _, _ := DescribeTCPPort(uint16(n))
+	fmt.Println(owner)
 	return 0
 }
 

@@ -14,19 +14,18 @@ import (
 // different addresses or with SO_REUSEPORT.
 const maxSockets = 4
 
-// DescribeTCPPort names the owner of a listening TCP port, on any address of either family,
-// in the network namespace of the calling thread. It names the process, unit or pod, as far
-// as this process may know it, and a command that shows more. The text is one line, fits
-// after "in use by" and is never empty. If no socket listens, it names what else can use the
-// port.
-func DescribeTCPPort(port uint16) string {
+// DescribeTCPPort names the owner of a TCP port, on any address of either family, in the
+// network namespace of the calling thread. It names the process, unit or pod, as far as this
+// process may know it, and a command that shows more. The text is one line, fits after "in
+// use by" and is never empty. If no socket listens, it names what else can use the port.
+func DescribeTCPPort(port uint16) (owner string, listens bool, err error) {
 	sockets, err := listListening(port)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("an unknown process: %v (see: ss -ltnp 'sport = :%d')", err, port)
+		return fmt.Sprintf("an unknown process: %v (see: ss -ltnp 'sport = :%d')", err, port), false, err
 	case len(sockets) == 0:
 		return fmt.Sprintf("a socket that does not listen, such as an outgoing connection from this port "+
-			"(see: ss -tanp 'sport = :%d')", port)
+			"(see: ss -tanp 'sport = :%d')", port), false, nil
 	}
 	var names []string
 	for _, s := range sockets[:min(len(sockets), maxSockets)] {
@@ -34,14 +33,7 @@ func DescribeTCPPort(port uint16) string {
 			names = append(names, name)
 		}
 	}
-	return fmt.Sprintf("%s (see: ss -ltnp 'sport = :%d')", strings.Join(names, " and "), port)
-}
-
-// IsListening reports whether a socket listens on a TCP port, on any address of either
-// family, in the network namespace of the calling thread.
-func IsListening(port uint16) (bool, error) {
-	sockets, err := listListening(port)
-	return len(sockets) > 0, err
+	return fmt.Sprintf("%s (see: ss -ltnp 'sport = :%d')", strings.Join(names, " and "), port), true, nil
 }
 
 // describeOwner names the process, as far as this process may know it, and the unit or pod.

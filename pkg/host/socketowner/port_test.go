@@ -24,7 +24,8 @@ type descriptions struct{ Root, Unit string }
 
 func describeBoth(t *testing.T, port uint16) descriptions {
 	t.Helper()
-	return descriptions{Root: DescribeTCPPort(port), Unit: describeAsUnit(t, port)}
+	owner, _, _ := DescribeTCPPort(port)
+	return descriptions{Root: owner, Unit: describeAsUnit(t, port)}
 }
 
 func hint(port uint16) string { return fmt.Sprintf(" (see: ss -ltnp 'sport = :%d')", port) }
