@@ -129,7 +129,7 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 		}
 	}
 	if !h.VIPs.MicroShift {
-		h.VIPs.Decision = ownership.Decide(h.VIPs.API, h.VIPs.Ingress, microshift.OwnershipAddresses(h.Addresses))
+		h.VIPs.Decision = ownership.Decide(h.VIPs.API, h.VIPs.Ingress, h.Addresses)
 	}
 	h.names = slices.DeleteFunc(withoutAddresses(h.config.Hosts), config.IsInternalAPIName) // the CA finds no such name
 	if len(h.names) == 0 && h.VIPs.MicroShift {
@@ -147,7 +147,7 @@ func (h *host) useLastGoodVIPs(reported report.Report) {
 	h.VIPs = h.VIPs.WithLastGood(reported)
 	if h.VIPs.MicroShift && h.VIPs.LastGood {
 		h.config.Upstream.Port = reported.Upstreams[0].Address.Port()
-		h.VIPs.Decision = ownership.Decide(h.VIPs.API, nil, microshift.OwnershipAddresses(h.Addresses))
+		h.VIPs.Decision = ownership.Decide(h.VIPs.API, nil, h.Addresses)
 	}
 }
 
@@ -168,7 +168,7 @@ func heldNow(vips []netip.Addr) []netip.Addr {
 	if err != nil {
 		return vips
 	}
-	return ownership.Decide(vips, nil, microshift.OwnershipAddresses(now)).Held
+	return ownership.Decide(vips, nil, now).Held
 }
 
 func (h *host) vipSource() vips.Source {

@@ -34,7 +34,7 @@ type observation struct {
 	// rememberedInternal are the internal addresses that MicroShift had since this process
 	// started.
 	rememberedInternal []netip.Addr
-	addresses          []ownership.Address
+	addresses          []address.Address
 }
 
 // complete reports whether everything that a plan depends on has been read once.

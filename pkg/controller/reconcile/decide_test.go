@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
@@ -41,10 +42,10 @@ func keepalivedVIPs(api, ingress []netip.Addr) keepalived.Snapshot {
 	return keepalived.Snapshot{Known: true, Discovery: keepalived.Discovery{VIPs: keepalived.VIPs{API: api, Ingress: ingress}}}
 }
 
-func hostAddresses(texts ...string) []ownership.Address {
-	var out []ownership.Address
+func hostAddresses(texts ...string) []address.Address {
+	var out []address.Address
 	for _, a := range addrs(texts...) {
-		out = append(out, ownership.Address{IP: a})
+		out = append(out, address.Address{IP: a})
 	}
 	return out
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -136,8 +135,8 @@ type Inherited struct {
 type Observation struct {
 	Config    config.Config // with the ports of MicroShift's router
 	VIPs      []report.VIP
-	Addresses []ownership.Address // of this host
-	OneHost   bool                // no other host can hold the VIPs: they are MicroShift's node addresses
+	Addresses []address.Address // of this host
+	OneHost   bool              // no other host can hold the VIPs: they are MicroShift's node addresses
 }
 
 // Loop reconciles the nftables table and the proxy with the configuration,

@@ -14,7 +14,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 )
 
 // isMicroShift reports whether the host has MicroShift, but neither keepalived nor
@@ -116,14 +115,14 @@ func (o observation) retainedOnLoopback() (retained []netip.Addr) {
 
 // hasAddress reports whether the host has an address.
 func (o observation) hasAddress(addr netip.Addr) bool {
-	return slices.ContainsFunc(o.addresses, func(a ownership.Address) bool { return a.IP == addr })
+	return slices.ContainsFunc(o.addresses, func(a address.Address) bool { return a.IP == addr })
 }
 
 // hasInternalAddress reports whether an internal address is on a link on which MicroShift
 // has it.
 func (o observation) hasInternalAddress(addr netip.Addr) bool {
-	return slices.ContainsFunc(o.addresses, func(a ownership.Address) bool {
-		return a.IP == addr && a.Bits == addr.BitLen() && microshift.IsInternalLink(a.Link)
+	return slices.ContainsFunc(o.addresses, func(a address.Address) bool {
+		return a.IP == addr && a.Bits == addr.BitLen() && microshift.IsInternalLink(a.LinkName)
 	})
 }
 

@@ -19,10 +19,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -47,8 +47,8 @@ func microShiftObservation(t *testing.T, config string, change func(*microshift.
 // setSingleAddress moves an address to a link as a single address.
 func (o *observation) setSingleAddress(addr, link string) {
 	a := netip.MustParseAddr(addr)
-	o.addresses = slices.DeleteFunc(o.addresses, func(b ownership.Address) bool { return b.IP == a })
-	o.addresses = append(o.addresses, ownership.Address{IP: a, Bits: a.BitLen(), Link: link})
+	o.addresses = slices.DeleteFunc(o.addresses, func(b address.Address) bool { return b.IP == a })
+	o.addresses = append(o.addresses, address.Address{IP: a, Bits: a.BitLen(), LinkName: link})
 }
 
 // TestDecideMicroShift: the plan of package decision, and the VIPs that precede it.

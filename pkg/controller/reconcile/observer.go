@@ -13,7 +13,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 )
 
@@ -128,7 +127,7 @@ func (o *observer) observe() (observation, error) {
 	if err != nil {
 		return o.observation, err
 	}
-	o.observation.addresses = ownership.FromAddresses(found, links)
+	o.observation.addresses = address.NameLinks(found, links)
 	if err := o.computeMicroShift(links, found); err != nil {
 		return o.observation, err
 	}

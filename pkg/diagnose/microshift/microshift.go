@@ -18,7 +18,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -58,7 +57,9 @@ func (s Source) Load(v vips.VIPs) (State, config.Config, vips.VIPs) {
 	if e.Known {
 		e.Computed, e.ComputeErr = s.compute(e.Config)
 	}
-	own := OwnershipAddresses(s.Addresses)
+	// If the links cannot be listed, any link may be one whose name matters, as in the service.
+	links, _ := address.Links()
+	own := address.NameLinks(s.Addresses, links)
 	if !e.Active {
 		return e, s.Service, excludeInternal(v, decision.Excluded(e.State, own, nil))
 	}
@@ -82,16 +83,6 @@ func excludeInternal(v vips.VIPs, excluded []netip.Addr) vips.VIPs {
 		v.Err = vips.ErrInternalVIP
 	}
 	return v
-}
-
-// OwnershipAddresses converts addresses for the ownership decision. If the links cannot
-// be listed, any link may be one whose name matters, as in the service.
-func OwnershipAddresses(addresses []address.Address) []ownership.Address {
-	links, err := address.Links()
-	if err != nil {
-		links = nil
-	}
-	return ownership.FromAddresses(addresses, links)
 }
 
 func (s Source) compute(c microshift.Config) (microshift.Computed, error) {

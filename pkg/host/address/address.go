@@ -17,6 +17,7 @@ type Address struct {
 	IP        netip.Addr // the host's own address, unmapped and without a zone
 	Bits      int        // prefix length of its subnet; the full length of the address if it has a peer
 	Link      uint32     // index of its link
+	LinkName  string     // only from NameLinks
 	Metric    uint32     // of the route to its subnet; 0: the kernel's default
 	Tentative bool       // not usable yet: duplicate address detection is running, and it is not optimistic (RFC 4429)
 	DADFailed bool       // duplicate address detection failed: another host uses it

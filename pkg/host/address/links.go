@@ -6,6 +6,7 @@ package address
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/jsimonetti/rtnetlink/v2"
 	"golang.org/x/sys/unix"
@@ -52,3 +53,16 @@ func Links() ([]Link, error) {
 
 // Links returns the current network interfaces of this host.
 func (w *Watcher) Links() ([]Link, error) { return Links() }
+
+// NameLinks returns the addresses with the names of their links. Without links, no address has one.
+func NameLinks(found []Address, links []Link) []Address {
+	names := make(map[uint32]string, len(links))
+	for _, l := range links {
+		names[l.Index] = l.Name
+	}
+	named := slices.Clone(found)
+	for i := range named {
+		named[i].LinkName = names[named[i].Link]
+	}
+	return named
+}

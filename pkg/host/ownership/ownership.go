@@ -9,16 +9,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
-// Address is one address of the host. Flags that do not affect the decision
-// (deprecated, secondary, optimistic) are not included.
-type Address struct {
-	IP        netip.Addr
-	Bits      int    // prefix length of its subnet
-	Link      string // name of its link; empty if it is not needed
-	Tentative bool   // duplicate address detection is running, so it is not usable yet
-	DADFailed bool   // duplicate address detection failed
-}
-
 // Decision assigns every API VIP to one of three classes. Each list is sorted, unmapped
 // and without duplicates. An empty list is nil.
 type Decision struct {
@@ -29,7 +19,7 @@ type Decision struct {
 
 // Decide classifies the API VIPs. Addresses may be in any order, duplicated or
 // IPv4-mapped. Invalid addresses are ignored.
-func Decide(api, ingress []netip.Addr, held []Address) Decision {
+func Decide(api, ingress []netip.Addr, held []address.Address) Decision {
 	shared := addrSet(ingress)
 	usable := make(map[netip.Addr]bool, len(held))
 	for _, a := range held {
@@ -63,18 +53,4 @@ func addrSet(addrs []netip.Addr) map[netip.Addr]bool {
 		}
 	}
 	return s
-}
-
-// FromAddresses converts the addresses of the host. Without links, they have no link
-// names.
-func FromAddresses(found []address.Address, links []address.Link) []Address {
-	names := make(map[uint32]string, len(links))
-	for _, l := range links {
-		names[l.Index] = l.Name
-	}
-	out := make([]Address, len(found))
-	for i, a := range found {
-		out[i] = Address{IP: a.IP, Bits: a.Bits, Link: names[a.Link], Tentative: a.Tentative, DADFailed: a.DADFailed}
-	}
-	return out
 }

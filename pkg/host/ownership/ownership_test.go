@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 )
 
@@ -19,10 +20,10 @@ func addrs(texts ...string) []netip.Addr {
 	return list
 }
 
-func hostAddresses(texts ...string) []ownership.Address {
-	var list []ownership.Address
+func hostAddresses(texts ...string) []address.Address {
+	var list []address.Address
 	for _, a := range addrs(texts...) {
-		list = append(list, ownership.Address{IP: a})
+		list = append(list, address.Address{IP: a})
 	}
 	return list
 }
@@ -33,7 +34,7 @@ func TestDecide(t *testing.T) {
 	tests := []struct {
 		name         string
 		api, ingress []netip.Addr
-		held         []ownership.Address
+		held         []address.Address
 		want         ownership.Decision
 	}{
 		{name: "nothing at all"},
@@ -82,25 +83,25 @@ func TestDecide(t *testing.T) {
 		{
 			name: "tentative",
 			api:  addrs("2001:db8::5"),
-			held: []ownership.Address{{IP: vip6, Tentative: true}},
+			held: []address.Address{{IP: vip6, Tentative: true}},
 			want: ownership.Decision{Standby: addrs("2001:db8::5")},
 		},
 		{
 			name: "duplicate address detection failed",
 			api:  addrs("2001:db8::5"),
-			held: []ownership.Address{{IP: vip6, DADFailed: true}},
+			held: []address.Address{{IP: vip6, DADFailed: true}},
 			want: ownership.Decision{Standby: addrs("2001:db8::5")},
 		},
 		{
 			name: "failed on one link, final on another",
 			api:  addrs("2001:db8::5"),
-			held: []ownership.Address{{IP: vip6, DADFailed: true, Tentative: true}, {IP: vip6}},
+			held: []address.Address{{IP: vip6, DADFailed: true, Tentative: true}, {IP: vip6}},
 			want: ownership.Decision{Held: addrs("2001:db8::5")},
 		},
 		{
 			name: "invalid addresses",
 			api:  []netip.Addr{{}, vip4}, ingress: []netip.Addr{{}},
-			held: []ownership.Address{{}, {IP: vip4}},
+			held: []address.Address{{}, {IP: vip4}},
 			want: ownership.Decision{Held: addrs("192.0.2.5")},
 		},
 		{

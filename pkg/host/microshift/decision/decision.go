@@ -38,7 +38,7 @@ type Plan struct {
 
 // Decide returns the plan. excluded are the addresses of [Excluded]. The message always
 // names files that MicroShift has not read or would reject.
-func Decide(c config.Config, s State, excluded []netip.Addr, addresses []ownership.Address) Plan {
+func Decide(c config.Config, s State, excluded []netip.Addr, addresses []address.Address) Plan {
 	p := decide(c, s, excluded, addresses)
 	if s.Known && s.Err != nil {
 		p.MessageSuffix = fmt.Sprintf(" (%v; MicroShift's last good configuration stays in use)", s.Err)
@@ -48,7 +48,7 @@ func Decide(c config.Config, s State, excluded []netip.Addr, addresses []ownersh
 	return p
 }
 
-func decide(c config.Config, m State, excluded []netip.Addr, addresses []ownership.Address) Plan {
+func decide(c config.Config, m State, excluded []netip.Addr, addresses []address.Address) Plan {
 	none := func(reason report.Reason, format string, args ...any) Plan {
 		return Plan{Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
@@ -67,7 +67,7 @@ func decide(c config.Config, m State, excluded []netip.Addr, addresses []ownersh
 	})
 	redirected := address.Exclude(free, excluded)
 	absent := slices.DeleteFunc(slices.Clone(nodes), func(a netip.Addr) bool {
-		return slices.ContainsFunc(addresses, func(own ownership.Address) bool { return own.IP == a })
+		return slices.ContainsFunc(addresses, func(own address.Address) bool { return own.IP == a })
 	})
 	p := Plan{Ingress: m.Computed.UpstreamAddresses(), RouterHTTP: router.HTTP, RouterHTTPS: router.HTTPS}
 	switch {

@@ -15,7 +15,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -28,9 +27,9 @@ func addrs(texts ...string) []netip.Addr {
 }
 
 // onLink returns single addresses on a link.
-func onLink(link string, texts ...string) (all []ownership.Address) {
+func onLink(link string, texts ...string) (all []address.Address) {
 	for _, a := range addrs(texts...) {
-		all = append(all, ownership.Address{IP: a, Bits: a.BitLen(), Link: link})
+		all = append(all, address.Address{IP: a, Bits: a.BitLen(), LinkName: link})
 	}
 	return all
 }
@@ -209,7 +208,7 @@ func TestExcluded(t *testing.T) {
 	unknown.Present = true
 	for name, tt := range map[string]struct {
 		state decision.State
-		own   []ownership.Address
+		own   []address.Address
 		last  []netip.Addr
 		want  []netip.Addr
 		links bool // the names of the links matter
@@ -221,7 +220,7 @@ func TestExcluded(t *testing.T) {
 		"absent, on lo and br-ex":      {state: absent, own: append(onLink("lo", "10.44.0.0"), onLink("br-ex", "fd02::1:0")...), want: addrs("10.44.0.0", "fd02::1:0"), links: true},
 		"absent, link not known":       {state: absent, own: onLink("", "10.44.0.0"), want: addrs("10.44.0.0"), links: true},
 		"absent, on another link":      {state: absent, own: onLink("ens3", "10.44.0.0"), links: true},
-		"absent, with a network":       {state: absent, own: []ownership.Address{{IP: addrs("10.44.0.0")[0], Bits: 13, Link: "br-ex"}}},
+		"absent, with a network":       {state: absent, own: []address.Address{{IP: addrs("10.44.0.0")[0], Bits: 13, LinkName: "br-ex"}}},
 		"absent, another one on br-ex": {state: absent, own: onLink("br-ex", "192.0.2.77")},
 		"absent, the last one":         {state: absent, own: onLink("br-ex", "192.0.2.77"), last: addrs("192.0.2.77"), want: addrs("192.0.2.77"), links: true},
 	} {

@@ -8,14 +8,13 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 )
 
 // Excluded returns the addresses that are never redirected: those that pods use for
 // MicroShift's API server. If its configuration is not known, these are the default ones
 // and the last known ones. Without MicroShift, an address is excluded if its link and
 // prefix length are those of MicroShift's internal addresses.
-func Excluded(s State, addresses []ownership.Address, last []netip.Addr) []netip.Addr {
+func Excluded(s State, addresses []address.Address, last []netip.Addr) []netip.Addr {
 	placed := onInternalLink(addresses, last)
 	switch {
 	case !s.Present:
@@ -30,10 +29,10 @@ func Excluded(s State, addresses []ownership.Address, last []netip.Addr) []netip
 // onInternalLink returns the addresses on a link on which MicroShift has its internal
 // addresses. keepalived also adds VIPs as single addresses to br-ex, so only a default
 // address or one of last counts.
-func onInternalLink(addresses []ownership.Address, last []netip.Addr) []netip.Addr {
+func onInternalLink(addresses []address.Address, last []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addresses {
-		if place := a.Link == "" || microshift.IsInternalLink(a.Link); place && isInternalCandidate(a.IP, a.Bits, last) {
+		if place := a.LinkName == "" || microshift.IsInternalLink(a.LinkName); place && isInternalCandidate(a.IP, a.Bits, last) {
 			out = append(out, a.IP.Unmap())
 		}
 	}
