@@ -17,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
@@ -86,8 +87,8 @@ type components struct {
 	expiry    *expiry.Watcher
 
 	stats      *statsRecorder
-	supervisor *proxySupervisor
-	firstProxy *proxyProcess
+	supervisor *process.Supervisor
+	firstProxy *process.Proxy
 	proxyDone  func() // its heartbeats end as planned
 	upstreams  *upstreamCheck
 	liveness   *livenessCheck
@@ -98,8 +99,8 @@ type components struct {
 	cas        *trust.Watcher
 	egress     *egress.Watcher
 
-	exporter *exporterSupervisor
-	proxy    *proxyClient
+	exporter *process.Exporter
+	proxy    *process.Client
 	notifier *notifier
 	loop     *reconcile.Loop
 	loopDone func()
@@ -112,7 +113,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.instance = random.Uint64() //nolint:gosec // nothing is decided by it that a client could forge
 	c.tracker = tracker.New(o.Version, time.Now(), recordTransition(c.changes))
 	store := systemd.NewDescriptorStore()
-	listeners := &listenerSet{log: o.Log, store: store, fds: inheritedListeners(o.Log, store)}
+	listeners := process.InheritListeners(o.Log, store)
 	c.expiry = expiry.NewWatcher(o.Log, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
 	if err := c.openHost(ctx, o); err != nil {
 		return c, err
@@ -122,7 +123,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	}
 	c.table = &kernelTable{persistent: store != nil, log: o.Log, inForce: c.liveness.setTable}
 	var err error
-	c.pipeline = newPipeline(c.tracker, c.supervisor.settings.Put)
+	c.pipeline = newPipeline(c.tracker, c.supervisor.PutSettings)
 	if c.cas, err = trust.New(trust.Options{
 		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles, ReadInterval: caReadInterval,
 		StallTimeout: o.timing.StallTimeout, Save: c.writer.save,
@@ -136,17 +137,17 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	}); err != nil {
 		return c, err
 	}
-	c.exporter = newExporterSupervisor(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
+	c.exporter = process.NewExporter(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
 	c.selfTester = newSelfTester(selfTestDependencies{
-		log: o.Log, tracker: c.tracker, causes: c.supervisor.causes, announce: c.supervisor.announceSelfTest,
+		log: o.Log, tracker: c.tracker, causes: c.supervisor.Causes.Get, announce: c.supervisor.AnnounceSelfTest,
 		redirects: c.liveness.redirects,
 		pages:     &keptProber{}, reports: c.stats.selfTested.Values, apiServerURLFile: o.APIServerURLFile,
 		interval: o.timing.SelfTestInterval,
 	})
 	c.vipTester = viptest.New(
-		c.supervisor.testVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.beats)
-	c.proxy = &proxyClient{supervisor: c.supervisor, start: c.pipeline.put}
-	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.settingsInForce)
+		c.supervisor.TestVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.Beats)
+	c.proxy = process.NewClient(c.supervisor, c.pipeline.put)
+	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.SettingsInForce)
 	c.newLoop(o, store != nil, listeners)
 	return c, nil
 }
@@ -172,31 +173,28 @@ func (c *components) openHost(ctx context.Context, o Options) (err error) {
 
 // newProxy starts the first proxy process, so that a host on which it cannot run fails at
 // the start, and constructs what supervises and checks it.
-func (c *components) newProxy(o Options, listeners *listenerSet) (err error) {
-	output := newChildOutput(o.Log, "proxy")
-	if c.firstProxy, err = startProxy(output); err != nil {
+func (c *components) newProxy(o Options, listeners *process.Listeners) (err error) {
+	output := process.NewOutput(o.Log, "proxy")
+	if c.firstProxy, err = process.StartFirst(output); err != nil {
 		return err
 	}
 	c.cleanup.add(c.firstProxy.KillAndClose)
-	if err := c.firstProxy.awaitAlive(); err != nil {
-		return err
-	}
-	causes := &causeSnapshot{}
-	c.upstreams = newUpstreamCheck(c.tracker, causes)
-	c.stats = newStatsRecorder(o.Log, c.tracker, causes, c.upstreams.wake, c.expiry.ObserveAttempt)
+	causes := &process.Causes{}
+	c.upstreams = newUpstreamCheck(c.tracker, causes.Get)
+	c.stats = newStatsRecorder(o.Log, c.tracker, causes.Get, c.upstreams.wake, c.expiry.ObserveAttempt)
 	var heartbeat func()
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
-	c.supervisor = newProxySupervisor(proxyDependencies{
-		log: o.Log, output: output, stats: c.stats, tracker: c.tracker, causes: causes,
-		upstreams: c.upstreams, listeners: listeners,
-		heartbeat: heartbeat, silenceLimit: o.timing.ProxySilenceLimit, instance: c.instance,
+	c.supervisor = process.NewSupervisor(process.Dependencies{
+		Log: o.Log, Output: output, Record: c.stats.record, Tracker: c.tracker, Causes: causes,
+		SetTargets: c.upstreams.setTargets, Listeners: listeners,
+		Heartbeat: heartbeat, SilenceLimit: o.timing.ProxySilenceLimit, Instance: c.instance,
 	})
 	c.liveness = newLivenessCheck(c.tracker, c.stats, c.supervisor, o.timing)
 	return nil
 }
 
 // newLoop constructs the reconcile loop over everything before it.
-func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) {
+func (c *components) newLoop(o Options, handsOver bool, listeners *process.Listeners) {
 	var heartbeat func()
 	heartbeat, c.loopDone = c.watchdog.Source("reconcile")
 	c.loop = reconcile.New(reconcile.Dependencies{
@@ -213,7 +211,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 		Observed:          c.observe,
 		Save:              c.writer.save,
 		SuccessorExpected: func() bool { return handsOver && restartPossible(o.Log) },
-		Inherited:         c.inheritedState(listeners.ports()),
+		Inherited:         c.inheritedState(listeners.Ports()),
 		HostPaths:         o.HostPaths,
 		UnitsDir:          microshift.UnitsDir,
 		DefaultLinks:      route.DefaultLinks,
@@ -224,7 +222,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *listenerSet) 
 // observe passes what the reconcile loop has seen to those who need it. It never blocks.
 func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.observe(o.VIPs)
-	c.exporter.addresses.Put(o.Config.Metrics.ListenAddress)
+	c.exporter.PutAddress(o.Config.Metrics.ListenAddress)
 	c.expiry.Observe(o.Config, o.VIPs)
 	c.selfTester.observe(o.Config, o.VIPs)
 	c.vipTester.Observe(o.Config, o.VIPs, o.OneHost)
@@ -233,9 +231,10 @@ func (c *components) observe(o reconcile.Observation) {
 
 // startTasks starts every goroutine of the service.
 func (c *components) startTasks(t *tasks, o Options) {
+	whileListening, endListening := context.WithCancel(context.WithoutCancel(t.ctx))
 	t.group.Go(func() error {
 		defer c.proxyDone()
-		c.supervisor.run(c.firstProxy)
+		c.supervisor.Run(whileListening, c.firstProxy)
 		return nil
 	})
 	whileReconciling, endReconciling := context.WithCancel(context.WithoutCancel(t.ctx))
@@ -251,12 +250,12 @@ func (c *components) startTasks(t *tasks, o Options) {
 	})
 	t.start("notifier", c.notifier.run)
 	t.start("readiness", c.notifier.runReady)
-	t.start("upstream check", func(ctx context.Context) error { return c.upstreams.run(ctx, c.supervisor.probeUpstreams) })
+	t.start("upstream check", func(ctx context.Context) error { return c.upstreams.run(ctx, c.supervisor.ProbeUpstreams) })
 	t.start("liveness check", c.liveness.run)
 	t.start("self-test", c.selfTester.run)
 	t.start("VIP tests", c.vipTester.Run)
 	t.start("statistics", c.stats.run)
-	t.start("exporter supervisor", c.exporter.run)
+	t.start("exporter supervisor", c.exporter.Run)
 	t.start("expiry watcher", func(ctx context.Context) error { return c.expiry.Run(ctx, c.tracker.SetCertificates) })
 	t.start("CA watcher", func(ctx context.Context) error {
 		return c.cas.Run(ctx, c.pipeline.paths.Values, c.pipeline.cas.Put)
@@ -266,8 +265,8 @@ func (c *components) startTasks(t *tasks, o Options) {
 	})
 	t.start("proxy settings", c.pipeline.run)
 	t.start("reconcile", func(ctx context.Context) error {
-		defer close(c.supervisor.done) // after the loop has closed or handed over the ports
-		defer endReconciling()         // the loop follows VIPs, and records changes, until then
+		defer endListening()   // after the loop has closed or handed over the ports
+		defer endReconciling() // the loop follows VIPs, and records changes, until then
 		defer c.loopDone()
 		return c.loop.Run(ctx)
 	})
@@ -276,7 +275,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 // report returns the state of the service, with the latest statistics of the proxy
 // process and the kernel's table.
 func (c *components) report() report.Report {
-	c.supervisor.flush()
+	c.supervisor.Flush()
 	r := c.tracker.Report(c.table.report())
 	r.Instance = fmt.Sprintf("%016x", c.instance)
 	for i, one := range r.Certificates {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/socketowner"
@@ -81,7 +82,7 @@ type livenessCheck struct {
 	pending atomic.Pointer[ownRequest]
 
 	// Owned by run:
-	checked *proxyProcess // to which answer and failures of shown belong
+	checked *process.Proxy // to which answer and failures of shown belong
 	shown   liveness
 }
 
@@ -96,9 +97,9 @@ type liveness struct {
 
 // checkedProxy is what the check needs of the proxy supervisor.
 type checkedProxy interface {
-	servingProcess() (*proxyProcess, <-chan struct{}) // and what fires when it changes
-	hasBacklogRoom(port uint16) bool
-	requestReplacement(p *proxyProcess, reason string) bool
+	Serving() (*process.Proxy, <-chan struct{}) // and what fires when it changes
+	HasBacklogRoom(port uint16) bool
+	RequestReplacement(p *process.Proxy, reason string) bool
 }
 
 // ownRequest is a request that waits for its response.
@@ -153,7 +154,7 @@ func (c *livenessCheck) redirects(vip netip.Addr) bool {
 func (c *livenessCheck) run(ctx context.Context) error {
 	timer := time.NewTimer(c.timing.LivenessInterval)
 	defer timer.Stop()
-	_, changed := c.proxy.servingProcess()
+	_, changed := c.proxy.Serving()
 	for {
 		select {
 		case <-ctx.Done():
@@ -169,7 +170,7 @@ func (c *livenessCheck) run(ctx context.Context) error {
 // checkVIPs makes a request to each held VIP, up to the first that fails, and returns when
 // to make the next.
 func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
-	process, _ := c.proxy.servingProcess()
+	process, _ := c.proxy.Serving()
 	table := c.table.Load()
 	var vips []netip.Addr
 	if table != nil {
@@ -192,7 +193,7 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 			continue // unreachable without the name of a link
 		}
 		f := c.request(ctx, vip, table.Port())
-		now, _ := c.proxy.servingProcess()
+		now, _ := c.proxy.Serving()
 		switch {
 		case ctx.Err() != nil:
 			return c.timing.LivenessInterval
@@ -218,7 +219,7 @@ func (c *livenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f reque
 	next, replace := c.shown.afterFailure(vips, vip, f, c.timing.LivenessTimeout, time.Now())
 	c.shown = next
 	if replace { // which the supervisor reports
-		c.proxy.requestReplacement(c.checked, fmt.Sprintf(
+		c.proxy.RequestReplacement(c.checked, fmt.Sprintf(
 			"has not answered %d requests of this service in a row to port 80 of %v (%s)", failureThreshold, vip, f.reason))
 		return
 	}
@@ -281,7 +282,7 @@ func (c *livenessCheck) request(ctx context.Context, vip netip.Addr, port uint16
 		return &requestFailure{ownStall, reason}
 	case reason == "":
 		return &requestFailure{notDelivered, "another program answers"}
-	case !reached && reason != connectionReset && c.proxy.hasBacklogRoom(port):
+	case !reached && reason != connectionReset && c.proxy.HasBacklogRoom(port):
 		return &requestFailure{notDelivered, reason}
 	default:
 		return c.considerLoad(ctx, &requestFailure{proxyFailed, reason}, ended, limited)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -19,9 +20,9 @@ import (
 // replacements is a proxy supervisor that counts replacements.
 type replacements struct{ count int }
 
-func (*replacements) servingProcess() (*proxyProcess, <-chan struct{}) { return nil, nil }
-func (*replacements) hasBacklogRoom(uint16) bool                       { return false }
-func (r *replacements) requestReplacement(*proxyProcess, string) bool {
+func (*replacements) Serving() (*process.Proxy, <-chan struct{}) { return nil, nil }
+func (*replacements) HasBacklogRoom(uint16) bool                 { return false }
+func (r *replacements) RequestReplacement(*process.Proxy, string) bool {
 	r.count++
 	return true
 }

@@ -28,7 +28,7 @@ type notifier struct {
 	log     *slog.Logger
 	tracker *tracker.Tracker
 	notify  systemd.Notifier
-	inForce func() func(context.Context) // see proxyClient.settingsInForce; the reconcile loop calls it
+	inForce func() func(context.Context) // see process.Client.SettingsInForce; the reconcile loop calls it
 
 	reloads  atomic.Uint64 // that have begun
 	ready    *mailbox.Mailbox[readyRequest]

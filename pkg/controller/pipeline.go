@@ -10,6 +10,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/trust"
@@ -21,28 +22,28 @@ import (
 // that belong to it, and the reconcile loop waits for neither.
 type pipeline struct {
 	tracker  *tracker.Tracker
-	settings *mailbox.Mailbox[proxySettings] // of the reconcile loop
-	paths    *mailbox.Mailbox[string]        // to the CA watcher
+	settings *mailbox.Mailbox[process.Settings] // of the reconcile loop
+	paths    *mailbox.Mailbox[string]           // to the CA watcher
 	cas      *mailbox.Mailbox[trust.Output]
 	inputs   *mailbox.Mailbox[egress.Input] // to the egress watcher
 	egress   *mailbox.Mailbox[egress.Output]
-	next     func(proxySettings) // the proxy supervisor
+	next     func(process.Settings) // the proxy supervisor
 
 	input egress.Input // of the goroutine of the reconcile loop
 }
 
-func newPipeline(tracker *tracker.Tracker, next func(proxySettings)) *pipeline {
+func newPipeline(tracker *tracker.Tracker, next func(process.Settings)) *pipeline {
 	return &pipeline{
-		tracker: tracker, settings: mailbox.New[proxySettings](), paths: mailbox.New[string](), cas: mailbox.New[trust.Output](),
+		tracker: tracker, settings: mailbox.New[process.Settings](), paths: mailbox.New[string](), cas: mailbox.New[trust.Output](),
 		inputs: mailbox.New[egress.Input](), egress: mailbox.New[egress.Output](), next: next,
 	}
 }
 
 // put takes settings of the reconcile loop.
-func (p *pipeline) put(s proxySettings) {
+func (p *pipeline) put(s process.Settings) {
 	p.settings.Put(s)
-	p.paths.Put(trustedCAPath(s.config))
-	p.input.Generation, p.input.Config, p.input.Ingress = s.generation, s.config, s.ingress
+	p.paths.Put(trustedCAPath(s.Config))
+	p.input.Generation, p.input.Config, p.input.Ingress = s.Generation, s.Config, s.Ingress
 	p.inputs.Put(p.input)
 }
 
@@ -70,7 +71,7 @@ func trustedCAPath(c config.Config) string {
 
 // run passes complete settings on until ctx ends.
 func (p *pipeline) run(ctx context.Context) error {
-	var s proxySettings // the last
+	var s process.Settings // the last
 	var cas trust.Output
 	var routes egress.Output
 	for {
@@ -83,22 +84,22 @@ func (p *pipeline) run(ctx context.Context) error {
 		case routes = <-p.egress.Values:
 			p.tracker.SetEgress(routes.Report, time.Now())
 		}
-		if complete, ok := s.complete(cas, routes); ok {
-			p.next(complete)
+		if all, ok := complete(s, cas, routes); ok {
+			p.next(all)
 		}
 	}
 }
 
 // complete adds CAs and routes to the settings that they belong to. Settings without an egress
 // proxy do not wait for the egress watcher.
-func (s proxySettings) complete(cas trust.Output, routes egress.Output) (proxySettings, bool) {
-	if s.generation == 0 || cas.Report.Kind == "" || cas.Path != trustedCAPath(s.config) {
+func complete(s process.Settings, cas trust.Output, routes egress.Output) (process.Settings, bool) {
+	if s.Generation == 0 || cas.Report.Kind == "" || cas.Path != trustedCAPath(s.Config) {
 		return s, false
 	}
-	s.cas = cas.CAs
-	if s.config.EgressProxy.Upstream == config.EgressNever {
+	s.CAs = cas.CAs
+	if s.Config.EgressProxy.Upstream == config.EgressNever {
 		return s, true
 	}
-	s.egress = routes.Egress
-	return s, routes.Ready && routes.Generation == s.generation
+	s.Egress = routes.Egress
+	return s, routes.Ready && routes.Generation == s.Generation
 }

@@ -84,7 +84,7 @@ type selfTester struct {
 type selfTestDependencies struct {
 	log     *slog.Logger
 	tracker *tracker.Tracker
-	causes  *causeSnapshot
+	causes  func() cause.Context // see process.Causes
 	// announce reports whether the process that answers clients has received the announcement.
 	announce  func(context.Context, protocol.SelfTest) bool
 	redirects func(vip netip.Addr) bool // reports whether the table redirects port 80 of a VIP
@@ -273,7 +273,7 @@ func (t *selfTester) test(
 	if err != nil {
 		return findings.Finding{}, err
 	}
-	causes := t.causes.get()
+	causes := t.causes()
 	causes.Host = host
 	var reported *protocol.SelfTested
 	if page.Connected > 0 {
@@ -423,4 +423,18 @@ func (k *keptProber) close() {
 		k.client.Close()
 		k.client = nil
 	}
+}
+
+// confirmVIP reports whether the service answers at port 80 of a VIP, by a prober process: the
+// proxy process alone cannot end a finding.
+func confirmVIP(ctx context.Context, vip netip.Addr) bool {
+	ctx, cancel := context.WithTimeout(ctx, selfTestMargin)
+	defer cancel()
+	pages := &keptProber{}
+	defer pages.close()
+	page, err := pages.fetch(ctx, probing.FetchRequest{
+		Addr: netip.AddrPortFrom(vip, 80), Host: hostOf(vip), Path: report.TestPath,
+		UserAgent: report.TestUserAgent, ConnectTimeout: selfTestConnectTimeout,
+	})
+	return err == nil && page.Status == 400 && string(page.Body) == report.OnlyChallenges
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	probing "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
@@ -109,7 +110,7 @@ func withSelfTester(t *testing.T, test func(s *selfTesterTest)) {
 		p := &selfTestPath{start: time.Now(), status: 503, reports: make(chan protocol.SelfTested, 10)}
 		s := &selfTesterTest{selfTestPath: p, t: t, config: config.Default()}
 		s.selfTester = newSelfTester(selfTestDependencies{
-			log: slog.New(slog.NewTextHandler(p, nil)), tracker: newTestTracker(), causes: &causeSnapshot{}, announce: p.announceSelfTest, pages: p, reports: p.reports,
+			log: slog.New(slog.NewTextHandler(p, nil)), tracker: newTestTracker(), causes: new(process.Causes).Get, announce: p.announceSelfTest, pages: p, reports: p.reports,
 			redirects: p.redirects, apiServerURLFile: filepath.Join(t.TempDir(), "apiserver-url.env"),
 		})
 		s.jitter = func(d time.Duration) time.Duration { return d }

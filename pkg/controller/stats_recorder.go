@@ -16,6 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -32,8 +33,8 @@ const (
 type statsRecorder struct {
 	log           *slog.Logger
 	tracker       *tracker.Tracker
-	causes        *causeSnapshot
-	onUndelivered mailbox.Trigger // fires after a challenge that did not reach the ingress
+	causes        func() cause.Context // see process.Causes
+	onUndelivered mailbox.Trigger      // fires after a challenge that did not reach the ingress
 	onAttempt     func(challengelog.Attempt)
 	selfTested    *mailbox.Mailbox[protocol.SelfTested]
 
@@ -48,7 +49,7 @@ type statsRecorder struct {
 }
 
 func newStatsRecorder(
-	log *slog.Logger, tracker *tracker.Tracker, causes *causeSnapshot, onUndelivered mailbox.Trigger,
+	log *slog.Logger, tracker *tracker.Tracker, causes func() cause.Context, onUndelivered mailbox.Trigger,
 	onAttempt func(challengelog.Attempt),
 ) *statsRecorder {
 	return &statsRecorder{
@@ -80,7 +81,7 @@ func (r *statsRecorder) completeChallenge(reported *protocol.Challenge) report.C
 	c := reported.Challenge
 	c.Time = time.Now().Add(-c.Duration)
 	if f := reported.Failure; f != nil {
-		causes := r.causes.get()
+		causes := r.causes()
 		causes.Host = challengelog.Hostname(c.Host)
 		c.Cause, c.Detail = f.Cause, f.Summary(causes)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -25,7 +26,7 @@ func newTestTracker() *tracker.Tracker {
 
 func newStatsRecorderTest() (*statsRecorder, *strings.Builder) {
 	var out strings.Builder
-	return newStatsRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), &causeSnapshot{}, mailbox.NewTrigger(), func(challengelog.Attempt) {}), &out
+	return newStatsRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), new(process.Causes).Get, mailbox.NewTrigger(), func(challengelog.Attempt) {}), &out
 }
 
 func recordChallenge(r *statsRecorder, c report.Challenge) {

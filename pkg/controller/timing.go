@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 )
 
 const (
@@ -31,8 +32,8 @@ type timing struct {
 
 // withDefaults replaces each zero value with the default.
 func (t timing) withDefaults() timing {
-	t.ProxySilenceLimit = cmp.Or(t.ProxySilenceLimit, proxySilenceLimit)
-	t.ExporterBackoff = cmp.Or(t.ExporterBackoff, minExporterBackoff)
+	t.ProxySilenceLimit = cmp.Or(t.ProxySilenceLimit, process.SilenceLimit)
+	t.ExporterBackoff = cmp.Or(t.ExporterBackoff, process.MinExporterBackoff)
 	t.ExpiryCheckInterval = cmp.Or(t.ExpiryCheckInterval, expiry.CheckInterval)
 	t.LivenessInterval = cmp.Or(t.LivenessInterval, livenessInterval)
 	t.LivenessRetryInterval = cmp.Or(t.LivenessRetryInterval, livenessRetryInterval)

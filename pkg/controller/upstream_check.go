@@ -13,6 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -32,16 +33,16 @@ const (
 // The proxy process connects and does nothing else.
 type upstreamCheck struct {
 	tracker      *tracker.Tracker
-	causes       *causeSnapshot
-	wake         mailbox.Trigger // requests a probe soon
-	egressFailed mailbox.Trigger // fires when the proxy process cannot connect to an egress proxy
+	causes       func() cause.Context // see process.Causes
+	wake         mailbox.Trigger      // requests a probe soon
+	egressFailed mailbox.Trigger      // fires when the proxy process cannot connect to an egress proxy
 
 	mu    sync.Mutex       // taken before the tracker's own
 	held  []netip.Addr     // the VIPs of this host
 	addrs []netip.AddrPort // the ingress addresses that the proxy process is configured with
 }
 
-func newUpstreamCheck(status *tracker.Tracker, causes *causeSnapshot) *upstreamCheck {
+func newUpstreamCheck(status *tracker.Tracker, causes func() cause.Context) *upstreamCheck {
 	return &upstreamCheck{tracker: status, causes: causes, wake: mailbox.NewTrigger(), egressFailed: mailbox.NewTrigger()}
 }
 
@@ -146,7 +147,7 @@ func (c *upstreamCheck) probeAll(ctx context.Context, probe func(context.Context
 		upstreams[i] = report.Upstream{Address: r.Addr, Reachable: r.Failure == nil, Checked: time.Now()}
 		if r.Failure != nil {
 			all = false
-			upstreams[i].Error = r.Failure.Summary(c.causes.get())
+			upstreams[i].Error = r.Failure.Summary(c.causes())
 			if r.Failure.ViaProxy && r.Failure.Cause == string(findings.EgressUnreachable) {
 				c.egressFailed.Fire()
 			}

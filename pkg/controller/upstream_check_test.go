@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -161,5 +162,5 @@ func TestProbeRateIsBounded(t *testing.T) {
 }
 
 func newTestUpstreamCheck() *upstreamCheck {
-	return newUpstreamCheck(newTestTracker(), &causeSnapshot{})
+	return newUpstreamCheck(newTestTracker(), new(process.Causes).Get)
 }

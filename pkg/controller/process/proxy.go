@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package process
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 )
 
-// proxyProcess is a proxy process, and the connection to it.
-type proxyProcess struct {
+// Proxy is a proxy process, and the connection to it.
+type Proxy struct {
 	*child.Process
 
 	// The last results of commands.
@@ -30,16 +30,25 @@ type proxyProcess struct {
 	flushes []chan struct{} // that the process has not answered, the oldest first
 }
 
-func startProxy(output *child.Output) (*proxyProcess, error) {
+// StartFirst starts a process and returns when it has sent its first heartbeat.
+func StartFirst(output *child.Output) (*Proxy, error) {
+	p, err := startProxy(output)
+	if err == nil {
+		err = p.awaitAlive()
+	}
+	return p, err
+}
+
+func startProxy(output *child.Output) (*Proxy, error) {
 	process, err := child.Start(child.Proxy, output)
 	if err != nil {
 		return nil, err
 	}
-	return newProxyProcess(process), nil
+	return newProxy(process), nil
 }
 
-func newProxyProcess(process *child.Process) *proxyProcess {
-	return &proxyProcess{
+func newProxy(process *child.Process) *Proxy {
+	return &Proxy{
 		Process: process,
 		tested:  mailbox.New[[]protocol.VIPTested](),
 		probed:  mailbox.New[[]protocol.Reachability](),
@@ -49,13 +58,13 @@ func newProxyProcess(process *child.Process) *proxyProcess {
 
 // maxUnanswered bounds the commands that a process has not answered. Reports and self-tests
 // send at most 20 a second to a process that does not answer, and a process that sends
-// nothing at all is replaced after proxySilenceLimit: a working one does not reach it.
+// nothing at all is replaced after SilenceLimit: a working one does not reach it.
 const maxUnanswered = 256
 
 // request sends a command that [protocol.Flushed] answers. The result is closed then: the process
 // has handled all earlier commands, and its statistics are recorded. It is never closed if
 // maxUnanswered commands wait already.
-func (p *proxyProcess) request(c protocol.Command) <-chan struct{} {
+func (p *Proxy) request(c protocol.Command) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	answered := make(chan struct{})
@@ -69,7 +78,7 @@ func (p *proxyProcess) request(c protocol.Command) <-chan struct{} {
 	return answered
 }
 
-func (p *proxyProcess) recordFlushed() {
+func (p *Proxy) recordFlushed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.flushes) > 0 {
@@ -79,19 +88,19 @@ func (p *proxyProcess) recordFlushed() {
 }
 
 // answersNothing reports whether maxUnanswered commands wait for an answer.
-func (p *proxyProcess) answersNothing() bool {
+func (p *Proxy) answersNothing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.flushes) >= maxUnanswered
 }
 
-func (p *proxyProcess) recordEvent(now time.Time) { p.lastEvent.Store(&now) }
+func (p *Proxy) recordEvent(now time.Time) { p.lastEvent.Store(&now) }
 
 // silence returns for how long the process has sent nothing.
-func (p *proxyProcess) silence(now time.Time) time.Duration { return now.Sub(*p.lastEvent.Load()) }
+func (p *Proxy) silence(now time.Time) time.Duration { return now.Sub(*p.lastEvent.Load()) }
 
-// newChildOutput logs the lines of the standard error of a kind of child process.
-func newChildOutput(log *slog.Logger, kind string) *child.Output {
+// NewOutput logs the lines of the standard error of a kind of child process.
+func NewOutput(log *slog.Logger, kind string) *child.Output {
 	return child.NewOutput(func(line string) {
 		log.Warn(fmt.Sprintf("the %s process wrote to its standard error: %s", kind, line),
 			slog.String("event", "child-output"))
@@ -102,7 +111,7 @@ func newChildOutput(log *slog.Logger, kind string) *child.Output {
 const proxyStartTimeout = 5 * time.Second
 
 // awaitAlive returns when the process has sent its first heartbeat.
-func (p *proxyProcess) awaitAlive() error {
+func (p *Proxy) awaitAlive() error {
 	late := time.AfterFunc(proxyStartTimeout, p.KillAndClose) // which ends Receive
 	var event protocol.Event
 	err := p.Receive(&event)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package process
 
 import (
 	"errors"
@@ -15,19 +15,24 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 )
 
-// listenerSet holds the listening sockets by port, here and in systemd's descriptor
+// Listeners holds the listening sockets by port, here and in systemd's descriptor
 // store. They outlive a proxy process. It belongs to the goroutine of the supervisor.
-type listenerSet struct {
+type Listeners struct {
 	log   *slog.Logger
 	store *systemd.DescriptorStore // nil without a store
 	fds   map[uint16]int
 }
 
-// ports returns the open ports, sorted.
-func (l *listenerSet) ports() []uint16 { return slices.Sorted(maps.Keys(l.fds)) }
+// InheritListeners takes over the listening sockets of the previous process of this unit.
+func InheritListeners(log *slog.Logger, store *systemd.DescriptorStore) *Listeners {
+	return &Listeners{log: log, store: store, fds: inheritedSockets(log, store)}
+}
+
+// Ports returns the open ports, sorted.
+func (l *Listeners) Ports() []uint16 { return slices.Sorted(maps.Keys(l.fds)) }
 
 // open creates the listening socket of a port.
-func (l *listenerSet) open(port uint16) (fd int, err error) {
+func (l *Listeners) open(port uint16) (fd int, err error) {
 	fd, err = listen(port)
 	if errors.Is(err, unix.EADDRINUSE) {
 		owner, _, _ := socketowner.DescribeTCPPort(port)
@@ -42,7 +47,7 @@ func (l *listenerSet) open(port uint16) (fd int, err error) {
 }
 
 // add holds a listening socket, here and in the descriptor store.
-func (l *listenerSet) add(port uint16, fd int) {
+func (l *Listeners) add(port uint16, fd int) {
 	l.fds[port] = fd
 	if l.store == nil {
 		return
@@ -53,11 +58,11 @@ func (l *listenerSet) add(port uint16, fd int) {
 }
 
 // close closes a listening socket, here and in the descriptor store.
-func (l *listenerSet) close(port uint16) { closeWithoutLinger(l.release(port)) }
+func (l *Listeners) close(port uint16) { closeWithoutLinger(l.release(port)) }
 
 // release removes a listening socket from the set and from the descriptor store. The
 // caller closes it.
-func (l *listenerSet) release(port uint16) (fd int) {
+func (l *Listeners) release(port uint16) (fd int) {
 	fd = l.fds[port]
 	delete(l.fds, port)
 	if l.store == nil {
@@ -72,7 +77,7 @@ func (l *listenerSet) release(port uint16) (fd int) {
 // hasBacklogRoom reports whether the socket on a port listens and has room for
 // connections. Of a listening socket, tcpi_unacked is the number of connections that wait
 // to be accepted, and tcpi_sacked the maximum (net/ipv4/tcp.c, tcp_get_info).
-func (l *listenerSet) hasBacklogRoom(port uint16) bool {
+func (l *Listeners) hasBacklogRoom(port uint16) bool {
 	fd, open := l.fds[port]
 	if !open {
 		return false

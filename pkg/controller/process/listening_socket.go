@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package process
 
 import (
 	"context"
@@ -187,10 +187,10 @@ const storePrefix = "port-"
 // storeName returns the name of a port's listening socket in the descriptor store.
 func storeName(port uint16) string { return storePrefix + strconv.Itoa(int(port)) }
 
-// inheritedListeners takes over the listening sockets of the previous process of this
+// inheritedSockets takes over the listening sockets of the previous process of this
 // unit, by port. Every other descriptor is closed: another version of this program can
 // have left it in the store.
-func inheritedListeners(log *slog.Logger, store *systemd.DescriptorStore) map[uint16]int {
+func inheritedSockets(log *slog.Logger, store *systemd.DescriptorStore) map[uint16]int {
 	listeners := make(map[uint16]int)
 	for name, fd := range systemd.InheritedDescriptors() {
 		port, err := listeningPort(fd)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package process
 
 import (
 	"context"
@@ -15,9 +15,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
-	probing "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -32,8 +30,8 @@ const (
 	flushTimeout = 500 * time.Millisecond
 )
 
-// submit has the goroutine of run call f. It reports false after run has returned.
-func (s *proxySupervisor) submit(f func()) bool {
+// submit has the goroutine of Run call f. It reports false after Run has returned.
+func (s *Supervisor) submit(f func()) bool {
 	select {
 	case s.commands <- f:
 		return true
@@ -42,9 +40,9 @@ func (s *proxySupervisor) submit(f func()) bool {
 	}
 }
 
-// query has the goroutine of run call f, and returns the reply that f sends. It reports false after
-// run has returned.
-func query[T any](s *proxySupervisor, f func(reply chan<- T)) (reply T, answered bool) {
+// query has the goroutine of Run call f, and returns the reply that f sends. It reports false after
+// Run has returned.
+func query[T any](s *Supervisor, f func(reply chan<- T)) (reply T, answered bool) {
 	replies := make(chan T, 1)
 	if s.submit(func() { f(replies) }) {
 		select {
@@ -65,26 +63,26 @@ type closingPort struct {
 }
 
 // openPort listens on a port beside any other.
-func (s *proxySupervisor) openPort(port uint16) error {
+func (s *Supervisor) openPort(port uint16) error {
 	if closing := s.closing[port]; closing != nil {
 		delete(s.closing, port)
 		if !closing.queued {
 			s.reopened[port]++
 		}
-		s.listeners.add(port, closing.fd)
+		s.Listeners.add(port, closing.fd)
 		if s.configured && s.process != nil {
 			s.sendListener(port)
 		}
 		s.publishPorts()
-		if _, open := s.listeners.fds[port]; !open {
+		if _, open := s.Listeners.fds[port]; !open {
 			return fmt.Errorf("replace the listening socket on port %d, which a previous proxy process has changed", port)
 		}
 		return nil
 	}
-	if _, open := s.listeners.fds[port]; open {
+	if _, open := s.Listeners.fds[port]; open {
 		return nil
 	}
-	fd, err := s.listeners.open(port)
+	fd, err := s.Listeners.open(port)
 	if err == nil && s.configured {
 		s.send(protocol.Command{Listen: &protocol.Listen{Port: port}}, fd)
 	}
@@ -98,34 +96,34 @@ func (s *proxySupervisor) openPort(port uint16) error {
 //
 // It replies when openPorts no longer returns the others. They may still be open, because
 // systemd's store can take seconds to close them.
-func (s *proxySupervisor) closeOthers(port uint16, redirected bool, reply chan<- struct{}) {
+func (s *Supervisor) closeOthers(port uint16, redirected bool, reply chan<- struct{}) {
 	// An open that follows must not rely on a port that is being closed.
-	left := slices.DeleteFunc(s.listeners.ports(), func(p uint16) bool { return p != port })
+	left := slices.DeleteFunc(s.Listeners.Ports(), func(p uint16) bool { return p != port })
 	s.ports.Store(&left)
 	reply <- struct{}{}
-	for _, other := range s.listeners.ports() {
+	for _, other := range s.Listeners.Ports() {
 		if other == port {
 			continue
 		}
 		if redirected && (s.process == nil || !s.configured) {
 			// Connections of the time before, such as that of a restart, are in its backlog.
-			fd := s.listeners.release(other) // can take seconds
+			fd := s.Listeners.release(other) // can take seconds
 			s.closing[other] = &closingPort{deadline: time.Now().Add(queuedTimeout), fd: fd, queued: true}
 			continue
 		}
 		if s.process == nil {
-			s.listeners.close(other)
+			s.Listeners.close(other)
 			continue
 		}
 		s.send(protocol.Command{StopListening: &protocol.StopListening{Port: other}}, -1)
-		s.closing[other] = &closingPort{deadline: time.Now().Add(stopListeningTimeout), fd: s.listeners.release(other)}
+		s.closing[other] = &closingPort{deadline: time.Now().Add(stopListeningTimeout), fd: s.Listeners.release(other)}
 	}
 	s.publishPorts()
 }
 
 // recordStopped records that the process has closed a port. If the port was opened again
 // after the command to close it, the process has the socket once more.
-func (s *proxySupervisor) recordStopped(port uint16) {
+func (s *Supervisor) recordStopped(port uint16) {
 	if s.reopened[port] > 0 {
 		s.reopened[port]--
 		return
@@ -134,7 +132,7 @@ func (s *proxySupervisor) recordStopped(port uint16) {
 }
 
 // closeSocket closes the socket of a closing port.
-func (s *proxySupervisor) closeSocket(port uint16) {
+func (s *Supervisor) closeSocket(port uint16) {
 	if c := s.closing[port]; c != nil {
 		delete(s.closing, port)
 		closeWithoutLinger(c.fd)
@@ -142,7 +140,7 @@ func (s *proxySupervisor) closeSocket(port uint16) {
 }
 
 // closeAllPorts closes every port.
-func (s *proxySupervisor) closeAllPorts(reply chan<- struct{}) {
+func (s *Supervisor) closeAllPorts(reply chan<- struct{}) {
 	s.configured = false
 	s.setServing(nil)
 	for port, closing := range s.closing {
@@ -156,8 +154,8 @@ func (s *proxySupervisor) closeAllPorts(reply chan<- struct{}) {
 // drain has the process close every port and complete the requests in flight, within drainTimeout at
 // the latest. What was cut off is logged. Settings up to the generation that arrive
 // later are dropped: they would give the process its listening sockets again.
-func (s *proxySupervisor) drain(generation uint64) {
-	p, _ := query(s, func(reply chan<- *proxyProcess) { reply <- s.startDrain(generation) })
+func (s *Supervisor) drain(generation uint64) {
+	p, _ := query(s, func(reply chan<- *Proxy) { reply <- s.startDrain(generation) })
 	if p == nil {
 		return
 	}
@@ -172,14 +170,14 @@ func (s *proxySupervisor) drain(generation uint64) {
 		message = "the proxy process does not answer"
 	}
 	if message != "" {
-		s.log.Warn("requests in flight were cut off", slog.String("event", "drain"), slog.String("error", message))
+		s.Log.Warn("requests in flight were cut off", slog.String("event", "drain"), slog.String("error", message))
 	}
 }
 
 // startDrain returns the process that drains, or nil.
-func (s *proxySupervisor) startDrain(generation uint64) *proxyProcess {
+func (s *Supervisor) startDrain(generation uint64) *Proxy {
 	s.minGeneration = generation + 1
-	s.upstreams.setTargets(nil, 0)
+	s.SetTargets(nil, 0)
 	if s.process != nil {
 		s.process.drained.Drop() // a late one
 	}
@@ -187,9 +185,9 @@ func (s *proxySupervisor) startDrain(generation uint64) *proxyProcess {
 	return s.process
 }
 
-// probeUpstreams has the process that answers clients connect to each ingress address. Without a
+// ProbeUpstreams has the process that answers clients connect to each ingress address. Without a
 // reply the result is nil. One goroutine calls it.
-func (s *proxySupervisor) probeUpstreams(ctx context.Context) []protocol.Reachability {
+func (s *Supervisor) ProbeUpstreams(ctx context.Context) []protocol.Reachability {
 	p := s.serving.Load()
 	if p == nil {
 		return nil
@@ -197,9 +195,9 @@ func (s *proxySupervisor) probeUpstreams(ctx context.Context) []protocol.Reachab
 	return awaitResults(ctx, p, protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, p.probed)
 }
 
-// testVIPs has the process that answers clients send a test request to each VIP. Without
+// TestVIPs has the process that answers clients send a test request to each VIP. Without
 // results, or with those of other VIPs, it returns nil. One goroutine calls it.
-func (s *proxySupervisor) testVIPs(ctx context.Context, vips []netip.Addr) []protocol.VIPTested {
+func (s *Supervisor) TestVIPs(ctx context.Context, vips []netip.Addr) []protocol.VIPTested {
 	p := s.serving.Load()
 	if p == nil {
 		return nil
@@ -212,7 +210,7 @@ func (s *proxySupervisor) testVIPs(ctx context.Context, vips []netip.Addr) []pro
 }
 
 // awaitResults sends a command and waits for its results. It does not wait for the supervisor.
-func awaitResults[T any](ctx context.Context, p *proxyProcess, c protocol.Command, results *mailbox.Mailbox[[]T]) []T {
+func awaitResults[T any](ctx context.Context, p *Proxy, c protocol.Command, results *mailbox.Mailbox[[]T]) []T {
 	results.Drop()            // late ones
 	if p.Send(c, -1) != nil { // which only queues it
 		return nil
@@ -226,37 +224,23 @@ func awaitResults[T any](ctx context.Context, p *proxyProcess, c protocol.Comman
 	return nil
 }
 
-// confirmVIP reports whether the service answers at port 80 of a VIP, by a prober process: the
-// proxy process alone cannot end a finding.
-func confirmVIP(ctx context.Context, vip netip.Addr) bool {
-	ctx, cancel := context.WithTimeout(ctx, selfTestMargin)
-	defer cancel()
-	pages := &keptProber{}
-	defer pages.close()
-	page, err := pages.fetch(ctx, probing.FetchRequest{
-		Addr: netip.AddrPortFrom(vip, 80), Host: hostOf(vip), Path: report.TestPath,
-		UserAgent: report.TestUserAgent, ConnectTimeout: selfTestConnectTimeout,
-	})
-	return err == nil && page.Status == 400 && string(page.Body) == report.OnlyChallenges
-}
-
-// flush returns when the process has sent what has happened so far. It sends statistics
+// Flush returns when the process has sent what has happened so far. It sends statistics
 // at intervals otherwise.
-func (s *proxySupervisor) flush() {
+func (s *Supervisor) Flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	s.request(ctx, protocol.Command{Flush: &protocol.Flush{}})
 }
 
-// announceSelfTest announces a self-test. It reports whether the process that answers
+// AnnounceSelfTest announces a self-test. It reports whether the process that answers
 // clients has received it.
-func (s *proxySupervisor) announceSelfTest(ctx context.Context, t protocol.SelfTest) bool {
+func (s *Supervisor) AnnounceSelfTest(ctx context.Context, t protocol.SelfTest) bool {
 	return s.request(ctx, protocol.Command{SelfTest: &t})
 }
 
 // request sends the process that answers clients a command, and reports whether it has handled
 // it. It does not wait for the supervisor.
-func (s *proxySupervisor) request(ctx context.Context, c protocol.Command) bool {
+func (s *Supervisor) request(ctx context.Context, c protocol.Command) bool {
 	p := s.serving.Load()
 	if p == nil {
 		return false
@@ -272,7 +256,7 @@ func (s *proxySupervisor) request(ctx context.Context, c protocol.Command) bool 
 
 // awaitSettings returns when a process answers clients by the settings of a generation, or
 // when ctx ends. One goroutine calls it.
-func (s *proxySupervisor) awaitSettings(ctx context.Context, generation uint64) {
+func (s *Supervisor) awaitSettings(ctx context.Context, generation uint64) {
 	for {
 		// A process that answers clients after the settings were applied has got them.
 		if s.applied.Load() >= generation && s.request(ctx, protocol.Command{Flush: &protocol.Flush{}}) {
@@ -288,15 +272,15 @@ func (s *proxySupervisor) awaitSettings(ctx context.Context, generation uint64) 
 	}
 }
 
-// hasBacklogRoom reports whether the socket on a port listens and has room for
+// HasBacklogRoom reports whether the socket on a port listens and has room for
 // connections.
-func (s *proxySupervisor) hasBacklogRoom(port uint16) bool {
-	room, _ := query(s, func(reply chan<- bool) { reply <- s.listeners.hasBacklogRoom(port) })
+func (s *Supervisor) HasBacklogRoom(port uint16) bool {
+	room, _ := query(s, func(reply chan<- bool) { reply <- s.Listeners.hasBacklogRoom(port) })
 	return room
 }
 
-// requestReplacement has a process replaced, unless it already was.
-func (s *proxySupervisor) requestReplacement(p *proxyProcess, reason string) bool {
+// RequestReplacement has a process replaced, unless it already was.
+func (s *Supervisor) RequestReplacement(p *Proxy, reason string) bool {
 	return s.submit(func() {
 		if s.process != nil && s.process == p {
 			s.replace(reason)
@@ -306,33 +290,33 @@ func (s *proxySupervisor) requestReplacement(p *proxyProcess, reason string) boo
 
 // applySettings sends the process what differs from its current settings. The routes
 // through an egress proxy take effect with the configuration that they belong to.
-func (s *proxySupervisor) applySettings(v proxySettings) {
-	if v.generation < s.minGeneration {
+func (s *Supervisor) applySettings(v Settings) {
+	if v.Generation < s.minGeneration {
 		return
 	}
 	before := s.current
 	s.current = v
 	s.publishCauses()
-	if v.cas != nil && !sameCAs(before.cas, v.cas) {
-		s.send(protocol.Command{CAs: v.cas}, -1)
+	if v.CAs != nil && !sameCAs(before.CAs, v.CAs) {
+		s.send(protocol.Command{CAs: v.CAs}, -1)
 	}
 	if !s.configured || !sameProxyConfig(before, v) {
 		s.send(protocol.Command{Configure: s.configureCommand()}, -1)
-		s.upstreams.setTargets(v.ingress, v.config.Upstream.InitialPort())
+		s.SetTargets(v.Ingress, v.Config.Upstream.InitialPort())
 	}
 	if !s.configured {
 		s.configured = true
 		s.sendListeners() // also those of the previous service process
 		s.setServing(s.process)
 	}
-	s.applied.Store(v.generation)
+	s.applied.Store(v.Generation)
 	s.settingsSent.Fire()
 }
 
-func (s *proxySupervisor) publishCauses() {
-	upstream := ingress.Upstream{VerifyNames: s.current.config.Upstream.VerifyNames}
-	causes := ingress.CauseContext(&upstream, s.current.cas, &s.current.egress)
-	s.causes.Store(&causes)
+func (s *Supervisor) publishCauses() {
+	upstream := ingress.Upstream{VerifyNames: s.current.Config.Upstream.VerifyNames}
+	causes := ingress.CauseContext(&upstream, s.current.CAs, &s.current.Egress)
+	s.Causes.Store(&causes)
 }
 
 // sameCAs prevents a command after which the process would verify all routers again.
@@ -341,23 +325,23 @@ func sameCAs(a, b *ingress.CABundle) bool {
 }
 
 // configureCommand returns the settings in force.
-func (s *proxySupervisor) configureCommand() *protocol.Configure {
-	c := s.current.config
+func (s *Supervisor) configureCommand() *protocol.Configure {
+	c := s.current.Config
 	return &protocol.Configure{
 		Hosts:          c.Hosts,
 		MaxConnections: s.boundConnections(c.Limits.MaxConnections),
 		PerSource:      c.Limits.PerSource,
 		HeadTimeout:    c.Limits.HeadTimeout,
 		HeadBytes:      c.Limits.HeadBytes,
-		Instance:       s.instance,
-		Upstream:       ingress.FromConfig(c.Upstream, s.current.ingress),
-		Egress:         s.current.egress,
+		Instance:       s.Instance,
+		Upstream:       ingress.FromConfig(c.Upstream, s.current.Ingress),
+		Egress:         s.current.Egress,
 	}
 }
 
 // send sends a command to the process. A process that does not take it is killed and
 // replaced; the next one gets all settings.
-func (s *proxySupervisor) send(c protocol.Command, fd int) (sent bool) {
+func (s *Supervisor) send(c protocol.Command, fd int) (sent bool) {
 	if s.process == nil {
 		return false
 	}
@@ -373,12 +357,12 @@ func (s *proxySupervisor) send(c protocol.Command, fd int) (sent bool) {
 // another socket replaces the changed one, whose backlog is still served. A socket that
 // cannot be checked stays open, and the process is killed. The process also gets the ports
 // that were closed before it had settings, and serves their backlogs.
-func (s *proxySupervisor) sendListeners() {
+func (s *Supervisor) sendListeners() {
 	if s.keep || s.process == nil {
 		return
 	}
-	for _, port := range s.listeners.ports() {
-		if _, kept := s.listeners.fds[port]; !s.sendListener(port) && kept {
+	for _, port := range s.Listeners.Ports() {
+		if _, kept := s.Listeners.fds[port]; !s.sendListener(port) && kept {
 			s.publishPorts() // the next process gets all, and the backlogs of the closed ports
 			return
 		}
@@ -405,21 +389,21 @@ func (s *proxySupervisor) sendListeners() {
 // it. It returns false if the process does not have one: without a descriptor to check or to
 // send the socket, it kills the process and keeps the socket for the next one; without a
 // replacement, the port is closed.
-func (s *proxySupervisor) sendListener(port uint16) bool {
+func (s *Supervisor) sendListener(port uint16) bool {
 	listen := protocol.Command{Listen: &protocol.Listen{Port: port}}
-	old := s.listeners.fds[port]
+	old := s.Listeners.fds[port]
 	changed := resetOptions(old)
 	switch {
 	case changed == nil:
 		return s.send(listen, old)
 	case errors.Is(changed, errNotCompared):
-		s.log.Error(
+		s.Log.Error(
 			fmt.Sprintf("cannot check the listening socket on port %d: raise LimitNOFILE of the unit if this is repeated", port),
 			slog.String("event", "listen"), slog.Any("error", changed))
 		_ = s.process.Kill()
 		return false
 	}
-	s.log.Warn(
+	s.Log.Warn(
 		fmt.Sprintf("the previous proxy process changed the listening socket on port %d: another socket replaces it", port),
 		slog.String("event", "listen"), slog.Any("error", changed))
 	if _, err := listeningPort(old); err == nil {
@@ -431,14 +415,14 @@ func (s *proxySupervisor) sendListener(port uint16) bool {
 		// Before the descriptor store, which can take seconds.
 		s.send(listen, fresh)
 	}
-	s.listeners.close(port)
+	s.Listeners.close(port)
 	if err != nil {
-		s.log.Error(
+		s.Log.Error(
 			fmt.Sprintf("cannot replace the listening socket on port %d; retrying with the next reconciliation", port),
 			slog.String("event", "listen"), slog.Any("error", err))
 		return false
 	}
-	s.listeners.add(port, fresh)
+	s.Listeners.add(port, fresh)
 	return true
 }
 
@@ -450,7 +434,7 @@ const reservedDescriptors = 256
 // can wait for a slot of their source, and a quarter as many descriptors are for idle
 // connections to the ingress. A client that is queued in the backlog is better off than one
 // that is accepted and gets a 502.
-func (s *proxySupervisor) boundConnections(maxConnections int) int {
+func (s *Supervisor) boundConnections(maxConnections int) int {
 	descriptors := 2*maxConnections + maxConnections/2 + maxConnections/4 + reservedDescriptors
 	needed := uint64(descriptors) //nolint:gosec // bounded by pkg/config
 	var limit unix.Rlimit         // of this process, which the proxy process inherits; Go's runtime raises that to Max
@@ -460,7 +444,7 @@ func (s *proxySupervisor) boundConnections(maxConnections int) int {
 	reduced := max(1, (int(limit.Max)-reservedDescriptors)*4/11) //nolint:gosec // below needed
 	if s.reducedConnections != reduced {
 		s.reducedConnections = reduced
-		s.log.Warn(fmt.Sprintf("limits.maxConnections is reduced to %d: the descriptor limit is %d; raise LimitNOFILE to %d",
+		s.Log.Warn(fmt.Sprintf("limits.maxConnections is reduced to %d: the descriptor limit is %d; raise LimitNOFILE to %d",
 			reduced, limit.Max, needed), slog.String("event", "limits"))
 	}
 	return reduced

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package process
 
 import (
 	"errors"
@@ -23,6 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -45,9 +46,9 @@ func newConnPair(t *testing.T) (controller *wire.Parent, proxy *wire.Child) {
 // supervisorTest is a supervisor whose goroutine is the test's, and a process whose
 // commands the test receives.
 type supervisorTest struct {
-	*proxySupervisor
+	*Supervisor
 
-	process *proxyProcess
+	process *Proxy
 	near    *wire.Parent
 	far     *wire.Child
 }
@@ -62,15 +63,15 @@ func newSupervisorTest(t *testing.T) *supervisorTest {
 		_ = process.Kill()
 		<-process.Done()
 	})
-	p := newProxyProcess(&child.Process{Parent: near, Process: process})
+	p := newProxy(&child.Process{Parent: near, Process: process})
 	return &supervisorTest{newTestSupervisor(slog.New(slog.DiscardHandler)), p, near, far}
 }
 
-func newTestSupervisor(log *slog.Logger) *proxySupervisor {
-	return newProxySupervisor(proxyDependencies{
-		log: log, causes: &causeSnapshot{}, heartbeat: func() {},
-		listeners: &listenerSet{log: log, fds: make(map[uint16]int)},
-		tracker:   newTestTracker(), upstreams: newTestUpstreamCheck(),
+func newTestSupervisor(log *slog.Logger) *Supervisor {
+	return NewSupervisor(Dependencies{
+		Log: log, Causes: &Causes{}, Heartbeat: func() {}, SetTargets: func([]netip.Addr, uint16) {},
+		Listeners: &Listeners{log: log, fds: make(map[uint16]int)},
+		Tracker:   tracker.New("test", time.Now(), func(_, _ report.Condition) {}),
 	})
 }
 
@@ -99,12 +100,12 @@ func (s *supervisorTest) expectCommands(t *testing.T, want []string, text func(p
 func TestEgressIsSentWithConfiguration(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
-	settings := proxySettings{config: config.Default()}
+	settings := Settings{Config: config.Default()}
 	apply := func(upstream, route uint16) {
-		settings.generation++
-		settings.config.Upstream.Port = upstream
+		settings.Generation++
+		settings.Config.Upstream.Port = upstream
 		via := ingress.EgressRoute{Ingress: netip.AddrPortFrom(netip.MustParseAddr("198.51.100.6"), route)}
-		settings.egress = ingress.Egress{Routes: []ingress.EgressRoute{via}}
+		settings.Egress = ingress.Egress{Routes: []ingress.EgressRoute{via}}
 		s.applySettings(settings)
 	}
 	s.attach(s.process)
@@ -129,12 +130,12 @@ func TestEgressIsSentWithConfiguration(t *testing.T) {
 func TestTrustIsSentFirst(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
-	settings := proxySettings{config: config.Default()}
+	settings := Settings{Config: config.Default()}
 	trusted := func(der byte) *ingress.CABundle {
 		return &ingress.CABundle{Roots: [][]byte{{der}}, Description: "a CA"}
 	}
 	for i, cas := range []*ingress.CABundle{trusted(1), trusted(1), trusted(2), nil, trusted(3)} {
-		settings.cas = cas
+		settings.CAs = cas
 		s.applySettings(settings)
 		if i == 0 {
 			s.attach(s.process)
@@ -158,17 +159,17 @@ func TestSettingsBeforeCloseAreDropped(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
 	s.attach(s.process)
-	settings := proxySettings{generation: 1, config: config.Default()}
+	settings := Settings{Generation: 1, Config: config.Default()}
 	s.applySettings(settings)
 	s.startDrain(1)
 	s.closeAllPorts(make(chan struct{}, 1))
 	s.applySettings(settings)
-	if process, _ := s.servingProcess(); process != nil || s.configured {
+	if process, _ := s.Serving(); process != nil || s.configured {
 		t.Error("settings of a closed proxy count")
 	}
-	settings.generation = 2
+	settings.Generation = 2
 	s.applySettings(settings)
-	if process, _ := s.servingProcess(); process != s.process {
+	if process, _ := s.Serving(); process != s.process {
 		t.Error("new settings do not count")
 	}
 }
@@ -206,7 +207,7 @@ func TestClosingPortIsNotOpen(t *testing.T) {
 	s := newSupervisorTest(t)
 	for range 2 {
 		port, fd := newSocket(t)
-		s.listeners.add(port, fd)
+		s.Listeners.add(port, fd)
 	}
 	s.publishPorts()
 	kept := s.openPorts()[0]
@@ -261,11 +262,11 @@ func TestPortIsOpenedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
 	s.attach(s.process)
-	s.applySettings(proxySettings{generation: 1, config: config.Default()})
+	s.applySettings(Settings{Generation: 1, Config: config.Default()})
 	kept, fd := newSocket(t)
-	s.listeners.add(kept, fd)
+	s.Listeners.add(kept, fd)
 	port, fd := newSocket(t)
-	s.listeners.add(port, fd)
+	s.Listeners.add(port, fd)
 	stopped := func() { s.recordStopped(port) }
 	isOpen := func(when string, want bool) {
 		t.Helper()
@@ -309,14 +310,14 @@ func TestBacklogOfClosedPort(t *testing.T) {
 	s := newSupervisorTest(t)
 	s.attach(s.process)
 	kept, fd := newSocket(t)
-	s.listeners.add(kept, fd)
+	s.Listeners.add(kept, fd)
 	port, fd := newSocket(t)
-	s.listeners.add(port, fd)
+	s.Listeners.add(port, fd)
 	s.closeOthers(kept, true, make(chan struct{}, 1))
 	if !isListening(fd, port) || slices.Contains(s.openPorts(), port) {
 		t.Errorf("the socket is open: %t, the open ports are %v", isListening(fd, port), s.openPorts())
 	}
-	s.applySettings(proxySettings{generation: 1, config: config.Default()})
+	s.applySettings(Settings{Generation: 1, Config: config.Default()})
 	want := []string{fmt.Sprint("listen ", kept), fmt.Sprint("listen ", port), fmt.Sprint("stop ", port)}
 	s.expectCommands(t, want, portCommand)
 	must(t, s.far.Send(protocol.Event{Stopped: &protocol.Stopped{Port: port}}))
@@ -325,7 +326,7 @@ func TestBacklogOfClosedPort(t *testing.T) {
 		t.Error("the socket is open after the process has closed it")
 	}
 	port, fd = newSocket(t)
-	s.listeners.add(port, fd)
+	s.Listeners.add(port, fd)
 	s.detach()
 	s.closeOthers(kept, true, make(chan struct{}, 1))
 	if c := s.closing[port]; c == nil || !c.queued || !isListening(fd, port) {
@@ -341,16 +342,16 @@ func TestBacklogOfClosedPort(t *testing.T) {
 // a listening socket with a new one nor send it. The sockets stay for the next proxy process,
 // those of closed ports with a backlog too.
 func TestSocketThatCannotBeChecked(t *testing.T) { //nolint:paralleltest // the limit is the whole process's
-	settings := proxySettings{generation: 1, config: config.Default()}
+	settings := Settings{Generation: 1, Config: config.Default()}
 	for name, withKept := range map[string]bool{"an open port and a closed one": true, "a closed one": false} {
 		s := newSupervisorTest(t)
 		s.attach(s.process)
 		kept, keptFD := newSocket(t)
 		if withKept {
-			s.listeners.add(kept, keptFD)
+			s.Listeners.add(kept, keptFD)
 		}
 		port, fd := newSocket(t)
-		s.listeners.add(port, fd)
+		s.Listeners.add(port, fd)
 		s.closeOthers(kept, true, make(chan struct{}, 1))
 		withoutDescriptors(t, func() { s.applySettings(settings) })
 		<-s.process.Done() // killed
@@ -385,12 +386,12 @@ func TestSocketIsNotQueued(t *testing.T) {
 			s.closeOthers(1, true, make(chan struct{}, 1))
 			must(t, unix.Shutdown(fd, unix.SHUT_RDWR))
 			s.attach(s.process)
-			s.applySettings(proxySettings{generation: 1, config: config.Default()})
+			s.applySettings(Settings{Generation: 1, Config: config.Default()})
 		},
 	} {
 		s := newSupervisorTest(t)
 		port, fd := newSocket(t)
-		s.listeners.add(port, fd)
+		s.Listeners.add(port, fd)
 		end(s, fd)
 		s.closeOthers(1, false, make(chan struct{}, 1))
 		if isListening(fd, port) || len(s.closing) > 0 {
@@ -403,19 +404,19 @@ func TestSocketIsNotQueued(t *testing.T) {
 // after a while, and when the process ends.
 func TestSocketOfStuckProcess(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*proxySupervisor){
-		"after a while":    func(s *proxySupervisor) { s.checkTimeouts(time.Now().Add(stopListeningTimeout + time.Second)) },
-		"with the process": (*proxySupervisor).detach,
+	for name, end := range map[string]func(*Supervisor){
+		"after a while":    func(s *Supervisor) { s.checkTimeouts(time.Now().Add(stopListeningTimeout + time.Second)) },
+		"with the process": (*Supervisor).detach,
 	} {
 		s := newSupervisorTest(t)
 		s.attach(s.process)
 		port, fd := newSocket(t)
-		s.listeners.add(port, fd)
+		s.Listeners.add(port, fd)
 		s.closeAllPorts(make(chan struct{}, 1))
 		if s.closing[port] == nil {
 			t.Errorf("%s: the socket is not kept", name)
 		}
-		end(s.proxySupervisor)
+		end(s.Supervisor)
 		if isListening(fd, port) || len(s.closing) > 0 {
 			t.Errorf("%s: the socket is not closed", name)
 		}
@@ -427,19 +428,19 @@ func TestSocketOfStuckProcess(t *testing.T) {
 func TestOwnStallIsNoSilence(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
-	s.silenceLimit = proxySilenceLimit
+	s.SilenceLimit = SilenceLimit
 	s.attach(s.process)
 	now := time.Now()
 	s.checked = now
 	check := func(after time.Duration) (replaced bool) {
 		now = now.Add(after)
 		s.checkTimeouts(now)
-		return s.proxySupervisor.process == nil
+		return s.Supervisor.process == nil
 	}
 	if check(supervisorTick) || check(time.Minute) {
 		t.Fatal("replaced after a stall of this process")
 	}
-	for range proxySilenceLimit / supervisorTick {
+	for range SilenceLimit / supervisorTick {
 		if check(supervisorTick) {
 			t.Fatal("replaced too early")
 		}
@@ -468,12 +469,12 @@ func TestSettingsInForce(t *testing.T) {
 		}
 	}
 	s.attach(s.process)
-	s.applySettings(proxySettings{generation: 1, config: config.Default()})
+	s.applySettings(Settings{Generation: 1, Config: config.Default()})
 	go func() {
 		defer close(inForce)
 		s.awaitSettings(t.Context(), 2)
 	}()
-	s.applySettings(proxySettings{generation: 2, config: config.Default()})
+	s.applySettings(Settings{Generation: 2, Config: config.Default()})
 	awaitFlush(s.far)
 	must(t, s.process.Kill())
 	s.detach()
@@ -493,9 +494,10 @@ func TestSettingsInForce(t *testing.T) {
 func TestStatisticsDoNotWaitForSupervisor(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
-	s.stats, _ = newStatsRecorderTest()
+	recorded := uint64(0)
+	s.Record = func(n *protocol.Stats) { recorded += n.Rejected[0].Count }
 	s.attach(s.process)
-	s.applySettings(proxySettings{generation: 1, config: config.Default()})
+	s.applySettings(Settings{Generation: 1, Config: config.Default()})
 	go func() {
 		for {
 			var c protocol.Command
@@ -509,9 +511,9 @@ func TestStatisticsDoNotWaitForSupervisor(t *testing.T) {
 			}
 		}
 	}()
-	s.flush()
-	if ended, _ := s.stats.connectionCounts(); ended != 7 {
-		t.Errorf("%d connections are recorded", ended)
+	s.Flush()
+	if recorded != 7 {
+		t.Errorf("%d connections are recorded", recorded)
 	}
 }
 
@@ -520,14 +522,14 @@ func TestStatisticsDoNotWaitForSupervisor(t *testing.T) {
 func TestUnansweredCommandsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSupervisorTest(t)
-	s.silenceLimit = proxySilenceLimit
+	s.SilenceLimit = SilenceLimit
 	s.attach(s.process)
 	now := time.Now()
 	check := func(after time.Duration) (replaced bool) {
 		now = now.Add(after)
 		s.process.recordEvent(now)
 		s.checkTimeouts(now)
-		return s.proxySupervisor.process == nil
+		return s.Supervisor.process == nil
 	}
 	check(0)
 	for i := range 2 * maxUnanswered {
@@ -582,12 +584,12 @@ func TestListenersOfNextProxy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSupervisorTest(t)
-			s.configured, s.current.config = true, config.Default()
+			s.configured, s.current.Config = true, config.Default()
 			old, err := listen(0)
 			must(t, err)
 			port, err := listeningPort(old)
 			must(t, err)
-			s.listeners.add(port, old)
+			s.Listeners.add(port, old)
 			dial := func() (net.Conn, error) {
 				return net.DialTimeout("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))), time.Second)
 			}
@@ -632,8 +634,8 @@ func TestListenersOfNextProxy(t *testing.T) {
 					_ = unix.Close(fd)
 				}
 			}
-			for _, port := range s.listeners.ports() {
-				s.listeners.close(port)
+			for _, port := range s.Listeners.Ports() {
+				s.Listeners.close(port)
 			}
 		})
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package process
 
 import (
 	"context"
@@ -23,13 +23,14 @@ import (
 
 // After an exporter process exits or cannot listen, the delay before the next one doubles.
 const (
-	minExporterBackoff = time.Second
+	// MinExporterBackoff is the first one.
+	MinExporterBackoff = time.Second
 	maxExporterBackoff = time.Minute
 )
 
-// exporterSupervisor runs the process that serves metrics while the configuration requires
+// Exporter runs the exporter process, which serves metrics, while the configuration requires
 // one. Its failures affect nothing else.
-type exporterSupervisor struct {
+type Exporter struct {
 	log        *slog.Logger
 	output     *child.Output // standard error of the processes
 	report     func() report.Report
@@ -38,17 +39,21 @@ type exporterSupervisor struct {
 	addresses  *mailbox.Mailbox[netip.AddrPort] // the zero value: no metrics
 }
 
-func newExporterSupervisor(
+// NewExporter returns an exporter supervisor. It does nothing before Run.
+func NewExporter(
 	log *slog.Logger, report func() report.Report, setMetrics func(report.Metrics), minBackoff time.Duration,
-) *exporterSupervisor {
-	return &exporterSupervisor{
-		log: log, output: newChildOutput(log, "exporter"), report: report, setMetrics: setMetrics, minBackoff: minBackoff,
+) *Exporter {
+	return &Exporter{
+		log: log, output: NewOutput(log, "exporter"), report: report, setMetrics: setMetrics, minBackoff: minBackoff,
 		addresses: mailbox.New[netip.AddrPort](),
 	}
 }
 
-// run serves metrics on the configured address until ctx ends.
-func (s *exporterSupervisor) run(ctx context.Context) error {
+// PutAddress takes the address of the metrics. The zero value means no metrics. It never blocks.
+func (s *Exporter) PutAddress(at netip.AddrPort) { s.addresses.Put(at) }
+
+// Run serves metrics on the configured address until ctx ends.
+func (s *Exporter) Run(ctx context.Context) error {
 	var at netip.AddrPort
 	var serving sync.WaitGroup
 	end := func() {}
@@ -82,7 +87,7 @@ func (s *exporterSupervisor) run(ctx context.Context) error {
 
 // serve supervises one exporter process after another until ctx ends. It logs an error once and not
 // with every retry.
-func (s *exporterSupervisor) serve(ctx context.Context, at netip.AddrPort) {
+func (s *Exporter) serve(ctx context.Context, at netip.AddrPort) {
 	backoff, lastError := s.minBackoff, ""
 	for {
 		begin := time.Now()
@@ -113,7 +118,7 @@ func (s *exporterSupervisor) serve(ctx context.Context, at netip.AddrPort) {
 }
 
 // supervise runs one process until it ends or ctx does. It calls ready when the process serves.
-func (s *exporterSupervisor) supervise(ctx context.Context, at netip.AddrPort, ready func()) error {
+func (s *Exporter) supervise(ctx context.Context, at netip.AddrPort, ready func()) error {
 	process, err := startExporterProcess(s.output, at)
 	if err != nil {
 		return err
@@ -165,7 +170,7 @@ func startExporterProcess(output *child.Output, at netip.AddrPort) (*child.Proce
 // answerRequests answers the report requests of a process until its connection ends, and
 // closes ready when the process serves. Requests that come faster than our exporter sends
 // them wait.
-func (s *exporterSupervisor) answerRequests(conn *wire.Parent, ready chan<- struct{}) error {
+func (s *Exporter) answerRequests(conn *wire.Parent, ready chan<- struct{}) error {
 	for {
 		var event protocol.Event
 		if err := conn.Receive(&event); err != nil {

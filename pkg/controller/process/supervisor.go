@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -20,10 +22,10 @@ import (
 )
 
 const (
-	// proxySilenceLimit is how long a proxy process may send nothing. A working one sends
+	// SilenceLimit is how long a proxy process may send nothing. A working one sends
 	// a heartbeat every 3 s at least. The limit is well below systemd's watchdog.
-	proxySilenceLimit = 8 * time.Second
-	supervisorTick    = time.Second
+	SilenceLimit   = 8 * time.Second
+	supervisorTick = time.Second
 	// stallThreshold is the time between two ticks after which this process itself did not
 	// run.
 	stallThreshold = 3 * supervisorTick
@@ -43,39 +45,38 @@ const (
 	exitWindow    = time.Minute
 )
 
-// proxySupervisor owns the proxy process, its listening sockets and its settings: all
-// fields below "owned by run" belong to the goroutine of run. Other goroutines send it
+// Supervisor owns the proxy process, its listening sockets and its settings: all
+// fields below "owned by Run" belong to the goroutine of Run. Other goroutines send it
 // commands and settings, and read its snapshots. When a process exits or stops answering,
 // the next one takes over the listening sockets. checkTimeouts detects a process that sends
-// nothing, not even heartbeats, or answers no commands, and livenessCheck one that answers no
-// requests.
-type proxySupervisor struct {
-	proxyDependencies
+// nothing, not even heartbeats, or answers no commands. The liveness check has it replace one that answers
+// no requests.
+type Supervisor struct {
+	Dependencies
 
-	commands chan func() // of other goroutines, called by run
-	settings *mailbox.Mailbox[proxySettings]
-	done     chan struct{} // closed when no proxy process is needed any more
-	stopped  chan struct{} // closed when run has returned
+	commands chan func() // of other goroutines, called by Run
+	settings *mailbox.Mailbox[Settings]
+	stopped  chan struct{} // closed when Run has returned
 
 	// Snapshots.
-	ports          atomic.Pointer[[]uint16]     // of the open listening sockets
-	serving        atomic.Pointer[proxyProcess] // the process that answers clients, or nil
+	ports          atomic.Pointer[[]uint16] // of the open listening sockets
+	serving        atomic.Pointer[Proxy]    // the process that answers clients, or nil
 	servingChanged mailbox.Trigger
 	applied        atomic.Uint64   // the generation of the last settings
 	settingsSent   mailbox.Trigger // fires after a change of applied or serving
-	beats          mailbox.Trigger // fires with each heartbeat of the process
+	Beats          mailbox.Trigger // fires with each heartbeat of the process
 
-	// Owned by run, as the listeners are:
+	// Owned by Run, as the listeners are:
 	keep               bool // the listening sockets belong to the next service process
-	current            proxySettings
+	current            Settings
 	configured         bool   // the process has current, unless the ports are closed
 	minGeneration      uint64 // older settings arrived after the start of a drain
 	reducedConnections int    // the last logged reduction of limits.maxConnections
 	closing            map[uint16]*closingPort
 	reopened           map[uint16]int // closed ports that were opened again before the process has reported it
 
-	process *proxyProcess // nil between two processes
-	checked time.Time     // when checkTimeouts last ran
+	process *Proxy    // nil between two processes
+	checked time.Time // when checkTimeouts last ran
 	started time.Time
 	stable  <-chan time.Time // the process counts as working then
 	restart <-chan time.Time
@@ -83,38 +84,39 @@ type proxySupervisor struct {
 	exits   []time.Time // within the last exitWindow
 }
 
-// proxyDependencies are what a proxySupervisor works with.
-type proxyDependencies struct {
-	log          *slog.Logger
-	output       *child.Output // standard error of the processes
-	stats        *statsRecorder
-	tracker      *tracker.Tracker
-	causes       *causeSnapshot
-	upstreams    *upstreamCheck
-	listeners    *listenerSet
-	heartbeat    func()        // to systemd's watchdog
-	silenceLimit time.Duration // after which a process is replaced
-	instance     uint64        // ID of this service in the responses to test requests
+// Dependencies are what a Supervisor works with.
+type Dependencies struct {
+	Log          *slog.Logger
+	Output       *child.Output         // standard error of the processes
+	Record       func(*protocol.Stats) // takes the statistics of the processes; it must not block
+	Tracker      *tracker.Tracker
+	Causes       *Causes
+	SetTargets   func(ingress []netip.Addr, port uint16) // takes the ingress addresses of the process
+	Listeners    *Listeners
+	Heartbeat    func()        // to systemd's watchdog
+	SilenceLimit time.Duration // after which a process is replaced
+	Instance     uint64        // ID of this service in the responses to test requests
 }
 
-func newProxySupervisor(d proxyDependencies) *proxySupervisor {
-	s := &proxySupervisor{
-		proxyDependencies: d,
-		commands:          make(chan func()), settings: mailbox.New[proxySettings](),
-		done: make(chan struct{}), stopped: make(chan struct{}), servingChanged: mailbox.NewTrigger(),
-		settingsSent: mailbox.NewTrigger(), beats: mailbox.NewTrigger(),
+// NewSupervisor returns a supervisor. It does nothing before Run.
+func NewSupervisor(d Dependencies) *Supervisor {
+	s := &Supervisor{
+		Dependencies: d,
+		commands:     make(chan func()), settings: mailbox.New[Settings](),
+		stopped: make(chan struct{}), servingChanged: mailbox.NewTrigger(),
+		settingsSent: mailbox.NewTrigger(), Beats: mailbox.NewTrigger(),
 		closing: make(map[uint16]*closingPort), reopened: make(map[uint16]int),
 	}
 	s.publishPorts()
 	return s
 }
 
-// servingProcess returns the process that answers clients, and what fires when it changes.
-func (s *proxySupervisor) servingProcess() (*proxyProcess, <-chan struct{}) {
+// Serving returns the process that answers clients, and what fires when it changes.
+func (s *Supervisor) Serving() (*Proxy, <-chan struct{}) {
 	return s.serving.Load(), s.servingChanged
 }
 
-func (s *proxySupervisor) setServing(p *proxyProcess) {
+func (s *Supervisor) setServing(p *Proxy) {
 	if s.serving.Swap(p) != p {
 		s.servingChanged.Fire()
 	}
@@ -122,15 +124,19 @@ func (s *proxySupervisor) setServing(p *proxyProcess) {
 }
 
 // openPorts returns the ports of the open listening sockets.
-func (s *proxySupervisor) openPorts() []uint16 { return *s.ports.Load() }
+func (s *Supervisor) openPorts() []uint16 { return *s.ports.Load() }
 
-func (s *proxySupervisor) publishPorts() {
-	ports := s.listeners.ports()
+func (s *Supervisor) publishPorts() {
+	ports := s.Listeners.Ports()
 	s.ports.Store(&ports)
 }
 
-// run supervises first and its successors until done is closed. Then no process is left.
-func (s *proxySupervisor) run(first *proxyProcess) {
+// PutSettings takes the settings of the process, instead of those that it has not got yet. It never
+// blocks.
+func (s *Supervisor) PutSettings(v Settings) { s.settings.Put(v) }
+
+// Run supervises first and its successors until ctx ends. Then no process is left.
+func (s *Supervisor) Run(ctx context.Context, first *Proxy) {
 	defer close(s.stopped)
 	defer s.detach()
 	s.attach(first)
@@ -138,16 +144,16 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 	tick := time.NewTicker(supervisorTick)
 	defer tick.Stop()
 	for {
-		s.heartbeat()
+		s.Heartbeat()
 		select {
-		case <-s.done:
+		case <-ctx.Done():
 			return
 		case f := <-s.commands:
 			f()
 		case v := <-s.settings.Values:
 			s.applySettings(v)
 		case <-s.stable:
-			s.tracker.SetProxyFailure("", time.Now())
+			s.Tracker.SetProxyFailure("", time.Now())
 		case <-s.restart:
 			s.restart = nil
 			s.startNext()
@@ -160,7 +166,7 @@ func (s *proxySupervisor) run(first *proxyProcess) {
 
 // checkTimeouts replaces a process that sends nothing or answers nothing, and closes the
 // sockets of ports that a stuck process has not closed in time.
-func (s *proxySupervisor) checkTimeouts(now time.Time) {
+func (s *Supervisor) checkTimeouts(now time.Time) {
 	for port, c := range s.closing {
 		if now.After(c.deadline) {
 			s.closeSocket(port)
@@ -175,8 +181,8 @@ func (s *proxySupervisor) checkTimeouts(now time.Time) {
 		s.process.recordEvent(now)
 	}
 	switch {
-	case s.process.silence(now) > s.silenceLimit:
-		s.replace(fmt.Sprintf("has sent nothing for %v", s.silenceLimit))
+	case s.process.silence(now) > s.SilenceLimit:
+		s.replace(fmt.Sprintf("has sent nothing for %v", s.SilenceLimit))
 	case !stalled && s.process.answersNothing():
 		s.replace(fmt.Sprintf("has not answered %d commands", maxUnanswered))
 	default:
@@ -184,14 +190,14 @@ func (s *proxySupervisor) checkTimeouts(now time.Time) {
 }
 
 // attach makes a process the current one and sends it its settings.
-func (s *proxySupervisor) attach(p *proxyProcess) {
+func (s *Supervisor) attach(p *Proxy) {
 	s.process, s.started = p, time.Now()
 	p.recordEvent(s.started)
 	go s.readEvents(p)
 	go s.awaitExit(p)
 	s.stable = time.After(s.stablePeriod())
-	if s.current.cas != nil {
-		s.send(protocol.Command{CAs: s.current.cas}, -1)
+	if s.current.CAs != nil {
+		s.send(protocol.Command{CAs: s.current.CAs}, -1)
 	}
 	if s.configured {
 		s.send(protocol.Command{Configure: s.configureCommand()}, -1)
@@ -203,17 +209,17 @@ func (s *proxySupervisor) attach(p *proxyProcess) {
 // readEvents handles the events of a process until they end, and has it replaced then. Only what
 // concerns the ports waits for the supervisor, whose system calls for processes and for the
 // descriptor store can take seconds.
-func (s *proxySupervisor) readEvents(p *proxyProcess) {
+func (s *Supervisor) readEvents(p *Proxy) {
 	for {
 		var event protocol.Event
 		if err := p.Receive(&event); err != nil { // the connection has validated the others
-			s.requestReplacement(p, endReason(p.Process, err))
+			s.RequestReplacement(p, endReason(p.Process, err))
 			return
 		}
 		p.recordEvent(time.Now())
 		switch {
 		case event.Stats != nil:
-			s.stats.record(event.Stats)
+			s.Record(event.Stats)
 		case event.Flushed != nil:
 			p.recordFlushed()
 		case event.VIPsTested != nil:
@@ -223,7 +229,7 @@ func (s *proxySupervisor) readEvents(p *proxyProcess) {
 		case event.Drained != nil:
 			p.drained.Put(event.Drained.Cut)
 		case event.Heartbeat != nil:
-			s.beats.Fire()
+			s.Beats.Fire()
 		case event.Stopped != nil:
 			s.submit(func() {
 				if s.process == p {
@@ -236,10 +242,10 @@ func (s *proxySupervisor) readEvents(p *proxyProcess) {
 
 // awaitExit has a process that has exited replaced. The last events are in the pipe. A copy of
 // the process could hold it open.
-func (s *proxySupervisor) awaitExit(p *proxyProcess) {
+func (s *Supervisor) awaitExit(p *Proxy) {
 	<-p.Done()
 	<-time.After(lastMessagesTimeout)
-	s.requestReplacement(p, exitReason(p.Process, nil))
+	s.RequestReplacement(p, exitReason(p.Process, nil))
 }
 
 // endReason returns why the events of a process have ended: usually it has exited. After an
@@ -252,7 +258,7 @@ func endReason(p *child.Process, err error) string {
 }
 
 // detach ends the current process, if there is one, and everything that it was doing.
-func (s *proxySupervisor) detach() {
+func (s *Supervisor) detach() {
 	s.setServing(nil)
 	if s.process == nil {
 		return
@@ -268,11 +274,11 @@ func (s *proxySupervisor) detach() {
 }
 
 // replace ends the current process and schedules the start of the next one.
-func (s *proxySupervisor) replace(reason string) {
+func (s *Supervisor) replace(reason string) {
 	pid, lifetime := s.process.PID(), time.Since(s.started)
 	s.recordExit(reason, time.Now()) // before the process is killed, which can take seconds
 	s.detach()
-	s.log.Error(
+	s.Log.Error(
 		fmt.Sprintf("the proxy process %d %s: requests in flight are lost; the next process takes over its ports",
 			pid, reason),
 		slog.String("event", "proxy"))
@@ -280,7 +286,7 @@ func (s *proxySupervisor) replace(reason string) {
 }
 
 // scheduleStart starts the next process, after a delay if the last one lived briefly.
-func (s *proxySupervisor) scheduleStart(lifetime time.Duration) {
+func (s *Supervisor) scheduleStart(lifetime time.Duration) {
 	if lifetime >= stableLifetime {
 		s.backoff = 0
 	}
@@ -288,11 +294,11 @@ func (s *proxySupervisor) scheduleStart(lifetime time.Duration) {
 	s.backoff = min(max(2*s.backoff, minProxyBackoff), maxProxyBackoff)
 }
 
-func (s *proxySupervisor) startNext() {
-	p, err := startProxy(s.output)
+func (s *Supervisor) startNext() {
+	p, err := startProxy(s.Output)
 	if err != nil {
-		s.log.Error("cannot start a proxy process; retrying", slog.String("event", "proxy"), slog.Any("error", err))
-		s.tracker.SetProxyFailure(fmt.Sprintf("cannot start the proxy process: %v; retrying", err), time.Now())
+		s.Log.Error("cannot start a proxy process; retrying", slog.String("event", "proxy"), slog.Any("error", err))
+		s.Tracker.SetProxyFailure(fmt.Sprintf("cannot start the proxy process: %v; retrying", err), time.Now())
 		s.scheduleStart(0)
 		return
 	}
@@ -301,19 +307,19 @@ func (s *proxySupervisor) startNext() {
 
 // recordExit sets the condition to ProxyUnavailable until a successor has lived for
 // stablePeriod.
-func (s *proxySupervisor) recordExit(reason string, now time.Time) {
+func (s *Supervisor) recordExit(reason string, now time.Time) {
 	s.exits = slices.DeleteFunc(s.exits, func(exit time.Time) bool { return now.Sub(exit) > exitWindow })
 	s.exits = append(s.exits, now)
 	count := ""
 	if n := len(s.exits); n > 1 {
 		count = fmt.Sprintf(" (exit %d within a minute)", n)
 	}
-	s.tracker.SetProxyFailure(fmt.Sprintf("the proxy process %s%s; "+
+	s.Tracker.SetProxyFailure(fmt.Sprintf("the proxy process %s%s; "+
 		"connections are queued until the next process starts: see the journal", reason, count), now)
 }
 
 // stablePeriod is how long a process must live before the service counts as working.
-func (s *proxySupervisor) stablePeriod() time.Duration {
+func (s *Supervisor) stablePeriod() time.Duration {
 	if len(s.exits) >= frequentExits {
 		return exitWindow
 	}

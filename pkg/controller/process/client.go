@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package process
 
 import (
 	"context"
@@ -13,33 +13,39 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 )
 
-// proxyClient is the proxy as the reconcile loop sees it. It belongs to the goroutine of
+// Client is the proxy as the reconcile loop sees it. It belongs to the goroutine of
 // that loop. On the path from an address event to the rule it compares values and waits
 // for nobody: a new configuration is put into a mailbox, and a port that is open already
 // is found in a snapshot.
-type proxyClient struct {
-	supervisor *proxySupervisor
-	start      func(proxySettings) // takes the settings for the CA watcher, the first stage
+type Client struct {
+	supervisor *Supervisor
+	start      func(Settings)
 
-	last    proxySettings
+	last    Settings
 	serving bool // by the last settings
 }
 
-var _ reconcile.Proxy = (*proxyClient)(nil)
+// NewClient returns a client of s. start takes new settings, which the supervisor gets when they are
+// complete.
+func NewClient(s *Supervisor, start func(Settings)) *Client {
+	return &Client{supervisor: s, start: start}
+}
+
+var _ reconcile.Proxy = (*Client)(nil)
 
 // Configure implements reconcile.Proxy.
-func (p *proxyClient) Configure(c config.Config, ingress []netip.Addr) {
-	if p.serving && slices.Equal(p.last.ingress, ingress) && reflect.DeepEqual(p.last.config, c) {
+func (p *Client) Configure(c config.Config, ingress []netip.Addr) {
+	if p.serving && slices.Equal(p.last.Ingress, ingress) && reflect.DeepEqual(p.last.Config, c) {
 		return
 	}
-	p.serving, p.last = true, proxySettings{generation: p.last.generation + 1, config: c, ingress: slices.Clone(ingress)}
+	p.serving, p.last = true, Settings{Generation: p.last.Generation + 1, Config: c, Ingress: slices.Clone(ingress)}
 	p.start(p.last)
 }
 
-// settingsInForce returns a function that returns when the proxy answers clients by the
+// SettingsInForce returns a function that returns when the proxy answers clients by the
 // settings so far, or when its context ends. Without a listener there is nothing to wait for.
-func (p *proxyClient) settingsInForce() func(context.Context) {
-	generation := p.last.generation
+func (p *Client) SettingsInForce() func(context.Context) {
+	generation := p.last.Generation
 	if !p.serving {
 		return func(context.Context) {}
 	}
@@ -48,7 +54,7 @@ func (p *proxyClient) settingsInForce() func(context.Context) {
 
 // Open implements reconcile.Proxy. The socket listens on every address, because VIPs come
 // and go; the table keeps all but redirected connections away from it.
-func (p *proxyClient) Open(port uint16) error {
+func (p *Client) Open(port uint16) error {
 	if slices.Contains(p.supervisor.openPorts(), port) {
 		return nil
 	}
@@ -60,7 +66,7 @@ func (p *proxyClient) Open(port uint16) error {
 }
 
 // CloseExcept implements reconcile.Proxy.
-func (p *proxyClient) CloseExcept(port uint16, redirected bool) {
+func (p *Client) CloseExcept(port uint16, redirected bool) {
 	if ports := p.supervisor.openPorts(); len(ports) == 1 && ports[0] == port {
 		return
 	}
@@ -69,17 +75,17 @@ func (p *proxyClient) CloseExcept(port uint16, redirected bool) {
 
 // Close implements reconcile.Proxy. The sockets stay open until the requests in flight
 // have ended: a process that starts meanwhile serves their backlogs.
-func (p *proxyClient) Close() {
+func (p *Client) Close() {
 	p.serving = false
-	p.supervisor.drain(p.last.generation)
+	p.supervisor.drain(p.last.Generation)
 	query(p.supervisor, p.supervisor.closeAllPorts)
 }
 
 // HandOver implements reconcile.Proxy. The descriptor store keeps the sockets: later
 // connections are queued there until the next process starts.
-func (p *proxyClient) HandOver() <-chan struct{} {
+func (p *Client) HandOver() <-chan struct{} {
 	p.supervisor.submit(func() { p.supervisor.keep = true })
-	ended, generation := make(chan struct{}), p.last.generation
+	ended, generation := make(chan struct{}), p.last.Generation
 	go func() {
 		defer close(ended)
 		p.supervisor.drain(generation)
