@@ -17,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
@@ -90,9 +91,9 @@ type components struct {
 	supervisor *process.Supervisor
 	firstProxy *process.Proxy
 	proxyDone  func() // its heartbeats end as planned
-	upstreams  *upstreamCheck
-	liveness   *livenessCheck
-	selfTester *selfTester
+	upstreams  *probe.UpstreamCheck
+	liveness   *probe.LivenessCheck
+	selfTester *probe.SelfTester
 	vipTester  *viptest.Tester
 	instance   uint64 // random: the ID of this service in responses to test requests
 	pipeline   *pipeline
@@ -121,7 +122,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	if err := c.newProxy(o, listeners); err != nil {
 		return c, err
 	}
-	c.table = &kernelTable{persistent: store != nil, log: o.Log, inForce: c.liveness.setTable}
+	c.table = &kernelTable{persistent: store != nil, log: o.Log, inForce: c.liveness.SetTable}
 	var err error
 	c.pipeline = newPipeline(c.tracker, c.supervisor.PutSettings)
 	if c.cas, err = trust.New(trust.Options{
@@ -138,14 +139,13 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		return c, err
 	}
 	c.exporter = process.NewExporter(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
-	c.selfTester = newSelfTester(selfTestDependencies{
-		log: o.Log, tracker: c.tracker, causes: c.supervisor.Causes.Get, announce: c.supervisor.AnnounceSelfTest,
-		redirects: c.liveness.redirects,
-		pages:     &keptProber{}, reports: c.stats.selfTested.Values, apiServerURLFile: o.APIServerURLFile,
-		interval: o.timing.SelfTestInterval,
+	c.selfTester = probe.NewSelfTester(probe.SelfTestDependencies{
+		Log: o.Log, Tracker: c.tracker, Causes: c.supervisor.Causes.Get, Announce: c.supervisor.AnnounceSelfTest,
+		Redirects: c.liveness.Redirects, Reports: c.stats.selfTested.Values,
+		APIServerURLFile: o.APIServerURLFile, Interval: o.timing.SelfTestInterval,
 	})
 	c.vipTester = viptest.New(
-		c.supervisor.TestVIPs, c.tracker.SetVIPTests, c.changes.Record, confirmVIP, c.supervisor.Beats)
+		c.supervisor.TestVIPs, c.tracker.SetVIPTests, c.changes.Record, probe.ConfirmVIP, c.supervisor.Beats)
 	c.proxy = process.NewClient(c.supervisor, c.pipeline.put)
 	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.SettingsInForce)
 	c.newLoop(o, store != nil, listeners)
@@ -180,16 +180,16 @@ func (c *components) newProxy(o Options, listeners *process.Listeners) (err erro
 	}
 	c.cleanup.add(c.firstProxy.KillAndClose)
 	causes := &process.Causes{}
-	c.upstreams = newUpstreamCheck(c.tracker, causes.Get)
-	c.stats = newStatsRecorder(o.Log, c.tracker, causes.Get, c.upstreams.wake, c.expiry.ObserveAttempt)
+	c.upstreams = probe.NewUpstreamCheck(c.tracker, causes.Get)
+	c.stats = newStatsRecorder(o.Log, c.tracker, causes.Get, c.upstreams.Wake, c.expiry.ObserveAttempt)
 	var heartbeat func()
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
 	c.supervisor = process.NewSupervisor(process.Dependencies{
 		Log: o.Log, Output: output, Record: c.stats.record, Tracker: c.tracker, Causes: causes,
-		SetTargets: c.upstreams.setTargets, Listeners: listeners,
+		SetTargets: c.upstreams.SetTargets, Listeners: listeners,
 		Heartbeat: heartbeat, SilenceLimit: o.timing.ProxySilenceLimit, Instance: c.instance,
 	})
-	c.liveness = newLivenessCheck(c.tracker, c.stats, c.supervisor, o.timing)
+	c.liveness = probe.NewLivenessCheck(c.tracker, c.stats.connectionCounts, c.supervisor, o.timing.LivenessTiming)
 	return nil
 }
 
@@ -221,10 +221,10 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *process.Liste
 
 // observe passes what the reconcile loop has seen to those who need it. It never blocks.
 func (c *components) observe(o reconcile.Observation) {
-	c.upstreams.observe(o.VIPs)
+	c.upstreams.Observe(o.VIPs)
 	c.exporter.PutAddress(o.Config.Metrics.ListenAddress)
 	c.expiry.Observe(o.Config, o.VIPs)
-	c.selfTester.observe(o.Config, o.VIPs)
+	c.selfTester.Observe(o.Config, o.VIPs)
 	c.vipTester.Observe(o.Config, o.VIPs, o.OneHost)
 	c.pipeline.observe(o)
 }
@@ -250,9 +250,9 @@ func (c *components) startTasks(t *tasks, o Options) {
 	})
 	t.start("notifier", c.notifier.run)
 	t.start("readiness", c.notifier.runReady)
-	t.start("upstream check", func(ctx context.Context) error { return c.upstreams.run(ctx, c.supervisor.ProbeUpstreams) })
-	t.start("liveness check", c.liveness.run)
-	t.start("self-test", c.selfTester.run)
+	t.start("upstream check", func(ctx context.Context) error { return c.upstreams.Run(ctx, c.supervisor.ProbeUpstreams) })
+	t.start("liveness check", c.liveness.Run)
+	t.start("self-test", c.selfTester.Run)
 	t.start("VIP tests", c.vipTester.Run)
 	t.start("statistics", c.stats.run)
 	t.start("exporter supervisor", c.exporter.Run)
@@ -261,7 +261,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 		return c.cas.Run(ctx, c.pipeline.paths.Values, c.pipeline.cas.Put)
 	})
 	t.start("egress watcher", func(ctx context.Context) error {
-		return c.egress.Run(ctx, c.pipeline.inputs.Values, c.upstreams.egressFailed, c.pipeline.egress.Put)
+		return c.egress.Run(ctx, c.pipeline.inputs.Values, c.upstreams.EgressFailed, c.pipeline.egress.Put)
 	})
 	t.start("proxy settings", c.pipeline.run)
 	t.start("reconcile", func(ctx context.Context) error {

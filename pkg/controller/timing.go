@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 )
 
@@ -20,14 +21,13 @@ const (
 
 // timing holds the timeouts and intervals that tests change. Zero means the default.
 type timing struct {
-	ProxySilenceLimit     time.Duration // after which a proxy process is replaced
-	ExporterBackoff       time.Duration // before the second exporter process
-	ExpiryCheckInterval   time.Duration // between two computations of the certificates to read
-	LivenessInterval      time.Duration // between two requests of the service's own
-	LivenessRetryInterval time.Duration // after a request that was not answered
-	LivenessTimeout       time.Duration // of a request
-	StallTimeout          time.Duration // of a watcher's file read
-	SelfTestInterval      time.Duration // between two self-tests; 0: selfTest.interval of the configuration
+	probe.LivenessTiming
+
+	ProxySilenceLimit   time.Duration // after which a proxy process is replaced
+	ExporterBackoff     time.Duration // before the second exporter process
+	ExpiryCheckInterval time.Duration // between two computations of the certificates to read
+	StallTimeout        time.Duration // of a watcher's file read
+	SelfTestInterval    time.Duration // between two self-tests; 0: selfTest.interval of the configuration
 }
 
 // withDefaults replaces each zero value with the default.
@@ -35,9 +35,6 @@ func (t timing) withDefaults() timing {
 	t.ProxySilenceLimit = cmp.Or(t.ProxySilenceLimit, process.SilenceLimit)
 	t.ExporterBackoff = cmp.Or(t.ExporterBackoff, process.MinExporterBackoff)
 	t.ExpiryCheckInterval = cmp.Or(t.ExpiryCheckInterval, expiry.CheckInterval)
-	t.LivenessInterval = cmp.Or(t.LivenessInterval, livenessInterval)
-	t.LivenessRetryInterval = cmp.Or(t.LivenessRetryInterval, livenessRetryInterval)
-	t.LivenessTimeout = cmp.Or(t.LivenessTimeout, livenessTimeout)
 	t.StallTimeout = cmp.Or(t.StallTimeout, stallTimeout)
 	return t
 }

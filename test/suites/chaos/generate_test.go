@@ -96,7 +96,7 @@ const (
 	holdPause = 200 * time.Millisecond
 	// proberPause is holdPause before faults of the prober process. The first self-test begins
 	// at most 3.125 s after the host holds a VIP, and the process stays until it holds none
-	// (controller: selfTester.run, with the interval of the first configuration).
+	// (controller: SelfTester.Run, with the interval of the first configuration).
 	proberPause = 3200 * time.Millisecond
 )
 

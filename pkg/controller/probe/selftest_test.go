@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package probe
 
 import (
 	"context"
@@ -96,7 +96,7 @@ func (p *selfTestPath) Write(line []byte) (int, error) {
 
 // selfTesterTest is a self-tester in a synctest bubble, without jitter.
 type selfTesterTest struct {
-	*selfTester
+	*SelfTester
 	*selfTestPath
 
 	t      *testing.T
@@ -109,12 +109,14 @@ func withSelfTester(t *testing.T, test func(s *selfTesterTest)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &selfTestPath{start: time.Now(), status: 503, reports: make(chan protocol.SelfTested, 10)}
 		s := &selfTesterTest{selfTestPath: p, t: t, config: config.Default()}
-		s.selfTester = newSelfTester(selfTestDependencies{
-			log: slog.New(slog.NewTextHandler(p, nil)), tracker: newTestTracker(), causes: new(process.Causes).Get, announce: p.announceSelfTest, pages: p, reports: p.reports,
-			redirects: p.redirects, apiServerURLFile: filepath.Join(t.TempDir(), "apiserver-url.env"),
+		s.SelfTester = NewSelfTester(SelfTestDependencies{
+			Log: slog.New(slog.NewTextHandler(p, nil)), Tracker: newTestTracker(), Causes: new(process.Causes).Get,
+			Announce: p.announceSelfTest, Reports: p.reports, Redirects: p.redirects,
+			APIServerURLFile: filepath.Join(t.TempDir(), "apiserver-url.env"),
 		})
+		s.pages = p
 		s.jitter = func(d time.Duration) time.Duration { return d }
-		runDuring(t, s.run, func() { test(s) })
+		runDuring(t, s.Run, func() { test(s) })
 		if p.closed == 0 {
 			t.Error("the prober process is kept after the end")
 		}
@@ -123,7 +125,7 @@ func withSelfTester(t *testing.T, test func(s *selfTesterTest)) {
 
 func (s *selfTesterTest) setInterval(interval time.Duration) {
 	s.config.SelfTest.Interval = interval
-	s.observe(s.config, s.held)
+	s.Observe(s.config, s.held)
 	synctest.Wait()
 }
 
@@ -132,7 +134,7 @@ func (s *selfTesterTest) hold(vips ...string) {
 	for _, v := range vips {
 		s.held = append(s.held, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPHeld})
 	}
-	s.observe(s.config, s.held)
+	s.Observe(s.config, s.held)
 	synctest.Wait()
 }
 
@@ -159,7 +161,7 @@ func (s *selfTesterTest) expect(what string, d time.Duration, want ...string) {
 func (s *selfTesterTest) expectCauses(what string, want ...string) {
 	s.t.Helper()
 	var got []string
-	for _, r := range s.tracker.Report(report.Table{}).SelfTests {
+	for _, r := range s.Tracker.Report(report.Table{}).SelfTests {
 		result := "ok"
 		if !r.OK {
 			result = r.Cause
@@ -244,7 +246,7 @@ func TestSelfTestFailure(t *testing.T) {
 		if n := s.lines("event=self-test-failed"); n != 2 {
 			t.Errorf("%d lines about two causes", n)
 		}
-		since := s.tracker.Report(report.Table{}).SelfTests[0].Since
+		since := s.Tracker.Report(report.Table{}).SelfTests[0].Since
 
 		s.change(func() { s.bypassed = false })
 		fail(nil, 404)
@@ -355,7 +357,7 @@ func TestSelfTestVerdict(t *testing.T) {
 func TestSelfTestHost(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "apiserver-url.env")
-	s := newSelfTester(selfTestDependencies{apiServerURLFile: file})
+	s := NewSelfTester(SelfTestDependencies{APIServerURLFile: file})
 	check := func(in selfTestInputs, want string, wantKnown bool) {
 		t.Helper()
 		if got, known := s.host(in); got != want || known != wantKnown {

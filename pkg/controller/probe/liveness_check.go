@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ const (
 	maxReplacementBackoff = time.Hour
 )
 
-// livenessCheck finds out with requests of its own whether clients are answered: a process
+// LivenessCheck finds out with requests of its own whether clients are answered: a process
 // can run and not answer. While this host holds API VIPs and the table redirects, it
 // connects to port 80 of each, through the table's output chain, and expects the response
 // to a request for another path. It compares the first bytes of the response and parses
@@ -72,18 +73,33 @@ const (
 // journal and in the metrics, which have the same numbers.
 //
 // The check does not detect a process that answers this host and no other.
-type livenessCheck struct {
+type LivenessCheck struct {
 	tracker *tracker.Tracker
-	stats   *statsRecorder
+	counts  func() (ended, limited uint64) // of connections
 	proxy   checkedProxy
-	timing  timing
+	timing  LivenessTiming
 	wake    mailbox.Trigger
 	table   atomic.Pointer[ruleset.Table] // in force; nil without a table
 	pending atomic.Pointer[ownRequest]
 
-	// Owned by run:
+	// Owned by Run:
 	checked *process.Proxy // to which answer and failures of shown belong
 	shown   liveness
+}
+
+// LivenessTiming holds the timeouts and intervals of a liveness check. Zero means the default.
+type LivenessTiming struct {
+	LivenessInterval      time.Duration // between two requests of the service's own
+	LivenessRetryInterval time.Duration // after a request that was not answered
+	LivenessTimeout       time.Duration // of a request
+}
+
+func (t LivenessTiming) withDefaults() LivenessTiming {
+	return LivenessTiming{
+		LivenessInterval:      cmp.Or(t.LivenessInterval, livenessInterval),
+		LivenessRetryInterval: cmp.Or(t.LivenessRetryInterval, livenessRetryInterval),
+		LivenessTimeout:       cmp.Or(t.LivenessTimeout, livenessTimeout),
+	}
 }
 
 // liveness is what the requests have shown.
@@ -126,32 +142,36 @@ const (
 	failureKinds
 )
 
-func newLivenessCheck(status *tracker.Tracker, stats *statsRecorder, proxy checkedProxy, t timing) *livenessCheck {
+// NewLivenessCheck returns a liveness check. counts returns how many connections have ended, and how
+// many of them were reset to make room.
+func NewLivenessCheck(
+	status *tracker.Tracker, counts func() (ended, limited uint64), proxy checkedProxy, t LivenessTiming,
+) *LivenessCheck {
 	status.SetVIPProbe(tracker.VIPProbe{}, time.Now())
-	return &livenessCheck{
-		tracker: status, stats: stats, proxy: proxy, timing: t, wake: mailbox.NewTrigger(),
+	return &LivenessCheck{
+		tracker: status, counts: counts, proxy: proxy, timing: t.withDefaults(), wake: mailbox.NewTrigger(),
 		shown: liveness{replacementBackoff: minReplacementBackoff},
 	}
 }
 
-// setTable takes the table in force, or nil. A VIP that has left this host does not answer
+// SetTable takes the table in force, or nil. A VIP that has left this host does not answer
 // any more: the request to it is aborted, so that the next one does not wait for its timeout.
-func (c *livenessCheck) setTable(t *ruleset.Table) {
+func (c *LivenessCheck) SetTable(t *ruleset.Table) {
 	c.table.Store(t)
-	if r := c.pending.Load(); r != nil && !c.redirects(r.vip) {
+	if r := c.pending.Load(); r != nil && !c.Redirects(r.vip) {
 		r.abort()
 	}
 	c.wake.Fire()
 }
 
-// redirects reports whether the table in force redirects port 80 of a VIP.
-func (c *livenessCheck) redirects(vip netip.Addr) bool {
+// Redirects reports whether the table in force redirects port 80 of a VIP.
+func (c *LivenessCheck) Redirects(vip netip.Addr) bool {
 	t := c.table.Load()
 	return t != nil && slices.Contains(t.VIPs(), vip)
 }
 
-// run makes requests until ctx ends.
-func (c *livenessCheck) run(ctx context.Context) error {
+// Run makes requests until ctx ends.
+func (c *LivenessCheck) Run(ctx context.Context) error {
 	timer := time.NewTimer(c.timing.LivenessInterval)
 	defer timer.Stop()
 	_, changed := c.proxy.Serving()
@@ -169,7 +189,7 @@ func (c *livenessCheck) run(ctx context.Context) error {
 
 // checkVIPs makes a request to each held VIP, up to the first that fails, and returns when
 // to make the next.
-func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
+func (c *LivenessCheck) checkVIPs(ctx context.Context) time.Duration {
 	process, _ := c.proxy.Serving()
 	table := c.table.Load()
 	var vips []netip.Addr
@@ -212,10 +232,10 @@ func (c *livenessCheck) checkVIPs(ctx context.Context) time.Duration {
 	return c.timing.LivenessInterval
 }
 
-func (c *livenessCheck) publish() { c.tracker.SetVIPProbe(c.shown.answer, time.Now()) }
+func (c *LivenessCheck) publish() { c.tracker.SetVIPProbe(c.shown.answer, time.Now()) }
 
 // recordFailure acts on the failure of one of the held VIPs.
-func (c *livenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f requestFailure) {
+func (c *LivenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f requestFailure) {
 	next, replace := c.shown.afterFailure(vips, vip, f, c.timing.LivenessTimeout, time.Now())
 	c.shown = next
 	if replace { // which the supervisor reports
@@ -271,8 +291,8 @@ const (
 )
 
 // request makes one request, and returns why it failed.
-func (c *livenessCheck) request(ctx context.Context, vip netip.Addr, port uint16) *requestFailure {
-	ended, limited := c.stats.connectionCounts()
+func (c *LivenessCheck) request(ctx context.Context, vip netip.Addr, port uint16) *requestFailure {
+	ended, limited := c.counts()
 	begin := time.Now()
 	reason, reached := c.attempt(ctx, vip, port)
 	switch {
@@ -297,14 +317,14 @@ func isOwnStall(begin time.Time, timeout time.Duration) bool {
 
 // attempt makes one request, and returns what is wrong with the response and whether the
 // connection has reached a socket on the port of the redirect.
-func (c *livenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16) (reason string, reached bool) {
+func (c *LivenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16) (reason string, reached bool) {
 	// The end of the service does not cancel it: the proxy process would count a client
 	// that has disconnected.
 	ctx, abort := context.WithTimeout(context.WithoutCancel(ctx), c.timing.LivenessTimeout)
 	defer abort()
 	c.pending.Store(&ownRequest{vip, abort})
 	defer c.pending.Store(nil)
-	if !c.redirects(vip) { // it left before
+	if !c.Redirects(vip) { // it left before
 		abort()
 	}
 	// From the VIP, as the kernel does for a host's own addresses. So a VIP that has just left this
@@ -362,14 +382,14 @@ func describe(err error, timedOut string) string {
 }
 
 // considerLoad looks whether the process has reported load since the request began.
-func (c *livenessCheck) considerLoad(ctx context.Context, f *requestFailure, ended, limited uint64) *requestFailure {
+func (c *LivenessCheck) considerLoad(ctx context.Context, f *requestFailure, ended, limited uint64) *requestFailure {
 	if f.reason == connectionReset {
 		select {
 		case <-ctx.Done():
 		case <-time.After(statsDelay):
 		}
 	}
-	nowEnded, nowLimited := c.stats.connectionCounts()
+	nowEnded, nowLimited := c.counts()
 	if nowEnded-ended >= busyConnections || f.reason == connectionReset && nowLimited > limited {
 		f.kind = underLoad
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package probe
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // upstreamCheckTest is an upstream check in a synctest bubble, and an ingress that the test
 // controls.
 type upstreamCheckTest struct {
-	*upstreamCheck
+	*UpstreamCheck
 
 	probes atomic.Int64
 	down   atomic.Bool
@@ -30,7 +30,7 @@ func withUpstreamCheck(t *testing.T, test func(p *upstreamCheckTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ingress := netip.MustParseAddr("192.0.2.6")
-		p := &upstreamCheckTest{upstreamCheck: newTestUpstreamCheck()}
+		p := &upstreamCheckTest{UpstreamCheck: newTestUpstreamCheck()}
 		probe := func(context.Context) []protocol.Reachability {
 			p.probes.Add(1)
 			found := protocol.Reachability{Addr: netip.AddrPortFrom(ingress, 80)}
@@ -39,8 +39,8 @@ func withUpstreamCheck(t *testing.T, test func(p *upstreamCheckTest)) {
 			}
 			return []protocol.Reachability{found}
 		}
-		runDuring(t, func(ctx context.Context) error { return p.run(ctx, probe) }, func() {
-			p.setTargets([]netip.Addr{ingress}, 80)
+		runDuring(t, func(ctx context.Context) error { return p.Run(ctx, probe) }, func() {
+			p.SetTargets([]netip.Addr{ingress}, 80)
 			test(p)
 		})
 	})
@@ -62,7 +62,7 @@ func runDuring(t *testing.T, run func(context.Context) error, test func()) {
 func (c *upstreamCheckTest) setVIPState(state report.VIPState, reason report.Reason) {
 	vips := []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: state}}
 	c.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: "m", VIPs: vips}, time.Now())
-	c.observe(vips)
+	c.Observe(vips)
 	c.advance(minProbeInterval)
 }
 
@@ -119,7 +119,7 @@ func TestVIPThatArrivesIsProbed(t *testing.T) {
 			{Address: netip.MustParseAddr("2001:db8::5"), State: report.VIPHeld},
 		}
 		for _, want := range []int64{1, 0} { // the same VIPs again request none
-			p.observe(vips)
+			p.Observe(vips)
 			if got := p.advance(minProbeInterval); got != want {
 				t.Errorf("%d probes, want %d", got, want)
 			}
@@ -135,8 +135,8 @@ func TestCanceledProbeChangesNothing(t *testing.T) {
 			addr := netip.MustParseAddrPort("192.0.2.6:80")
 			return []protocol.Reachability{{Addr: addr, Failure: &cause.Failure{Cause: "ingress-refused"}}}
 		}
-		p.observe([]report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: report.VIPHeld}})
-		p.setTargets([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
+		p.Observe([]report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: report.VIPHeld}})
+		p.SetTargets([]netip.Addr{netip.MustParseAddr("192.0.2.6")}, 80)
 		p.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m"}, time.Now())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -152,7 +152,7 @@ func TestProbeRateIsBounded(t *testing.T) {
 		p.setVIPState(report.VIPHeld, report.Serving)
 		before := p.probes.Load()
 		for range 1000 { // ten seconds of failures
-			p.wake.Fire()
+			p.Wake.Fire()
 			p.advance(10 * time.Millisecond)
 		}
 		if n := p.probes.Load() - before; n < 9 || n > 11 {
@@ -161,6 +161,6 @@ func TestProbeRateIsBounded(t *testing.T) {
 	})
 }
 
-func newTestUpstreamCheck() *upstreamCheck {
-	return newUpstreamCheck(newTestTracker(), new(process.Causes).Get)
+func newTestUpstreamCheck() *UpstreamCheck {
+	return NewUpstreamCheck(newTestTracker(), new(process.Causes).Get)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package probe
 
 import (
 	"context"
@@ -28,26 +28,28 @@ const (
 	probeTimeout = 12 * time.Second // the timeout of the proxy process, and a margin
 )
 
-// upstreamCheck finds out whether the ingress accepts connections, so that the state
+// UpstreamCheck finds out whether the ingress accepts connections, so that the state
 // reports it before the next challenge fails. It probes only while this host holds a VIP.
 // The proxy process connects and does nothing else.
-type upstreamCheck struct {
+type UpstreamCheck struct {
 	tracker      *tracker.Tracker
 	causes       func() cause.Context // see process.Causes
-	wake         mailbox.Trigger      // requests a probe soon
-	egressFailed mailbox.Trigger      // fires when the proxy process cannot connect to an egress proxy
+	Wake         mailbox.Trigger      // requests a probe soon
+	EgressFailed mailbox.Trigger      // fires when the proxy process cannot connect to an egress proxy
 
 	mu    sync.Mutex       // taken before the tracker's own
 	held  []netip.Addr     // the VIPs of this host
 	addrs []netip.AddrPort // the ingress addresses that the proxy process is configured with
 }
 
-func newUpstreamCheck(status *tracker.Tracker, causes func() cause.Context) *upstreamCheck {
-	return &upstreamCheck{tracker: status, causes: causes, wake: mailbox.NewTrigger(), egressFailed: mailbox.NewTrigger()}
+// NewUpstreamCheck returns an upstream check. causes returns what completes the failures that the
+// proxy process reports.
+func NewUpstreamCheck(status *tracker.Tracker, causes func() cause.Context) *UpstreamCheck {
+	return &UpstreamCheck{tracker: status, causes: causes, Wake: mailbox.NewTrigger(), EgressFailed: mailbox.NewTrigger()}
 }
 
-// setTargets replaces the ingress addresses. Results for others are dropped.
-func (c *upstreamCheck) setTargets(ingress []netip.Addr, port uint16) {
+// SetTargets replaces the ingress addresses. Results for others are dropped.
+func (c *UpstreamCheck) SetTargets(ingress []netip.Addr, port uint16) {
 	addrs := make([]netip.AddrPort, len(ingress))
 	for i, addr := range ingress {
 		addrs[i] = netip.AddrPortFrom(addr, port)
@@ -59,11 +61,11 @@ func (c *upstreamCheck) setTargets(ingress []netip.Addr, port uint16) {
 	}
 	c.addrs = addrs
 	c.resetResults()
-	c.wake.Fire()
+	c.Wake.Fire()
 }
 
-// observe takes the VIPs and requests a probe when this host has gained or lost one.
-func (c *upstreamCheck) observe(vips []report.VIP) {
+// Observe takes the VIPs and requests a probe when this host has gained or lost one.
+func (c *UpstreamCheck) Observe(vips []report.VIP) {
 	held := reconcile.VIPsInState(vips, report.VIPHeld)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,14 +73,14 @@ func (c *upstreamCheck) observe(vips []report.VIP) {
 		return
 	}
 	c.held = held
-	c.wake.Fire()
+	c.Wake.Fire()
 	if len(held) == 0 {
 		c.resetResults() // they will be outdated when a VIP returns
 	}
 }
 
 // resetResults drops the results. The caller holds mu.
-func (c *upstreamCheck) resetResults() {
+func (c *UpstreamCheck) resetResults() {
 	upstreams := make([]report.Upstream, len(c.addrs))
 	for i, addr := range c.addrs {
 		upstreams[i].Address = addr
@@ -88,7 +90,7 @@ func (c *upstreamCheck) resetResults() {
 
 // setResults reports the results of a probe. It returns false if the addresses or the VIPs have
 // changed meanwhile.
-func (c *upstreamCheck) setResults(upstreams []report.Upstream) bool {
+func (c *UpstreamCheck) setResults(upstreams []report.Upstream) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	same := func(u report.Upstream, addr netip.AddrPort) bool { return u.Address == addr }
@@ -99,22 +101,22 @@ func (c *upstreamCheck) setResults(upstreams []report.Upstream) bool {
 	return true
 }
 
-func (c *upstreamCheck) holdsVIP() bool {
+func (c *UpstreamCheck) holdsVIP() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.held) > 0
 }
 
-// run probes at intervals and on request until ctx ends. probe has the proxy process connect to
+// Run probes at intervals and on request until ctx ends. probe has the proxy process connect to
 // each address.
-func (c *upstreamCheck) run(ctx context.Context, probe func(context.Context) []protocol.Reachability) error {
+func (c *UpstreamCheck) Run(ctx context.Context, probe func(context.Context) []protocol.Reachability) error {
 	due := time.Now().Add(probeRetryInterval)
 	var last time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.wake:
+		case <-c.Wake:
 			// Never later than scheduled: a stream of requests must not delay it.
 			if soon := time.Now().Add(max(probeDelay, time.Until(last.Add(minProbeInterval)))); soon.Before(due) {
 				due = soon
@@ -134,7 +136,7 @@ func (c *upstreamCheck) run(ctx context.Context, probe func(context.Context) []p
 }
 
 // probeAll probes all addresses and reports whether each accepted the connection.
-func (c *upstreamCheck) probeAll(ctx context.Context, probe func(context.Context) []protocol.Reachability) bool {
+func (c *UpstreamCheck) probeAll(ctx context.Context, probe func(context.Context) []protocol.Reachability) bool {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	results := probe(bounded)
@@ -149,7 +151,7 @@ func (c *upstreamCheck) probeAll(ctx context.Context, probe func(context.Context
 			all = false
 			upstreams[i].Error = r.Failure.Summary(c.causes())
 			if r.Failure.ViaProxy && r.Failure.Cause == string(findings.EgressUnreachable) {
-				c.egressFailed.Fire()
+				c.EgressFailed.Fire()
 			}
 		}
 	}

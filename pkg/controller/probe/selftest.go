@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package probe
 
 import (
 	"cmp"
@@ -51,7 +51,7 @@ const (
 	statusServiceUnavailable = 503
 )
 
-// selfTester finds out whether challenges reach the ingress while none is pending. While
+// SelfTester finds out whether challenges reach the ingress while none is pending. While
 // this host holds an API VIP and the table redirects, the prober process requests a
 // challenge with a random token from port 80 of each VIP. The connection passes the
 // table's output chain, as those of the liveness check do. No solver has the token, so the
@@ -66,33 +66,33 @@ const (
 // The prober binds no address. A VIP that leaves in the moment before its connection is
 // requested from another host, which counts the request as one of `check`. The result is
 // dropped, because the proxy process of this host has no report.
-type selfTester struct {
-	selfTestDependencies
+type SelfTester struct {
+	SelfTestDependencies
 
+	pages  pageFetcher
 	wake   mailbox.Trigger // the inputs have changed
 	jitter func(time.Duration) time.Duration
 
 	inputs atomic.Pointer[selfTestInputs]
 
-	// Owned by run:
+	// Owned by Run:
 	lastID    uint64
 	lastError error                    // why the last self-test was not complete
 	vips      map[netip.Addr]testedVIP // those with a result, or a first failure
 }
 
-// selfTestDependencies are what a selfTester works with.
-type selfTestDependencies struct {
-	log     *slog.Logger
-	tracker *tracker.Tracker
-	causes  func() cause.Context // see process.Causes
-	// announce reports whether the process that answers clients has received the announcement.
-	announce  func(context.Context, protocol.SelfTest) bool
-	redirects func(vip netip.Addr) bool // reports whether the table redirects port 80 of a VIP
-	pages     pageFetcher
-	reports   <-chan protocol.SelfTested // of the proxy process
+// SelfTestDependencies are what a SelfTester works with.
+type SelfTestDependencies struct {
+	Log     *slog.Logger
+	Tracker *tracker.Tracker
+	Causes  func() cause.Context // see process.Causes
+	// Announce reports whether the process that answers clients has received the announcement.
+	Announce  func(context.Context, protocol.SelfTest) bool
+	Redirects func(vip netip.Addr) bool  // reports whether the table redirects port 80 of a VIP
+	Reports   <-chan protocol.SelfTested // of the proxy process
 
-	apiServerURLFile string
-	interval         time.Duration // replaces that of the configuration, unless it is 0
+	APIServerURLFile string
+	Interval         time.Duration // replaces that of the configuration, unless it is 0
 }
 
 // pageFetcher requests pages without privileges.
@@ -113,8 +113,12 @@ type selfTestInputs struct {
 // active reports whether there is anything to test.
 func (in selfTestInputs) active() bool { return in.interval > 0 && len(in.vips) > 0 }
 
-func newSelfTester(d selfTestDependencies) *selfTester {
-	t := &selfTester{selfTestDependencies: d, wake: mailbox.NewTrigger(), jitter: jitter, vips: make(map[netip.Addr]testedVIP)}
+// NewSelfTester returns a self-tester. It does nothing before Run.
+func NewSelfTester(d SelfTestDependencies) *SelfTester {
+	t := &SelfTester{
+		SelfTestDependencies: d, pages: &keptProber{}, wake: mailbox.NewTrigger(), jitter: jitter,
+		vips: make(map[netip.Addr]testedVIP),
+	}
 	t.inputs.Store(&selfTestInputs{})
 	return t
 }
@@ -125,11 +129,11 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/4 + random.N(d/2+1) //nolint:gosec // not a secret
 }
 
-// observe takes the active configuration and the API VIPs.
-func (t *selfTester) observe(c config.Config, vips []report.VIP) {
+// Observe takes the active configuration and the API VIPs.
+func (t *SelfTester) Observe(c config.Config, vips []report.VIP) {
 	in := selfTestInputs{timeout: c.Upstream.Timeout, scheme: c.Upstream.Scheme, hosts: c.Hosts}
 	if c.SelfTest.Interval > 0 && c.Enabled() {
-		in.interval = cmp.Or(t.interval, c.SelfTest.Interval)
+		in.interval = cmp.Or(t.Interval, c.SelfTest.Interval)
 	}
 	// A link-local address is unreachable without the name of a link.
 	in.vips = slices.DeleteFunc(reconcile.VIPsInState(vips, report.VIPHeld), netip.Addr.IsLinkLocalUnicast)
@@ -138,8 +142,8 @@ func (t *selfTester) observe(c config.Config, vips []report.VIP) {
 	}
 }
 
-// run makes self-tests until ctx ends.
-func (t *selfTester) run(ctx context.Context) error {
+// Run makes self-tests until ctx ends.
+func (t *SelfTester) Run(ctx context.Context) error {
 	defer t.pages.close()
 	var before selfTestInputs
 	var due time.Time // of the next self-test, while there is anything to test
@@ -173,7 +177,7 @@ func (t *selfTester) run(ctx context.Context) error {
 }
 
 // retain drops the results of other VIPs, and all while self-tests are off.
-func (t *selfTester) retain(in selfTestInputs) {
+func (t *SelfTester) retain(in selfTestInputs) {
 	if !in.active() {
 		t.lastError = nil
 	}
@@ -183,18 +187,18 @@ func (t *selfTester) retain(in selfTestInputs) {
 	t.publish()
 }
 
-func (t *selfTester) publish() {
+func (t *SelfTester) publish() {
 	var all []report.SelfTest
 	for _, vip := range slices.SortedFunc(maps.Keys(t.vips), netip.Addr.Compare) {
 		if v := t.vips[vip]; v.isKnown() {
 			all = append(all, v.reported)
 		}
 	}
-	t.tracker.SetSelfTests(all)
+	t.Tracker.SetSelfTests(all)
 }
 
 // nextInterval returns the time until the next self-test, before jitter.
-func (t *selfTester) nextInterval(in selfTestInputs) time.Duration {
+func (t *SelfTester) nextInterval(in selfTestInputs) time.Duration {
 	interval := in.interval
 	if t.lastError != nil {
 		interval = min(interval, selfTestFailedInterval)
@@ -211,14 +215,14 @@ func (t *selfTester) nextInterval(in selfTestInputs) time.Duration {
 }
 
 // testAll tests each held VIP.
-func (t *selfTester) testAll(ctx context.Context, in selfTestInputs) {
+func (t *SelfTester) testAll(ctx context.Context, in selfTestInputs) {
 	host, known := t.host(in)
 	if !known {
 		return
 	}
 	var incomplete error
 	for _, vip := range in.vips {
-		if !t.redirects(vip) {
+		if !t.Redirects(vip) {
 			continue // the state of the service reports that
 		}
 		result, err := t.test(ctx, vip, in, host)
@@ -240,11 +244,11 @@ func (t *selfTester) testAll(ctx context.Context, in selfTestInputs) {
 // host returns the host of the request: a name whose challenges are answered. Without a
 // name the request is for the VIP's address, for which the router has no route. With TLS no
 // self-test is possible then, because the ingress's certificate must have the name.
-func (t *selfTester) host(in selfTestInputs) (host string, known bool) {
+func (t *SelfTester) host(in selfTestInputs) (host string, known bool) {
 	if len(in.hosts) > 0 {
 		return in.hosts[0], true
 	}
-	if name, err := apiname.Read(t.apiServerURLFile); err == nil {
+	if name, err := apiname.Read(t.APIServerURLFile); err == nil {
 		return name, true
 	}
 	return "", in.scheme != config.SchemeHTTPS
@@ -252,14 +256,14 @@ func (t *selfTester) host(in selfTestInputs) (host string, known bool) {
 
 // test requests a challenge that does not exist from a VIP. The finding has no ID if the ingress
 // answered as expected. An error means that there is no result.
-func (t *selfTester) test(
+func (t *SelfTester) test(
 	ctx context.Context, vip netip.Addr, in selfTestInputs, host string,
 ) (findings.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.timeout+selfTestMargin)
 	defer cancel()
 	t.lastID++
 	announced := protocol.SelfTest{ID: t.lastID, VIP: vip, Token: rand.Text()}
-	if !t.announce(ctx, announced) {
+	if !t.Announce(ctx, announced) {
 		return findings.Finding{}, fmt.Errorf("announce the self-test of %v: no proxy process answers clients", vip)
 	}
 	request := probing.FetchRequest{
@@ -273,7 +277,7 @@ func (t *selfTester) test(
 	if err != nil {
 		return findings.Finding{}, err
 	}
-	causes := t.causes()
+	causes := t.Causes()
 	causes.Host = host
 	var reported *protocol.SelfTested
 	if page.Connected > 0 {
@@ -292,12 +296,12 @@ func hostOf(addr netip.Addr) string {
 
 // awaitReport waits for the report of the proxy process, which it sends after the
 // response. It returns nil if the request has not reached the process.
-func (t *selfTester) awaitReport(ctx context.Context, id uint64) *protocol.SelfTested {
+func (t *SelfTester) awaitReport(ctx context.Context, id uint64) *protocol.SelfTested {
 	ctx, cancel := context.WithTimeout(ctx, selfTestReportTimeout)
 	defer cancel()
 	for {
 		select {
-		case r := <-t.reports:
+		case r := <-t.Reports:
 			if r.ID == id {
 				return &r
 			}
@@ -371,25 +375,25 @@ func (v testedVIP) next(vip netip.Addr, f findings.Finding, now time.Time) teste
 }
 
 // logChange logs a failure with a new cause, and the end of a failure.
-func (t *selfTester) logChange(before, after testedVIP, f findings.Finding) {
+func (t *SelfTester) logChange(before, after testedVIP, f findings.Finding) {
 	is, was := after.reported, before.reported
 	vip := slog.String("vip", is.VIP.String())
 	switch {
 	case after.suspected || !after.isKnown():
 	case !is.OK && was.Cause != is.Cause:
-		t.log.Error(fmt.Sprintf("the self-test of port 80 of %v fails, also when repeated (%s): %s", is.VIP, f.ID, f),
+		t.Log.Error(fmt.Sprintf("the self-test of port 80 of %v fails, also when repeated (%s): %s", is.VIP, f.ID, f),
 			slog.String("event", "self-test-failed"), vip, slog.String("cause", is.Cause))
 	case is.OK && before.isKnown() && !was.OK:
-		t.log.Info(fmt.Sprintf("the self-test of port 80 of %v succeeds again, after %s (%s)",
+		t.Log.Info(fmt.Sprintf("the self-test of port 80 of %v succeeds again, after %s (%s)",
 			is.VIP, report.Age(is.Since.Sub(was.Since)), was.Cause),
 			slog.String("event", "self-test-recovered"), vip, slog.String("cause", was.Cause))
 	}
 }
 
 // logError logs once why self-tests have no result.
-func (t *selfTester) logError(err error) {
+func (t *SelfTester) logError(err error) {
 	if err != nil && t.lastError == nil {
-		t.log.Warn("the self-test has no result; retrying", slog.String("event", "self-test"), slog.Any("error", err))
+		t.Log.Warn("the self-test has no result; retrying", slog.String("event", "self-test"), slog.Any("error", err))
 	}
 	t.lastError = err
 }
@@ -425,9 +429,9 @@ func (k *keptProber) close() {
 	}
 }
 
-// confirmVIP reports whether the service answers at port 80 of a VIP, by a prober process: the
+// ConfirmVIP reports whether the service answers at port 80 of a VIP, by a prober process: the
 // proxy process alone cannot end a finding.
-func confirmVIP(ctx context.Context, vip netip.Addr) bool {
+func ConfirmVIP(ctx context.Context, vip netip.Addr) bool {
 	ctx, cancel := context.WithTimeout(ctx, selfTestMargin)
 	defer cancel()
 	pages := &keptProber{}

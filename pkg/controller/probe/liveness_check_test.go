@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package probe
 
 import (
 	"io"
@@ -27,21 +27,23 @@ func (r *replacements) RequestReplacement(*process.Proxy, string) bool {
 	return true
 }
 
+func noLoad() (ended, limited uint64) { return 0, 0 }
+
 // newFailingLivenessCheck returns a check that has had an answer, and whose requests fail
 // now.
-func newFailingLivenessCheck(vip netip.Addr) (*livenessCheck, *replacements) {
-	r, _ := newStatsRecorderTest()
+func newFailingLivenessCheck(vip netip.Addr) (*LivenessCheck, *replacements) {
+	status := newTestTracker()
 	vips := []netip.Addr{vip}
 	held := []report.VIP{{Address: vip, State: report.VIPHeld}}
-	r.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: held}, time.Now())
+	status.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: held}, time.Now())
 	proxy := &replacements{}
-	c := newLivenessCheck(r.tracker, r, proxy, timing{}.withDefaults())
+	c := NewLivenessCheck(status, noLoad, proxy, LivenessTiming{})
 	c.shown.answer = tracker.VIPProbe{Answered: vips}
 	c.publish()
 	return c, proxy
 }
 
-func (c *livenessCheck) reason() report.Reason {
+func (c *LivenessCheck) reason() report.Reason {
 	return c.tracker.Report(report.Table{}).Condition().Reason
 }
 
@@ -95,18 +97,17 @@ func TestRequestToLostVIPIsAborted(t *testing.T) {
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", netip.AddrPortFrom(vip, 80).String())
 	must(t, err)
 	defer func() { _ = silent.Close() }()
-	r, _ := newStatsRecorderTest()
-	c := newLivenessCheck(r.tracker, r, &replacements{}, timing{LivenessTimeout: time.Hour}.withDefaults())
+	c := NewLivenessCheck(newTestTracker(), noLoad, &replacements{}, LivenessTiming{LivenessTimeout: time.Hour})
 	both, without := ruleset.New(80, []netip.Addr{vip, other}), ruleset.New(80, []netip.Addr{other})
 	still, aborted := ruleset.New(80, []netip.Addr{vip}), 0
 	c.pending.Store(&ownRequest{vip, func() { aborted++ }})
-	if c.setTable(&still); aborted != 0 {
+	if c.SetTable(&still); aborted != 0 {
 		t.Error("another VIP has left, and the request is aborted")
 	}
-	if c.setTable(&without); aborted != 1 {
+	if c.SetTable(&without); aborted != 1 {
 		t.Errorf("the VIP has left, and the request is aborted %d times", aborted)
 	}
-	c.setTable(&both)
+	c.SetTable(&both)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -117,7 +118,7 @@ func TestRequestToLostVIPIsAborted(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	_, err = io.ReadAtLeast(conn, make([]byte, 100), len("GET / HTTP/1.1\r\n"))
 	must(t, err)
-	c.setTable(&without)
+	c.SetTable(&without)
 	<-ended
 	c.attempt(t.Context(), vip, 80) // it has left already
 }
