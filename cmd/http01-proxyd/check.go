@@ -111,7 +111,10 @@ func addVIPSources(flags *pflag.FlagSet, paths *config.HostPaths) {
 
 func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut io.Writer) error {
 	line := newProgressLine(errOut)
-	found, err := diagnose.Run(ctx, o, line.showCheck)
+	line.show("checking")
+	found, err := diagnose.Run(ctx, o, func(pending []string) {
+		line.show("checking, waiting for " + strings.Join(pending, ", "))
+	})
 	line.clear()
 	if err != nil {
 		return fmt.Errorf("cannot run: %w", err)
@@ -175,15 +178,6 @@ type progressLine struct {
 }
 
 func newProgressLine(w io.Writer) progressLine { return progressLine{w, cli.IsTerminal(w)} }
-
-// showCheck must not be called concurrently.
-func (l progressLine) showCheck(p diagnose.Progress) {
-	text := fmt.Sprintf("checking: %d of %d", p.Done, p.Total)
-	if len(p.Pending) > 0 {
-		text += ", waiting for " + strings.Join(p.Pending, ", ")
-	}
-	l.show(text)
-}
 
 func (l progressLine) show(text string) {
 	if l.on {

@@ -17,23 +17,17 @@ import (
 // DefaultTimeout bounds the whole run.
 const DefaultTimeout = 24 * time.Second
 
-// Progress is the progress of a run.
-type Progress struct {
-	Done, Total int
-	Pending     []string // names of the checks that still run
-}
-
-// Run checks this host, for at most a second more than the timeout. It calls progress at the start and after each
-// check, one call at a time. An error means that the checks could not run.
-func Run(ctx context.Context, o Options, progress func(Progress)) (result.Report, error) {
+// Run checks this host, for at most a second more than the timeout. It calls progress with the names
+// of the checks that still run, at their start and after each, one call at a time. An error means
+// that the checks could not run.
+func Run(ctx context.Context, o Options, progress func(pending []string)) (result.Report, error) {
 	begin := time.Now()
-	progress(Progress{Total: len(allChecks())})
 	r, err := run(ctx, o, progress)
 	r.DurationMs = result.Milliseconds(time.Since(begin))
 	return r, err
 }
 
-func run(ctx context.Context, opts Options, progress func(Progress)) (result.Report, error) {
+func run(ctx context.Context, opts Options, progress func(pending []string)) (result.Report, error) {
 	if opts.Coordination != nil {
 		h, err := inspectHost(ctx, opts)
 		if err != nil {
@@ -83,13 +77,13 @@ func run(ctx context.Context, opts Options, progress func(Progress)) (result.Rep
 }
 
 // runAll runs checks concurrently.
-func runAll(ctx context.Context, o *observations, list []check, progress func(Progress)) []result.Result {
+func runAll(ctx context.Context, o *observations, list []check, progress func(pending []string)) []result.Result {
 	results := make([]result.Result, len(list))
-	p := Progress{Total: len(list)}
-	for _, c := range list {
-		p.Pending = append(p.Pending, c.name)
+	pending := make([]string, len(list))
+	for i, c := range list {
+		pending[i] = c.name
 	}
-	progress(p)
+	progress(pending)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for i, c := range list {
@@ -97,9 +91,8 @@ func runAll(ctx context.Context, o *observations, list []check, progress func(Pr
 			results[i] = c.runWithTimeout(ctx, o)
 			mu.Lock()
 			defer mu.Unlock()
-			p.Done++
-			p.Pending = slices.DeleteFunc(p.Pending, func(name string) bool { return name == c.name })
-			progress(p)
+			pending = slices.DeleteFunc(pending, func(name string) bool { return name == c.name })
+			progress(pending)
 		})
 	}
 	all.Wait()
