@@ -72,7 +72,7 @@ func below(folder, name string) bool { return name == folder || strings.HasPrefi
 
 // TestImportRules holds the direction of imports: internal, config, report and findings
 // know nobody above them, host and ingress know those, and the processes know each other
-// by their protocols alone.
+// by their protocols, but for the prober, which sends requests as the proxy does.
 func TestImportRules(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}

@@ -2,6 +2,6 @@
 
 //go:build linux
 
-// Package rtnl sends requests to the kernel about links, addresses, routes and neighbours
+// Package rtnl sends requests to the kernel about links, addresses and routes
 // (rtnetlink(7)). The controller and check link it.
 package rtnl

@@ -19,7 +19,7 @@ func nftablesEntries() []Entry {
 			ID: NftablesUnsupported, Check: "nftables", Level: Problem,
 			Symptom:     "The state is `NftablesUnavailable`.",
 			Message:     "The kernel lacks a part of nftables that the service's table needs: {error}",
-			Remediation: "Load the module that the error names, or boot a kernel that has it. RHEL CoreOS has all of them.",
+			Remediation: "Load the modules that the error lists, or boot a kernel that has it. RHEL CoreOS has all of them.",
 		},
 		{
 			ID: NftablesRejected, Check: "nftables", Level: Problem,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package route reads the kernel's routes and neighbour entries. It sends no packets. The
+// Package route reads the kernel's routes. It sends no packets. The
 // controller and `check` link it.
 package route
