@@ -158,7 +158,7 @@ func entries() []Entry {
 		nftablesEntries(), portEntries(), vipsEntries(), microShiftEntries(), internalAddressEntries(), vipHolderEntries(),
 		rulesetEntries(),
 		ingressEntries(), microShiftRouterEntries(), egressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
-		clusterProxyEntries(), vipPortEntries(), certificateEntries(), microShiftCertificateEntries(), mtuEntries(), clockEntries(),
-		configEntries(), caBundleEntries(), serviceEntries(), clusterEntries(), preflightEntries(),
+		clusterProxyEntries(), vipPortEntries(), certificateEntries(), microShiftCertificateEntries(), mtuEntries(),
+		clockEntries(), configEntries(), caBundleEntries(), serviceEntries(), clusterEntries(), preflightEntries(),
 	)
 }

@@ -347,7 +347,8 @@ func (w *workstation) awaitStatus() {
 // kubectl: it prints the log of the node's service or its status for systemd, or runs check there.
 const workstationPrelude = `set -euo pipefail
 outside() {
-	nsenter --net="/run/netns/$NAMESPACE" unshare --mount -- sh -c 'mount --bind "$RESOLV" /etc/resolv.conf && exec "$@"' sh "$@"
+	nsenter --net="/run/netns/$NAMESPACE" unshare --mount -- \
+		sh -c 'mount --bind "$RESOLV" /etc/resolv.conf && exec "$@"' sh "$@"
 }
 curl() {
 	local header=()
@@ -358,9 +359,11 @@ curl() {
 openssl() { if [ "$1" = s_client ]; then outside openssl "$@"; else command openssl "$@"; fi; }
 oc() {
 	case "$*" in
-	"debug node/master0 -- chroot /host journalctl "*) sed -n 's/.* msg="\(\([^"\\]\|\\.\)*\)".*/\1/p' "$NODE/http01-proxyd.log" | sed 's/\\"/"/g' ;;
+	"debug node/master0 -- chroot /host journalctl "*)
+		sed -n 's/.* msg="\(\([^"\\]\|\\.\)*\)".*/\1/p' "$NODE/http01-proxyd.log" | sed 's/\\"/"/g' ;;
 	"debug node/master0 -- chroot /host systemctl status http01-proxyd") cat "$NODE/systemctl-status" ;;
-	"debug node/master0 -- chroot /host http01-proxyd check") nsenter --net="/run/netns/$NODE_NAMESPACE" $CHECK || echo "exit code $?" ;;
+	"debug node/master0 -- chroot /host http01-proxyd check")
+		nsenter --net="/run/netns/$NODE_NAMESPACE" $CHECK || echo "exit code $?" ;;
 	*) HOME="$WORKSTATION" SSL_CERT_FILE="$ROOTS" outside "$KUBECTL" "$@" ;;
 	esac
 	case "$*" in "wait mcp/master --for=condition=Updating "*) touch "$WORKSTATION/updating-seen" ;; esac

@@ -64,7 +64,8 @@ func TestSentences(t *testing.T) {
 		if err := json.Unmarshal(text, &got); err != nil || got.Validate() != nil {
 			t.Errorf("%s: %v, %v", text, err, got.Validate())
 		}
-		if diff := cmp.Diff(f, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmpopts.EquateEmpty()); diff != "" {
+		sameAddr := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
+		if diff := cmp.Diff(f, got, sameAddr, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 		if summary := got.Summary(testContext()); !strings.Contains(summary, want) {
@@ -174,7 +175,8 @@ func TestDetailsOf(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[Reason]error{
 		None: nil, System: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
-		Timeout: os.ErrDeadlineExceeded, Closed: net.ErrClosed, EndOfStream: io.EOF, BadLine: errors.Join(Details{Reason: BadLine}), Unknown: errors.New("run this now"),
+		Timeout: os.ErrDeadlineExceeded, Closed: net.ErrClosed, EndOfStream: io.EOF,
+		BadLine: errors.Join(Details{Reason: BadLine}), Unknown: errors.New("run this now"),
 	} {
 		details := DetailsOf(err)
 		if details.Reason != want || details.Validate() != nil || strings.Contains(details.Error(), "run this") {

@@ -187,14 +187,17 @@ func TestReadBounds(t *testing.T) {
 // that is not a directory is not walked.
 func TestReadUnusualFiles(t *testing.T) {
 	t.Parallel()
+	link := func(target string) func(dir string) error {
+		return func(dir string) error { return os.Symlink(target, filepath.Join(dir, "config.d", "x.yaml")) }
+	}
 	for name, tt := range map[string]struct {
 		make func(dir string) error
 		want string // empty: the entry is ignored
 	}{
 		"a FIFO":                {func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "config.d", "x.yaml"), 0o600) }, "is not a regular file"},
-		"a link to itself":      {func(dir string) error { return os.Symlink("x.yaml", filepath.Join(dir, "config.d", "x.yaml")) }, "replace the symbolic link"},
-		"a link to nothing":     {func(dir string) error { return os.Symlink("nothing", filepath.Join(dir, "config.d", "x.yaml")) }, "no such file"},
-		"a link to a directory": {func(dir string) error { return os.Symlink("..", filepath.Join(dir, "config.d", "x.yaml")) }, "is not a regular file"},
+		"a link to itself":      {link("x.yaml"), "replace the symbolic link"},
+		"a link to nothing":     {link("nothing"), "no such file"},
+		"a link to a directory": {link(".."), "is not a regular file"},
 		"many entries": {func(dir string) error {
 			for i := range 1025 {
 				if err := os.Mkdir(filepath.Join(dir, "config.d", fmt.Sprintf("%d.not", i)), 0o700); err != nil {

@@ -24,7 +24,8 @@ func proxyServers(t *testing.T) map[string]*validator.Validator {
 		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.XValidations[0].Rule = "self.metadata.name == 'default'"
 	}
 	servers := map[string]*validator.Validator{}
-	for name, edit := range map[string]func(crd *apiextensionsv1.CustomResourceDefinition, spec *apiextensionsv1.JSONSchemaProps){
+	type edit func(crd *apiextensionsv1.CustomResourceDefinition, spec *apiextensionsv1.JSONSchemaProps)
+	for name, edit := range map[string]edit{
 		"types": func(*apiextensionsv1.CustomResourceDefinition, *apiextensionsv1.JSONSchemaProps) {},
 		"1929, January 2026": func(crd *apiextensionsv1.CustomResourceDefinition, spec *apiextensionsv1.JSONSchemaProps) {
 			namespaced(crd)

@@ -256,7 +256,9 @@ func TestEgressDiagnoses(t *testing.T) {
 	auth := diagnosisCase{router: router, cause: "egress-auth", finds: "egress-auth", status: 502}
 	denied := diagnosisCase{router: router, cause: "egress-denied", finds: "egress-denied", status: 502}
 	untrusted := diagnosisCase{router: router, cause: "egress-tls", finds: "egress-tls", status: 502}
-	withDetails := func(as diagnosisCase, name string, o lab.EgressOptions, config func(*testing.T, *fixture) string, part string) diagnosisCase {
+	withDetails := func(
+		as diagnosisCase, name string, o lab.EgressOptions, config func(*testing.T, *fixture) string, part string,
+	) diagnosisCase {
 		as.name, as.set, as.config, as.details = name, starts(o), config, []string{part}
 		return as
 	}

@@ -35,7 +35,9 @@ func TestFaults(t *testing.T) {
 	on := open(t, lab.LinkNIC)
 	must(t, on.Internet.SetName(t.Context(), apiName, lab.Pair{V4: on.v4()}))
 	node, node6 := on.v4().String(), on.v6().String()
-	admins := func(issuer string, names, explicit []string, left time.Duration, ignored bool) func(*host, *servingCertificates) {
+	admins := func(
+		issuer string, names, explicit []string, left time.Duration, ignored bool,
+	) func(*host, *servingCertificates) {
 		return func(h *host, s *servingCertificates) {
 			now := time.Now()
 			cert, key := issueCertificate(h.t, h.t.TempDir(), issuer, names, now.Add(left-90*day), now.Add(left))

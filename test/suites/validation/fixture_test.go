@@ -154,8 +154,11 @@ func (f *fixture) separateNetworks(tb testing.TB) {
 	}
 	f.addTable(tb, f.Internet.Node, "perspectives", fmt.Sprintf(`	chain postrouting {
 		type nat hook postrouting priority srcnat;
-		meta nfproto ipv4 tcp dport { 80, 443 } snat ip to numgen inc mod 6 map { 0 : %s, 1 : 198.18.1.1, 2 : 198.18.2.1, 3 : 198.18.3.1, 4 : 198.18.4.1, 5 : 198.18.5.1 }
-		meta nfproto ipv6 tcp dport { 80, 443 } snat ip6 to numgen inc mod 6 map { 0 : %s, 1 : fd4e:5f2a:9c0f:1::1, 2 : fd4e:5f2a:9c0f:2::1, 3 : fd4e:5f2a:9c0f:3::1, 4 : fd4e:5f2a:9c0f:4::1, 5 : fd4e:5f2a:9c0f:5::1 }
+		meta nfproto ipv4 tcp dport { 80, 443 } snat ip to numgen inc mod 6 map {
+			0 : %s, 1 : 198.18.1.1, 2 : 198.18.2.1, 3 : 198.18.3.1, 4 : 198.18.4.1, 5 : 198.18.5.1 }
+		meta nfproto ipv6 tcp dport { 80, 443 } snat ip6 to numgen inc mod 6 map {
+			0 : %s, 1 : fd4e:5f2a:9c0f:1::1, 2 : fd4e:5f2a:9c0f:2::1,
+			3 : fd4e:5f2a:9c0f:3::1, 4 : fd4e:5f2a:9c0f:4::1, 5 : fd4e:5f2a:9c0f:5::1 }
 	}`, own.V4, own.V6))
 }
 
