@@ -3,7 +3,10 @@
 package report
 
 import (
+	"cmp"
 	"net/netip"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -84,6 +87,22 @@ type Build struct {
 	Version   string `json:"version"`
 	Revision  string `json:"revision"` // of the sources; empty if it is not known
 	GoVersion string `json:"goVersion"`
+}
+
+// ReadBuild returns what the Go toolchain has recorded in this program.
+func ReadBuild() Build {
+	b := Build{Version: "(devel)", GoVersion: runtime.Version()}
+	info, known := debug.ReadBuildInfo()
+	if !known {
+		return b
+	}
+	b.Version = cmp.Or(info.Main.Version, b.Version)
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			b.Revision = s.Value
+		}
+	}
+	return b
 }
 
 // Metrics is the state of the exporter. The zero value means that no address is

@@ -3,9 +3,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
-	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -45,30 +46,17 @@ func writeVersion(c *cobra.Command, format string) error {
 // Version describes this build: the version, which contains the commit for a build between
 // tags, and the Go release.
 func Version() string {
-	v := readVersion()
-	return v.Version + " " + v.GoVersion
+	b := report.ReadBuild()
+	return b.Version + " " + b.GoVersion
 }
 
-// readVersion reads the record of the Go toolchain.
+// readVersion reads the record of the Go toolchain, which marks the version of a changed work
+// tree with "+dirty".
 func readVersion() VersionDocument {
-	v := VersionDocument{
-		Header: report.NewHeader("Version"), Version: "(devel)", Commit: "unknown",
-		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	b := report.ReadBuild()
+	return VersionDocument{
+		Header: report.NewHeader("Version"), Version: b.Version, Commit: cmp.Or(b.Revision, "unknown"),
+		Modified: strings.HasSuffix(b.Version, "+dirty"), GoVersion: b.GoVersion,
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
-	info, known := debug.ReadBuildInfo()
-	if !known {
-		return v
-	}
-	if info.Main.Version != "" {
-		v.Version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Commit = s.Value
-		case "vcs.modified":
-			v.Modified = s.Value == "true"
-		}
-	}
-	return v
 }

@@ -68,7 +68,7 @@ func New(version string, now time.Time, onTransition func(before, after report.C
 		reported:     starting,
 		rejected:     make(map[report.Rejection]uint64),
 		report: report.Report{
-			Version: version, Build: readBuild(),
+			Version: version, Build: report.ReadBuild(),
 			Events: report.Events{Reloads: make(map[string]uint64), VIPTests: make(map[report.VIPTestResult]uint64)},
 		},
 	}
