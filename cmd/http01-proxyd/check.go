@@ -45,7 +45,7 @@ problem it is 4 if necessary checks could not run or end. It is also 4 on a host
 cannot hold the API's virtual IP, such as a worker.`,
 		Example: `  http01-proxyd check
   http01-proxyd check --name api.cluster.example.com -o json
-  http01-proxyd check --only dns,packet-dropped --quiet
+  http01-proxyd check --only dns,ruleset --quiet
   http01-proxyd check -o json | jq -r '.checks[].findings[].id'
   http01-proxyd check -o html > check.html
   oc debug node/NODE -- chroot /host http01-proxyd check`,
@@ -85,8 +85,7 @@ cannot hold the API's virtual IP, such as a worker.`,
 	flags.StringVar(&o.APIName, "name", "",
 		"`NAME` of the API (default: from hosts, --kubeconfig or the serving certificate)")
 	flags.StringVar(&o.Token, "token", "", "`TOKEN` of the open challenge to follow (default: none)")
-	flags.StringSliceVar(&o.Only, "only", nil,
-		"run only these `CHECKS`, or the checks with these IDs of findings, and report only these (default: all)")
+	flags.StringSliceVar(&o.Only, "only", nil, "run only these `CHECKS` (default: all)")
 	flags.BoolVarP(&list, "list", "l", false, "list the checks with one sentence each, and run none")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print findings only; the exit code is the same")
 	flags.DurationVar(&o.Timeout, "timeout", diagnose.DefaultTimeout,

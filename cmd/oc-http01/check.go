@@ -31,7 +31,7 @@ The exit code is 3 if there is a problem. It is 4 if no problem was found, but a
 did not report or could not check everything that is necessary.`,
 		Example: `  oc http01 check
   oc http01 check --nodes master0
-  oc http01 check --only dns,packet-dropped
+  oc http01 check --only dns,ruleset
   oc http01 check -o json | jq '.findings[] | {id, nodes}'`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			command := commandWith(c, "name", "token", "only")
@@ -59,8 +59,7 @@ did not report or could not check everything that is necessary.`,
 	// The nodes validate these.
 	c.Flags().String("name", "", "`NAME` of the API; default: what each node detects")
 	c.Flags().String("token", "", "`TOKEN` of the open challenge to follow (default: none)")
-	c.Flags().String("only", "",
-		"run only these `CHECKS`, or the checks with these IDs of findings, separated by commas (default: all)")
+	c.Flags().String("only", "", "run only these `CHECKS`, separated by commas (default: all)")
 	f.add(c, cli.Text, cli.JSON, cli.YAML)
 	return c
 }

@@ -59,9 +59,6 @@ func run(ctx context.Context, opts Options, progress func(pending []string)) (re
 		trace.start()
 	}
 	results := runAll(bounded, o, h.selectedChecks(), progress)
-	for i, r := range results {
-		results[i] = opts.withoutOthers(r)
-	}
 	if ctx.Err() != nil {
 		return result.Report{}, fmt.Errorf("cannot check this host: %w", context.Cause(ctx))
 	}

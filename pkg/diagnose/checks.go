@@ -3,7 +3,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -55,25 +54,9 @@ const (
 // selectedChecks are the checks for this host that the command line selects. Without
 // MicroShift, its own check is left out.
 func (h *host) selectedChecks() []check {
-	names := make(map[string]bool)
-	for _, one := range h.Only {
-		e, _ := findings.Lookup(findings.ID(one))
-		names[cmp.Or(e.Check, one)] = true
-	}
 	return slices.DeleteFunc(allChecks(), func(c check) bool {
-		return c.name == internalAddressCheck && !h.microShift.Present || len(names) > 0 && !names[c.name]
+		return c.name == internalAddressCheck && !h.microShift.Present || len(h.Only) > 0 && !slices.Contains(h.Only, c.name)
 	})
-}
-
-// withoutOthers is the result without findings that the command line does not select.
-func (o Options) withoutOthers(r result.Result) result.Result {
-	if len(o.Only) == 0 || slices.Contains(o.Only, r.Name) || len(r.Findings) == 0 {
-		return r
-	}
-	selected := slices.DeleteFunc(slices.Clone(r.Findings), func(f findings.Finding) bool {
-		return !slices.Contains(o.Only, string(f.ID))
-	})
-	return result.PassUnless(selected, "found something else").Replacing(r)
 }
 
 // unmetNeed is the reason for which a check cannot run on this host; empty if there is
@@ -103,7 +86,7 @@ func List() (all []Entry) {
 type Entry struct {
 	Name     string        `json:"name"`     // for --only
 	About    string        `json:"about"`    // what it checks, in one sentence
-	Findings []findings.ID `json:"findings"` // that it detects, for --only
+	Findings []findings.ID `json:"findings"` // that it detects
 }
 
 const internalAddressCheck = "internal-address"

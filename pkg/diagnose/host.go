@@ -40,7 +40,7 @@ type Options struct {
 	APIName      string // name of the API; empty: detected
 	Token        string // of a challenge to trace; empty: none
 
-	Only    []string      // names of checks, or IDs of their findings; empty: all
+	Only    []string      // names of checks; empty: all
 	Timeout time.Duration // of the whole run; 0: [DefaultTimeout]
 
 	Coordination *Coordination // with the checks of other hosts; nil: none
@@ -62,17 +62,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
 	}
 	for _, one := range o.Only {
-		if e, known := findings.Lookup(findings.ID(one)); known && e.JournalOnly {
-			return fmt.Errorf("finding %q: no check detects it; the journal reports it (CAUSE=%s)", one, one)
-		} else if e.ClusterOnly {
-			command := "status"
-			if e.Check == findings.PreflightCheck {
-				command = findings.PreflightCheck
-			}
-			return fmt.Errorf("finding %q: no check of one host detects it; run oc http01 %s", one, command)
-		} else if !known && !slices.ContainsFunc(allChecks(), func(c check) bool { return c.name == one }) {
-			return fmt.Errorf("%q is neither a check (see --list) nor the ID of a finding (see http01-proxyd explain --list)",
-				one)
+		if !slices.ContainsFunc(allChecks(), func(c check) bool { return c.name == one }) {
+			return fmt.Errorf("%q is not a check (see --list)", one)
 		}
 	}
 	return nil

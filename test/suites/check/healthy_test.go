@@ -30,7 +30,7 @@ func TestHealthy(t *testing.T) {
 func TestSelection(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
-	r := c.expectFindings(n, []string{}, "--only", "vips,dns-no-record")
+	r := c.expectFindings(n, []string{}, "--only", "vips,dns")
 	var names []string
 	for _, result := range r.Checks {
 		names = append(names, result.Name)
