@@ -3,11 +3,6 @@
 package findings
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -46,59 +41,6 @@ func TestWithCopies(t *testing.T) {
 	if got := Values(nil).With("b", "2"); got["b"] != "2" {
 		t.Errorf("from nil: %v", got)
 	}
-}
-
-// TestEveryIDHasOneEntry: each constant of the type ID has exactly one entry.
-func TestEveryIDHasOneEntry(t *testing.T) {
-	t.Parallel()
-	entries := make(map[ID]int)
-	for _, e := range All() {
-		entries[e.ID]++
-	}
-	ids := declaredIDs(t)
-	for _, id := range ids {
-		if entries[id] != 1 {
-			t.Errorf("%s has %d entries: add one to the function of its check, such as dnsEntries", id, entries[id])
-		}
-	}
-	if len(ids) != len(entries) || len(ids) < 50 {
-		t.Errorf("%d constants and %d entries", len(ids), len(entries))
-	}
-}
-
-func declaredIDs(t *testing.T) []ID {
-	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ids []ID
-	for _, path := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			spec, is := n.(*ast.ValueSpec)
-			if !is {
-				return true
-			}
-			if name, is := spec.Type.(*ast.Ident); !is || name.Name != "ID" {
-				return true
-			}
-			for _, v := range spec.Values {
-				if lit, is := v.(*ast.BasicLit); is {
-					text, err := strconv.Unquote(lit.Value)
-					if err != nil {
-						t.Fatal(err)
-					}
-					ids = append(ids, ID(text))
-				}
-			}
-			return true
-		})
-	}
-	return ids
 }
 
 // TestTextForm: messages are sentences without a final full stop, because details may

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"slices"
 )
 
@@ -127,10 +128,20 @@ func (n *Node) Check(ctx context.Context, binary string, flags ...string) (Check
 	return r, code, err
 }
 
-// ParseCheck parses the output of the check command with -o json.
+var placeholder = regexp.MustCompile(`\{[A-Za-z]+\}`)
+
+// ParseCheck parses the output of the check command with -o json. Each finding has an entry, and
+// values for the placeholders of its texts.
 func ParseCheck(text string) (r CheckReport, err error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return r, fmt.Errorf("read the report of check: %w: %.300s", err, text)
+	}
+	for _, c := range r.Checks {
+		for _, f := range c.Findings {
+			if f.Remediation == "" || placeholder.MatchString(f.Message+f.Remediation) {
+				return r, fmt.Errorf("the finding %s is incomplete: %s: %s", f.ID, f.Message, f.Remediation)
+			}
+		}
 	}
 	return r, nil
 }
