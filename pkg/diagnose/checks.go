@@ -215,7 +215,7 @@ func (o *observations) observeIngress(ctx context.Context) ingress.Ingress {
 	i.NeedsEgress = o.egress().Proxied(o.VIPs.Ingress)
 	i.Route, _ = o.route.await(ctx)
 	found := o.ingressPages.await(ctx)
-	i.Name, i.DownLinks = o.apiName(ctx), o.downLinks()
+	i.Name = o.apiName(ctx)
 	for _, vip := range o.VIPs.Ingress {
 		if page, known := found[vip]; known && !o.isCutOff(vip) {
 			i.Responses = append(i.Responses, ingress.NewResponse(vip, i.Port, page))

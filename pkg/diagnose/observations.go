@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -192,31 +191,6 @@ func (o *observations) watchChallengeLog(ctx context.Context) selfcheck.Log {
 	}
 	query := func() (report.Report, error) { return service.Query(ctx, o.StatusSocket) }
 	return selfcheck.WatchLog(ctx, query, o.Token)
-}
-
-// downLinks are the networks of the links that are down and have a VIP.
-func (o *observations) downLinks() map[string][]netip.Prefix {
-	down := make(map[string][]netip.Prefix)
-	for _, vip := range o.VIPs.All() {
-		if link := o.DownLink(vip); link != nil {
-			down[link.Name] = linkNetworks(link)
-		}
-	}
-	return down
-}
-
-// linkNetworks are the networks of a link.
-func linkNetworks(link *net.Interface) (networks []netip.Prefix) {
-	all, err := link.Addrs()
-	if err != nil {
-		return nil
-	}
-	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.IsSingleIP() {
-			networks = append(networks, p)
-		}
-	}
-	return networks
 }
 
 // resolver resolves names with the files and DNS servers of this host.

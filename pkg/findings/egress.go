@@ -24,7 +24,7 @@ func egressEntries() []Entry {
 	)
 	return []Entry{
 		{
-			ID: EgressUnreachable, Exchange: true, Check: check, Level: Problem,
+			ID: EgressUnreachable, Exchange: true, Check: check, Level: Problem, CausedBy: []ID{VIPLinkDown},
 			Reply:   "the egress proxy is not available",
 			Symptom: unavailable,
 			Message: "The egress proxy {proxy}, through which {upstream} is reached, is not available ({error})",

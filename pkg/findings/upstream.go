@@ -55,14 +55,14 @@ func ingressEntries() []Entry {
 			Remediation: "Check that a router runs there. On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are its HTTP and HTTPS ports.",
 		},
 		{
-			ID: IngressTimeout, Exchange: true, Check: check, Level: Problem,
+			ID: IngressTimeout, Exchange: true, Check: check, Level: Problem, CausedBy: []ID{VIPLinkDown},
 			Reply:       "upstream did not accept the connection in time",
 			Symptom:     "Challenges get 504 after some seconds with `upstream did not accept the connection in time`. The state is `UpstreamUnreachable`.",
 			Message:     "{upstream} does not reply to connection attempts",
 			Remediation: "Check that a host holds the ingress VIP and that no firewall drops the port.",
 		},
 		{
-			ID: IngressUnreachable, Exchange: true, Check: check, Level: Problem,
+			ID: IngressUnreachable, Exchange: true, Check: check, Level: Problem, CausedBy: []ID{VIPLinkDown},
 			Reply:       "upstream is unreachable",
 			Symptom:     "Challenges get 502 with `upstream is unreachable`. The state is `UpstreamUnreachable`.",
 			Message:     "{upstream} is unreachable ({error})",

@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
@@ -41,8 +39,6 @@ type Ingress struct {
 	Route     egress.Route
 	Responses []Response // without those of faulty VIPs
 
-	// DownLinks are the networks of links that have a VIP and are down.
-	DownLinks map[string][]netip.Prefix
 	// NeedsEgress are the ingress VIPs to which the configured egress proxy leads.
 	NeedsEgress []netip.Addr
 }
@@ -80,19 +76,11 @@ func (i Ingress) describe(a Response) string {
 	return text
 }
 
-// attribute adds causes to a finding about an unreachable ingress: a VIP's link that is
-// down, if the path to the ingress uses that link, and an egress proxy that is not
-// accepted, if the route to the ingress leads through it.
+// attribute adds causes to a finding about an unreachable ingress: an egress proxy that is
+// not accepted, if the route to the ingress leads through it.
 func (i Ingress) attribute(f findings.Finding, a Response) findings.Finding {
-	f.CausedBy = slices.Clone(f.CausedBy)
-	noRoute := a.Page.Details.Is(unix.ENETUNREACH) // the routes disappeared with the link
-	for _, networks := range i.DownLinks {
-		if noRoute || slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a.Addr.Addr()) }) {
-			f.CausedBy = append(f.CausedBy, findings.VIPLinkDown)
-		}
-	}
 	if !a.Page.ViaEgressProxy && slices.Contains(i.NeedsEgress, a.Addr.Addr()) {
-		f.CausedBy = append(f.CausedBy, findings.EgressNotReady, findings.EgressCAInvalid)
+		f.CausedBy = append(slices.Clone(f.CausedBy), findings.EgressNotReady, findings.EgressCAInvalid)
 	}
 	return f
 }

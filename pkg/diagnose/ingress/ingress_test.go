@@ -109,11 +109,10 @@ func TestLinkDown(t *testing.T) {
 		want result.Outcome
 	}{
 		"no route":        {protocol.FetchResult{Cause: "ingress-unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)}, result.Skipped},
-		"a firewall":      {protocol.FetchResult{Cause: "ingress-unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, result.Problem},
+		"a firewall":      {protocol.FetchResult{Cause: "ingress-unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, result.Skipped},
 		"nothing listens": {protocol.FetchResult{Cause: "ingress-refused"}, result.Problem},
 	} {
 		i := ingressWith(tt.page)
-		i.DownLinks = map[string][]netip.Prefix{"lo": nil}
 		cause := result.Found(findings.VIPLinkDown, nil)
 		cause.Name = "vip-holder"
 		if all := result.NewReport(result.Conditions{}, []result.Result{cause, i.Check()}, nil).Checks; all[1].Outcome != tt.want {
