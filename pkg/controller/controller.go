@@ -17,9 +17,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/expiry"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/kerneltable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/notifier"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/probe"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statewriter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/trust"
@@ -61,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	err = t.wait()
 	c.stats.finish()
 	c.changes.Flush()
-	c.writer.flush()
+	c.writer.Flush()
 	if err != nil {
 		return err
 	}
@@ -80,11 +83,11 @@ type components struct {
 	changes   *changelog.Log
 	tracker   *tracker.Tracker
 	watchdog  *systemd.Watchdog
-	writer    *stateWriter
+	writer    *statewriter.Writer
 	files     *filewatch.Watcher
 	addresses *address.Watcher
 	socket    *net.UnixListener
-	table     *kernelTable
+	table     *kerneltable.Table
 	expiry    *expiry.Watcher
 
 	stats      *statsRecorder
@@ -102,7 +105,7 @@ type components struct {
 
 	exporter *process.Exporter
 	proxy    *process.Client
-	notifier *notifier
+	notifier *notifier.Notifier
 	loop     *reconcile.Loop
 	loopDone func()
 }
@@ -110,7 +113,7 @@ type components struct {
 // newComponents constructs the service. After an error, the cleanup of what it returns
 // closes what was opened.
 func newComponents(ctx context.Context, o Options) (*components, error) {
-	c := &components{changes: changelog.New(o.Log), writer: newStateWriter(o.Log)}
+	c := &components{changes: changelog.New(o.Log), writer: statewriter.New(o.Log)}
 	c.instance = random.Uint64() //nolint:gosec // nothing is decided by it that a client could forge
 	c.tracker = tracker.New(o.Version, time.Now(), recordTransition(c.changes))
 	store := systemd.NewDescriptorStore()
@@ -122,19 +125,19 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	if err := c.newProxy(o, listeners); err != nil {
 		return c, err
 	}
-	c.table = &kernelTable{persistent: store != nil, log: o.Log, inForce: c.liveness.SetTable}
+	c.table = kerneltable.New(o.Log, store != nil, c.liveness.SetTable)
 	var err error
 	c.pipeline = newPipeline(c.tracker, c.supervisor.PutSettings)
 	if c.cas, err = trust.New(trust.Options{
 		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles, ReadInterval: caReadInterval,
-		StallTimeout: o.timing.StallTimeout, Save: c.writer.save,
+		StallTimeout: o.timing.StallTimeout, Save: c.writer.Save,
 	}); err != nil {
 		return c, err
 	}
 	if c.egress, err = egress.New(egress.Options{
 		Log: o.Log, StateDir: o.StateDir, ResolvConf: o.ResolvConf, HostsFile: o.HostsFile,
 		APIServerURLFile: o.APIServerURLFile,
-		SystemCABundles:  o.SystemCABundles, StallTimeout: o.timing.StallTimeout, Save: c.writer.save,
+		SystemCABundles:  o.SystemCABundles, StallTimeout: o.timing.StallTimeout, Save: c.writer.Save,
 	}); err != nil {
 		return c, err
 	}
@@ -147,7 +150,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.vipTester = viptest.New(
 		c.supervisor.TestVIPs, c.tracker.SetVIPTests, c.changes.Record, probe.ConfirmVIP, c.supervisor.Beats)
 	c.proxy = process.NewClient(c.supervisor, c.pipeline.put)
-	c.notifier = newNotifier(o.Log, c.tracker, c.proxy.SettingsInForce)
+	c.notifier = notifier.New(o.Log, c.tracker, c.proxy.SettingsInForce)
 	c.newLoop(o, store != nil, listeners)
 	return c, nil
 }
@@ -209,9 +212,9 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *process.Liste
 		Notifier:          c.notifier,
 		Heartbeat:         heartbeat,
 		Observed:          c.observe,
-		Save:              c.writer.save,
+		Save:              c.writer.Save,
 		SuccessorExpected: func() bool { return handsOver && restartPossible(o.Log) },
-		Inherited:         c.inheritedState(listeners.Ports()),
+		Inherited:         c.inheritedState(handsOver, listeners.Ports()),
 		HostPaths:         o.HostPaths,
 		UnitsDir:          microshift.UnitsDir,
 		DefaultLinks:      route.DefaultLinks,
@@ -242,14 +245,14 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("watchdog", func(context.Context) error { return c.watchdog.Run(whileReconciling) })
 	t.start("change log", func(context.Context) error { return c.changes.Run(whileReconciling) })
 	t.start("file watch", c.files.Run)
-	t.start("state writer", c.writer.run)
+	t.start("state writer", c.writer.Run)
 	t.start("status socket", func(ctx context.Context) error {
 		return statussocket.Serve(ctx, c.socket, c.report, func(err error) {
 			o.Log.Error("cannot encode the status report", slog.String("event", "status-report"), slog.Any("error", err))
 		})
 	})
-	t.start("notifier", c.notifier.run)
-	t.start("readiness", c.notifier.runReady)
+	t.start("notifier", c.notifier.Run)
+	t.start("readiness", c.notifier.RunReady)
 	t.start("upstream check", func(ctx context.Context) error { return c.upstreams.Run(ctx, c.supervisor.ProbeUpstreams) })
 	t.start("liveness check", c.liveness.Run)
 	t.start("self-test", c.selfTester.Run)
@@ -276,7 +279,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 // process and the kernel's table.
 func (c *components) report() report.Report {
 	c.supervisor.Flush()
-	r := c.tracker.Report(c.table.report())
+	r := c.tracker.Report(c.table.Report())
 	r.Instance = fmt.Sprintf("%016x", c.instance)
 	for i, one := range r.Certificates {
 		r.Certificates[i] = one.WithAttemptsLeft(time.Now())
@@ -303,11 +306,11 @@ func restartPossible(log *slog.Logger) bool {
 
 // inheritedState returns what the previous process left: listening sockets, and the table
 // if the kernel still has it. The port is the one that the table redirects to.
-func (c *components) inheritedState(ports []uint16) reconcile.Inherited {
-	if !c.table.persistent {
+func (c *components) inheritedState(handsOver bool, ports []uint16) reconcile.Inherited {
+	if !handsOver {
 		return reconcile.Inherited{}
 	}
-	port, present := c.table.findInherited()
+	port, present := c.table.FindInherited()
 	switch {
 	case slices.Contains(ports, port):
 	case len(ports) > 0:

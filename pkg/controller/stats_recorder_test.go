@@ -153,11 +153,3 @@ func TestTestRequestsAreNotRejected(t *testing.T) {
 		t.Error(text)
 	}
 }
-
-// must ends the test after an error.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package statewriter
 
 import (
 	"context"
@@ -17,22 +17,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// stateWriterTest is a stateWriter that runs in a synctest bubble.
-type stateWriterTest struct {
-	*stateWriter
+// writerTest is a writer that runs in a synctest bubble.
+type writerTest struct {
+	*Writer
 
 	log     *nstest.Log
 	written []string
 	stop    func()
 }
 
-func startStateWriter(t *testing.T) *stateWriterTest {
+func startWriter(t *testing.T) *writerTest {
 	t.Helper()
-	w := &stateWriterTest{log: &nstest.Log{}}
-	w.stateWriter = newStateWriter(slog.New(slog.NewTextHandler(w.log, nil)))
+	w := &writerTest{log: &nstest.Log{}}
+	w.Writer = New(slog.New(slog.NewTextHandler(w.log, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- w.run(ctx) }()
+	go func() { ended <- w.Run(ctx) }()
 	w.stop = func() {
 		cancel()
 		must(t, <-ended)
@@ -41,8 +41,8 @@ func startStateWriter(t *testing.T) *stateWriterTest {
 }
 
 // saveAfter saves a file whose write takes some time.
-func (w *stateWriterTest) saveAfter(name string, d time.Duration) {
-	w.save("config", name, func() error {
+func (w *writerTest) saveAfter(name string, d time.Duration) {
+	w.Save("config", name, func() error {
 		<-time.After(d)
 		w.written = append(w.written, name)
 		return nil
@@ -52,13 +52,13 @@ func (w *stateWriterTest) saveAfter(name string, d time.Duration) {
 // TestFlushWritesAll: files whose write has not begun before the end are written.
 func TestFlushWritesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startStateWriter(t)
-		w.saveAfter("first", flushStateTimeout/4)
+		w := startWriter(t)
+		w.saveAfter("first", flushTimeout/4)
 		synctest.Wait()
-		w.saveAfter("second", flushStateTimeout/4)
+		w.saveAfter("second", flushTimeout/4)
 		w.stop()
-		w.saveAfter("after the end", flushStateTimeout/4)
-		w.flush()
+		w.saveAfter("after the end", flushTimeout/4)
+		w.Flush()
 		if diff := cmp.Diff([]string{"after the end", "first", "second"}, slices.Sorted(slices.Values(w.written))); diff != "" || w.log.String() != "" {
 			t.Errorf("(-want +got):\n%s\n%s", diff, w.log.String())
 		}
@@ -66,19 +66,19 @@ func TestFlushWritesAll(t *testing.T) {
 }
 
 // TestFlushIsBounded: a disk whose writes take five seconds delays the end of the service by
-// flushStateTimeout, however many files wait. The journal reports it.
+// flushTimeout, however many files wait. The journal reports it.
 func TestFlushIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startStateWriter(t)
+		w := startWriter(t)
 		for _, name := range []string{"first", "second", "third"} {
 			w.saveAfter(name, 5*time.Second)
 		}
 		synctest.Wait()
 		begin := time.Now()
 		w.stop()
-		w.flush()
-		if took := time.Since(begin); took != flushStateTimeout {
-			t.Errorf("the end took %v, want %v", took, flushStateTimeout)
+		w.Flush()
+		if took := time.Since(begin); took != flushTimeout {
+			t.Errorf("the end took %v, want %v", took, flushTimeout)
 		}
 		for _, name := range []string{"first", "second", "third"} {
 			if want := "cannot save the " + name + " within 2s"; !strings.Contains(w.log.String(), want) {
@@ -97,9 +97,9 @@ func TestFlushIsBounded(t *testing.T) {
 // repeated at the end.
 func TestFlushRepeatsFailedWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := startStateWriter(t)
+		w := startWriter(t)
 		full := true
-		w.save("config", "configuration", func() error {
+		w.Save("config", "configuration", func() error {
 			if full {
 				return errors.New("no space left on device")
 			}
@@ -109,9 +109,17 @@ func TestFlushRepeatsFailedWrites(t *testing.T) {
 		synctest.Wait()
 		full = false
 		w.stop()
-		w.flush()
+		w.Flush()
 		if diff := cmp.Diff([]string{"configuration"}, w.written); diff != "" {
 			t.Errorf("(-want +got):\n%s\n%s", diff, w.log.String())
 		}
 	})
+}
+
+// must ends the test after an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package notifier
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const (
 	settingsTimeout = egress.LookupTimeout + 2*time.Second
 )
 
-// notifier sends the state of the tracker to systemd.
-type notifier struct {
+// Notifier sends the state of the tracker to systemd.
+type Notifier struct {
 	log     *slog.Logger
 	tracker *tracker.Tracker
 	notify  systemd.Notifier
@@ -34,7 +34,7 @@ type notifier struct {
 	ready    *mailbox.Mailbox[readyRequest]
 	complete *mailbox.Mailbox[uint64] // the reload of a readyRequest, when the proxy answers by its settings
 
-	lastLine string // that systemd has; owned by run
+	lastLine string // that systemd has; owned by Run
 }
 
 // readyRequest is the end of a start or a reload in the reconcile loop.
@@ -43,20 +43,20 @@ type readyRequest struct {
 	inForce func(context.Context)
 }
 
-// newNotifier returns a notifier. inForce returns what waits for the settings of the proxy.
-func newNotifier(log *slog.Logger, tracker *tracker.Tracker, inForce func() func(context.Context)) *notifier {
-	return &notifier{
+// New returns a notifier. inForce returns what waits for the settings of the proxy.
+func New(log *slog.Logger, tracker *tracker.Tracker, inForce func() func(context.Context)) *Notifier {
+	return &Notifier{
 		log: log, tracker: tracker, inForce: inForce, ready: mailbox.New[readyRequest](), complete: mailbox.New[uint64](),
 	}
 }
 
 // Ready implements reconcile.Notifier: it has run notify systemd that the start or a reload has
 // completed. It never blocks.
-func (n *notifier) Ready() { n.ready.Put(readyRequest{n.reloads.Load(), n.inForce()}) }
+func (n *Notifier) Ready() { n.ready.Put(readyRequest{n.reloads.Load(), n.inForce()}) }
 
-// runReady completes each start and reload when the proxy answers by its settings, until
+// RunReady completes each start and reload when the proxy answers by its settings, until
 // ctx ends.
-func (n *notifier) runReady(ctx context.Context) error {
+func (n *Notifier) RunReady(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -72,7 +72,7 @@ func (n *notifier) runReady(ctx context.Context) error {
 
 // send sends the current status line, with the readiness or if systemd has another line. It logs an
 // error: the next call repeats the message.
-func (n *notifier) send(ready bool) (sent bool) {
+func (n *Notifier) send(ready bool) (sent bool) {
 	line := n.tracker.Report(report.Table{}).StatusLine()
 	var err error
 	switch {
@@ -89,21 +89,21 @@ func (n *notifier) send(ready bool) (sent bool) {
 }
 
 // Reloading notifies systemd that a reload has begun.
-func (n *notifier) Reloading() {
+func (n *Notifier) Reloading() {
 	n.reloads.Add(1)
 	n.logError(n.notify.Reloading())
 }
 
-func (n *notifier) logError(err error) {
+func (n *Notifier) logError(err error) {
 	if err != nil {
 		n.log.Warn("cannot notify systemd", slog.String("event", "notify"), slog.Any("error", err))
 	}
 }
 
-// run keeps the status line up to date until ctx ends. Then it notifies systemd that the
+// Run keeps the status line up to date until ctx ends. Then it notifies systemd that the
 // service is stopping. A manager that does not read for some seconds must get the readiness later:
 // it ends a start without one.
-func (n *notifier) run(ctx context.Context) error {
+func (n *Notifier) Run(ctx context.Context) error {
 	var ready bool
 	var reload uint64
 	var pause <-chan time.Time

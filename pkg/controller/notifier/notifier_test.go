@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package notifier
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // notifierTest is a notifier whose service manager is a socket.
 type notifierTest struct {
-	*notifier
+	*Notifier
 
 	t      *testing.T
 	socket *net.UnixConn
@@ -35,7 +35,8 @@ func newNotifierTest(t *testing.T) notifierTest {
 	must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
-	return notifierTest{newNotifier(slog.New(slog.DiscardHandler), newTestTracker(), nil), t, socket, path}
+	status := tracker.New("test", time.Now(), func(_, _ report.Condition) {})
+	return notifierTest{New(slog.New(slog.DiscardHandler), status, nil), t, socket, path}
 }
 
 // setResult sets the result of a reconciliation.
@@ -104,8 +105,8 @@ func TestReadyWaitsForSettings(t *testing.T) {
 		inForce := waits[len(waits)-1]
 		return func(context.Context) { <-inForce }
 	}
-	go func() { _ = n.runReady(t.Context()) }()
-	go func() { _ = n.run(t.Context()) }()
+	go func() { _ = n.RunReady(t.Context()) }()
+	go func() { _ = n.Run(t.Context()) }()
 	n.setResult(0)
 	n.Ready()
 	must(t, n.notify.Status("the settings are not in force"))
@@ -143,11 +144,19 @@ func TestReadyIsRepeated(t *testing.T) {
 	var log nstest.Log
 	n.log = slog.New(slog.NewTextHandler(&log, nil))
 	n.setResult(0)
-	go func() { _ = n.runReady(t.Context()) }()
-	go func() { _ = n.run(t.Context()) }()
+	go func() { _ = n.RunReady(t.Context()) }()
+	go func() { _ = n.Run(t.Context()) }()
 	n.Ready()
 	nstest.Await(t, "a failed message", func() bool { return log.Count("cannot notify systemd") > 0 })
 	t.Setenv("NOTIFY_SOCKET", n.path)
 	for !strings.HasPrefix(n.receive(), "READY=1") { // receive fails after a minute
+	}
+}
+
+// must ends the test after an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package statewriter
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 const (
 	// saveRetryInterval is the delay after a write that has failed.
 	saveRetryInterval = 30 * time.Second
-	// flushStateTimeout is how long writes begin at the end of the service. The rest of an
+	// flushTimeout is how long writes begin at the end of the service. The rest of an
 	// orderly end takes some 8 s at most, and TimeoutStopSec of the unit is 15 s. The kernel
 	// ends a process only after its fsync in progress.
-	flushStateTimeout = 2 * time.Second
+	flushTimeout = 2 * time.Second
 )
 
-// stateWriter writes the files of the state directory in a goroutine of its own: an
+// Writer writes the files of the state directory in a goroutine of its own: an
 // fsync can take seconds, and no other goroutine waits for one. Each write has its data
 // with it and reads nothing that changes.
 //
@@ -37,10 +37,10 @@ const (
 // A file that is not written before the end of the service keeps its earlier content. The
 // next process starts from it: an older configuration or egress decision. It is in force only
 // while the present input is rejected.
-type stateWriter struct {
+type Writer struct {
 	log     *slog.Logger
 	wake    mailbox.Trigger
-	stopped chan struct{} // closed when the goroutine of run writes nothing any more
+	stopped chan struct{} // closed when the goroutine of Run writes nothing any more
 
 	mu      sync.Mutex
 	unsaved map[string]*stateFile // that are not written yet, by name
@@ -50,15 +50,16 @@ type stateWriter struct {
 type stateFile struct {
 	event     string // of the journal, if the write fails
 	write     func() error
-	lastError string // logged; owned by the goroutine of run, and by that of flush after it
+	lastError string // logged; owned by the goroutine of Run, and by that of Flush after it
 }
 
-func newStateWriter(log *slog.Logger) *stateWriter {
-	return &stateWriter{log: log, wake: mailbox.NewTrigger(), stopped: make(chan struct{}), unsaved: make(map[string]*stateFile)}
+// New returns a writer. It writes nothing before Run.
+func New(log *slog.Logger) *Writer {
+	return &Writer{log: log, wake: mailbox.NewTrigger(), stopped: make(chan struct{}), unsaved: make(map[string]*stateFile)}
 }
 
-// save has a file written later, instead of what it must contain so far. It never blocks.
-func (w *stateWriter) save(event, name string, write func() error) {
+// Save has a file written later, instead of what it must contain so far. It never blocks.
+func (w *Writer) Save(event, name string, write func() error) {
 	w.mu.Lock()
 	w.unsaved[name] = &stateFile{event: event, write: write}
 	w.mu.Unlock()
@@ -66,15 +67,15 @@ func (w *stateWriter) save(event, name string, write func() error) {
 }
 
 // snapshot returns the files that are not written yet.
-func (w *stateWriter) snapshot() map[string]*stateFile {
+func (w *Writer) snapshot() map[string]*stateFile {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.unsaved)
 }
 
-// run writes files until ctx ends, and retries those that failed. Then it does not wait for
-// a write that has begun. What is left is written by flush.
-func (w *stateWriter) run(ctx context.Context) error {
+// Run writes files until ctx ends, and retries those that failed. Then it does not wait for
+// a write that has begun. What is left is written by Flush.
+func (w *Writer) Run(ctx context.Context) error {
 	go func() {
 		defer close(w.stopped)
 		retry := time.NewTicker(saveRetryInterval)
@@ -93,8 +94,8 @@ func (w *stateWriter) run(ctx context.Context) error {
 	return nil
 }
 
-// flush writes all files that are left after the end of run within flushStateTimeout.
-func (w *stateWriter) flush() {
+// Flush writes all files that are left after the end of Run within flushTimeout.
+func (w *Writer) Flush() {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -103,16 +104,16 @@ func (w *stateWriter) flush() {
 	}()
 	select {
 	case <-written:
-	case <-time.After(flushStateTimeout):
+	case <-time.After(flushTimeout):
 		for name, f := range w.snapshot() {
 			w.log.Warn(fmt.Sprintf("cannot save the %s within %v. The next process starts with its earlier content, "+
-				"if there is one. Check the disk of the state directory.", name, flushStateTimeout), slog.String("event", f.event))
+				"if there is one. Check the disk of the state directory.", name, flushTimeout), slog.String("event", f.event))
 		}
 	}
 }
 
 // writeAll writes each file once, until ctx ends. It logs each error once.
-func (w *stateWriter) writeAll(ctx context.Context) {
+func (w *Writer) writeAll(ctx context.Context) {
 	for name, f := range w.snapshot() {
 		if ctx.Err() != nil {
 			return

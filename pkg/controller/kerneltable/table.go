@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package kerneltable
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// kernelTable is the kernel's table over a connection that is opened when it is first
+// Table is the kernel's table over a connection that is opened when it is first
 // needed: a host without a table does not need nftables. Reports read over a connection of
-// their own, so that Apply never waits for one. Everything but report belongs to the
+// their own, so that Apply never waits for one. Everything but Report belongs to the
 // goroutine of the reconcile loop.
-type kernelTable struct {
+type Table struct {
 	persistent bool // the table must outlive this process
 	log        *slog.Logger
 	inForce    func(*ruleset.Table) // gets the table in force; nil: none
@@ -29,10 +29,16 @@ type kernelTable struct {
 	owner             atomic.Uint32 // the netlink port that owns the table; 0 while there is no connection
 }
 
-// findInherited finds out whether the previous process has left a table, and the port that
+// New returns what applies the table. A persistent table outlives this process. inForce gets the table
+// in force, or nil.
+func New(log *slog.Logger, persistent bool, inForce func(*ruleset.Table)) *Table {
+	return &Table{log: log, persistent: persistent, inForce: inForce}
+}
+
+// FindInherited finds out whether the previous process has left a table, and the port that
 // it redirects to. If the kernel cannot be queried the result is false, and the first
 // Apply reports the reason.
-func (k *kernelTable) findInherited() (port uint16, present bool) {
+func (k *Table) FindInherited() (port uint16, present bool) {
 	if k.open() != nil {
 		return 0, false
 	}
@@ -44,7 +50,7 @@ func (k *kernelTable) findInherited() (port uint16, present bool) {
 	return s.Port, k.installed
 }
 
-func (k *kernelTable) open() error {
+func (k *Table) open() error {
 	if k.conn != nil {
 		return nil
 	}
@@ -72,7 +78,7 @@ func (k *kernelTable) open() error {
 
 // Retain implements reconcile.Table: the table stays for the next process. After an error
 // there is no table.
-func (k *kernelTable) Retain() error {
+func (k *Table) Retain() error {
 	if k.conn == nil {
 		return nil
 	}
@@ -84,7 +90,7 @@ func (k *kernelTable) Retain() error {
 
 // Apply implements reconcile.Table. After a failure that left no table, the next attempt
 // begins with a new connection.
-func (k *kernelTable) Apply(t ruleset.Table) error {
+func (k *Table) Apply(t ruleset.Table) error {
 	if err := k.apply(t); err != nil {
 		k.last = ruleset.Table{}
 		k.inForce(nil)
@@ -97,7 +103,7 @@ func (k *kernelTable) Apply(t ruleset.Table) error {
 	return nil
 }
 
-func (k *kernelTable) apply(t ruleset.Table) error {
+func (k *Table) apply(t ruleset.Table) error {
 	if err := k.open(); err != nil {
 		return err
 	}
@@ -113,7 +119,7 @@ func (k *kernelTable) apply(t ruleset.Table) error {
 }
 
 // Verify implements reconcile.Table.
-func (k *kernelTable) Verify() (differs bool, err error) {
+func (k *Table) Verify() (differs bool, err error) {
 	if k.conn == nil {
 		return false, nil
 	}
@@ -125,7 +131,7 @@ func (k *kernelTable) Verify() (differs bool, err error) {
 }
 
 // Remove implements reconcile.Table.
-func (k *kernelTable) Remove() error {
+func (k *Table) Remove() error {
 	k.last = ruleset.Table{}
 	k.inForce(nil)
 	if k.conn == nil {
@@ -138,7 +144,7 @@ func (k *kernelTable) Remove() error {
 	return k.close()
 }
 
-func (k *kernelTable) close() error {
+func (k *Table) close() error {
 	conn := k.conn
 	k.conn = nil
 	k.owner.Store(0)
@@ -148,9 +154,9 @@ func (k *kernelTable) close() error {
 	return nil
 }
 
-// report reads the table from the kernel while this process has a connection for it. Any
+// Report reads the table from the kernel while this process has a connection for it. Any
 // goroutine can call it.
-func (k *kernelTable) report() report.Table {
+func (k *Table) Report() report.Table {
 	owner := k.owner.Load()
 	if owner == 0 {
 		return report.Table{}
