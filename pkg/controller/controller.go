@@ -23,6 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/reconcile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statewriter"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/stats"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/statussocket"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/trust"
@@ -62,7 +63,7 @@ func Run(ctx context.Context, o Options) error {
 	t := newTasks(ctx)
 	c.startTasks(t, o)
 	err = t.wait()
-	c.stats.finish()
+	c.stats.Finish()
 	c.changes.Flush()
 	c.writer.Flush()
 	if err != nil {
@@ -90,7 +91,7 @@ type components struct {
 	table     *kerneltable.Table
 	expiry    *expiry.Watcher
 
-	stats      *statsRecorder
+	stats      *stats.Recorder
 	supervisor *process.Supervisor
 	firstProxy *process.Proxy
 	proxyDone  func() // its heartbeats end as planned
@@ -144,7 +145,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.exporter = process.NewExporter(o.Log, c.report, c.tracker.SetMetrics, o.timing.ExporterBackoff)
 	c.selfTester = probe.NewSelfTester(probe.SelfTestDependencies{
 		Log: o.Log, Tracker: c.tracker, Causes: c.supervisor.Causes.Get, Announce: c.supervisor.AnnounceSelfTest,
-		Redirects: c.liveness.Redirects, Reports: c.stats.selfTested.Values,
+		Redirects: c.liveness.Redirects, Reports: c.stats.SelfTested.Values,
 		APIServerURLFile: o.APIServerURLFile, Interval: o.timing.SelfTestInterval,
 	})
 	c.vipTester = viptest.New(
@@ -184,15 +185,15 @@ func (c *components) newProxy(o Options, listeners *process.Listeners) (err erro
 	c.cleanup.add(c.firstProxy.KillAndClose)
 	causes := &process.Causes{}
 	c.upstreams = probe.NewUpstreamCheck(c.tracker, causes.Get)
-	c.stats = newStatsRecorder(o.Log, c.tracker, causes.Get, c.upstreams.Wake, c.expiry.ObserveAttempt)
+	c.stats = stats.NewRecorder(o.Log, c.tracker, causes.Get, c.upstreams.Wake, c.expiry.ObserveAttempt)
 	var heartbeat func()
 	heartbeat, c.proxyDone = c.watchdog.Source("proxy supervisor")
 	c.supervisor = process.NewSupervisor(process.Dependencies{
-		Log: o.Log, Output: output, Record: c.stats.record, Tracker: c.tracker, Causes: causes,
+		Log: o.Log, Output: output, Record: c.stats.Record, Tracker: c.tracker, Causes: causes,
 		SetTargets: c.upstreams.SetTargets, Listeners: listeners,
 		Heartbeat: heartbeat, SilenceLimit: o.timing.ProxySilenceLimit, Instance: c.instance,
 	})
-	c.liveness = probe.NewLivenessCheck(c.tracker, c.stats.connectionCounts, c.supervisor, o.timing.LivenessTiming)
+	c.liveness = probe.NewLivenessCheck(c.tracker, c.stats.ConnectionCounts, c.supervisor, o.timing.LivenessTiming)
 	return nil
 }
 
@@ -257,7 +258,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("liveness check", c.liveness.Run)
 	t.start("self-test", c.selfTester.Run)
 	t.start("VIP tests", c.vipTester.Run)
-	t.start("statistics", c.stats.run)
+	t.start("statistics", c.stats.Run)
 	t.start("exporter supervisor", c.exporter.Run)
 	t.start("expiry watcher", func(ctx context.Context) error { return c.expiry.Run(ctx, c.tracker.SetCertificates) })
 	t.start("CA watcher", func(ctx context.Context) error {

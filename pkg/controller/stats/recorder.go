@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package stats
 
 import (
 	"context"
@@ -28,15 +28,15 @@ const (
 	challengeCheckInterval = 5 * time.Second
 )
 
-// statsRecorder passes what the proxy process reports to the tracker and to the journal:
+// Recorder passes what the proxy process reports to the tracker and to the journal:
 // the log of each challenge, and a line a minute for everything else.
-type statsRecorder struct {
+type Recorder struct {
 	log           *slog.Logger
 	tracker       *tracker.Tracker
 	causes        func() cause.Context // see process.Causes
 	onUndelivered mailbox.Trigger      // fires after a challenge that did not reach the ingress
 	onAttempt     func(challengelog.Attempt)
-	selfTested    *mailbox.Mailbox[protocol.SelfTested]
+	SelfTested    *mailbox.Mailbox[protocol.SelfTested] // gets the reports about self-tests
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
@@ -48,19 +48,21 @@ type statsRecorder struct {
 	limitedConnections uint64 // of these, reset to make room for others
 }
 
-func newStatsRecorder(
+// NewRecorder returns a recorder. causes returns what completes the failures that the proxy process
+// reports, and onAttempt gets each attempt to get a certificate.
+func NewRecorder(
 	log *slog.Logger, tracker *tracker.Tracker, causes func() cause.Context, onUndelivered mailbox.Trigger,
 	onAttempt func(challengelog.Attempt),
-) *statsRecorder {
-	return &statsRecorder{
+) *Recorder {
+	return &Recorder{
 		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt,
-		selfTested: mailbox.New[protocol.SelfTested](),
+		SelfTested: mailbox.New[protocol.SelfTested](),
 		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
 	}
 }
 
-// record takes over the statistics of the proxy process.
-func (r *statsRecorder) record(n *protocol.Stats) {
+// Record takes over the statistics of the proxy process.
+func (r *Recorder) Record(n *protocol.Stats) {
 	r.recordCounts(n)
 	for i := range n.Challenges {
 		c := r.completeChallenge(&n.Challenges[i])
@@ -68,7 +70,7 @@ func (r *statsRecorder) record(n *protocol.Stats) {
 		r.logEntries(func(l *challengelog.ChallengeLog, now time.Time) []challengelog.Entry { return l.Record(c, now) })
 	}
 	if n.SelfTest != nil {
-		r.selfTested.Put(*n.SelfTest)
+		r.SelfTested.Put(*n.SelfTest)
 	}
 	if n.UpstreamFailed {
 		r.onUndelivered.Fire()
@@ -77,7 +79,7 @@ func (r *statsRecorder) record(n *protocol.Stats) {
 
 // completeChallenge adds what the proxy process does not report: the time of the request,
 // and the sentence about its failure.
-func (r *statsRecorder) completeChallenge(reported *protocol.Challenge) report.Challenge {
+func (r *Recorder) completeChallenge(reported *protocol.Challenge) report.Challenge {
 	c := reported.Challenge
 	c.Time = time.Now().Add(-c.Duration)
 	if f := reported.Failure; f != nil {
@@ -88,7 +90,7 @@ func (r *statsRecorder) completeChallenge(reported *protocol.Challenge) report.C
 	return c
 }
 
-func (r *statsRecorder) recordCounts(n *protocol.Stats) {
+func (r *Recorder) recordCounts(n *protocol.Stats) {
 	all := uint64(0)
 	for i := range n.Sums {
 		all += n.Sums[i].Count
@@ -116,16 +118,16 @@ func (r *statsRecorder) recordCounts(n *protocol.Stats) {
 	}
 }
 
-// connectionCounts returns how many connections of others have ended, and how many of them
+// ConnectionCounts returns how many connections of others have ended, and how many of them
 // were reset to make room.
-func (r *statsRecorder) connectionCounts() (ended, limited uint64) {
+func (r *Recorder) ConnectionCounts() (ended, limited uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endedConnections, r.limitedConnections
 }
 
-// run logs the ends of challenges and a summary each minute, until ctx ends.
-func (r *statsRecorder) run(ctx context.Context) error {
+// Run logs the ends of challenges and a summary each minute, until ctx ends.
+func (r *Recorder) Run(ctx context.Context) error {
 	window := time.NewTicker(logWindow)
 	defer window.Stop()
 	check := time.NewTicker(challengeCheckInterval)
@@ -143,7 +145,7 @@ func (r *statsRecorder) run(ctx context.Context) error {
 }
 
 // logEntries writes the entries that a step of the challenge log returns.
-func (r *statsRecorder) logEntries(step func(*challengelog.ChallengeLog, time.Time) []challengelog.Entry) {
+func (r *Recorder) logEntries(step func(*challengelog.ChallengeLog, time.Time) []challengelog.Entry) {
 	r.mu.Lock()
 	entries := step(r.challenges, time.Now())
 	r.mu.Unlock()
@@ -155,14 +157,14 @@ func (r *statsRecorder) logEntries(step func(*challengelog.ChallengeLog, time.Ti
 	}
 }
 
-// finish writes all that was not written yet.
-func (r *statsRecorder) finish() {
+// Finish writes all that was not written yet.
+func (r *Recorder) Finish() {
 	r.logEntries((*challengelog.ChallengeLog).EndAll)
 	r.logWindowCounts()
 }
 
 // logWindowCounts writes the summary of a window and starts the next one.
-func (r *statsRecorder) logWindowCounts() {
+func (r *Recorder) logWindowCounts() {
 	r.mu.Lock()
 	rejected, acceptErrors, errno := r.rejected, r.acceptErrors, r.lastAcceptErrno
 	r.rejected, r.acceptErrors = make(map[report.Rejection]uint64), 0

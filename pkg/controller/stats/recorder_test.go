@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package controller
+package stats
 
 import (
 	"log/slog"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
-	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -24,23 +23,23 @@ func newTestTracker() *tracker.Tracker {
 	return tracker.New("test", time.Now(), func(_, _ report.Condition) {})
 }
 
-func newStatsRecorderTest() (*statsRecorder, *strings.Builder) {
+func newRecorderTest() (*Recorder, *strings.Builder) {
 	var out strings.Builder
-	return newStatsRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), new(process.Causes).Get, mailbox.NewTrigger(), func(challengelog.Attempt) {}), &out
+	return NewRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), func() cause.Context { return cause.Context{} }, mailbox.NewTrigger(), func(challengelog.Attempt) {}), &out
 }
 
-func recordChallenge(r *statsRecorder, c report.Challenge) {
+func recordChallenge(r *Recorder, c report.Challenge) {
 	c.ClientKind = report.OtherClient
-	r.record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.ForwardedCount{{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
+	r.Record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.ForwardedCount{{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
 }
 
-func recordRejection(r *statsRecorder, reason report.Rejection) {
-	r.record(&protocol.Stats{Rejected: []report.RejectionCount{{Rejection: reason, ClientKind: report.OtherClient, Count: 1}}})
+func recordRejection(r *Recorder, reason report.Rejection) {
+	r.Record(&protocol.Stats{Rejected: []report.RejectionCount{{Rejection: reason, ClientKind: report.OtherClient, Count: 1}}})
 }
 
 func TestChallengeLines(t *testing.T) {
 	t.Parallel()
-	r, out := newStatsRecorderTest()
+	r, out := newRecorderTest()
 	c := report.Challenge{
 		Time: time.Now(), Duration: 3100 * time.Microsecond, VIP: netip.MustParseAddr("192.0.2.5"), Client: netip.MustParseAddrPort("203.0.113.9:1234"),
 		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Outcome: report.Answered, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
@@ -50,8 +49,8 @@ func TestChallengeLines(t *testing.T) {
 	c.ClientKind = report.OtherClient
 	c.Status, c.Outcome = 502, report.UpstreamError
 	why := &cause.Failure{Cause: "ingress-refused", Addr: c.Upstream}
-	r.record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c, Failure: why}}, UpstreamFailed: true})
-	r.finish()
+	r.Record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c, Failure: why}}, UpstreamFailed: true})
+	r.Finish()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{
 		`level=INFO msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms" event=challenge-started vip=192.0.2.5 client=203.0.113.9:1234 client_kind=other method=GET host=api.example.com token_prefix=evaGxfAD status=200 outcome=ok upstream=192.0.2.6:80 cause="" duration_ms=3.1 requests=1 requests_ok=1 span_ms=3`,
@@ -73,14 +72,14 @@ func TestChallengeLines(t *testing.T) {
 
 func TestFloodWritesFewLines(t *testing.T) {
 	t.Parallel()
-	r, out := newStatsRecorderTest()
+	r, out := newRecorderTest()
 	for i := range 1200 {
 		recordChallenge(r, report.Challenge{Time: time.Now(), Token: uint64(i), Status: 404, Outcome: report.NotFound})
 		recordRejection(r, report.NotChallenge)
 	}
 	recordRejection(r, report.BadRequest)
 	started := strings.Count(out.String(), "\n")
-	r.finish()
+	r.Finish()
 	if all := strings.Count(out.String(), "\n"); started > 20 || all != started+2 {
 		t.Errorf("%d lines immediately, %d at the end", started, all)
 	}
@@ -93,7 +92,7 @@ func TestFloodWritesFewLines(t *testing.T) {
 		}
 	}
 	out.Reset()
-	r.finish()
+	r.Finish()
 	if out.Len() > 0 {
 		t.Errorf("a minute without requests writes %s", out)
 	}
@@ -101,7 +100,7 @@ func TestFloodWritesFewLines(t *testing.T) {
 
 func TestConnectionLimitsAreLogged(t *testing.T) {
 	t.Parallel()
-	r, out := newStatsRecorderTest()
+	r, out := newRecorderTest()
 	for range 3 {
 		recordRejection(r, report.SourceLimit)
 	}
@@ -119,10 +118,10 @@ func TestConnectionLimitsAreLogged(t *testing.T) {
 
 func TestAcceptErrorsAreLogged(t *testing.T) {
 	t.Parallel()
-	r, out := newStatsRecorderTest()
+	r, out := newRecorderTest()
 	r.logWindowCounts()
-	r.record(&protocol.Stats{AcceptFailures: 3, LastAcceptErrno: uint16(unix.ENOBUFS)})
-	r.record(&protocol.Stats{AcceptFailures: 4, LastAcceptErrno: uint16(unix.EMFILE)})
+	r.Record(&protocol.Stats{AcceptFailures: 3, LastAcceptErrno: uint16(unix.ENOBUFS)})
+	r.Record(&protocol.Stats{AcceptFailures: 4, LastAcceptErrno: uint16(unix.EMFILE)})
 	r.logWindowCounts()
 	r.logWindowCounts()
 	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "failed 7 times") || !strings.Contains(out.String(), "too many open files") {
@@ -133,8 +132,8 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 // TestTestRequestsAreNotRejected: they have counts of their own, and count as load.
 func TestTestRequestsAreNotRejected(t *testing.T) {
 	t.Parallel()
-	r, out := newStatsRecorderTest()
-	r.record(&protocol.Stats{
+	r, out := newRecorderTest()
+	r.Record(&protocol.Stats{
 		TestRequests: []report.TestSource{{Address: netip.MustParseAddr("192.0.2.11"), Count: 3}, {Count: 2}},
 		Rejected:     []report.RejectionCount{{Rejection: report.Evicted, ClientKind: report.OtherClient, Count: 1}},
 	})
@@ -145,7 +144,7 @@ func TestTestRequestsAreNotRejected(t *testing.T) {
 	if len(got.Challenges.Rejected) != 1 || got.Challenges.Total != 0 || len(got.Traffic.Requests) != 1 {
 		t.Errorf("%+v, %+v", got.Challenges, got.Traffic)
 	}
-	if ended, limited := r.connectionCounts(); ended != 6 || limited != 1 {
+	if ended, limited := r.ConnectionCounts(); ended != 6 || limited != 1 {
 		t.Errorf("%d connections have ended, %d of them were reset to make room", ended, limited)
 	}
 	r.logWindowCounts()
