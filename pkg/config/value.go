@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
 // value sets a scalar of one YAML type. parse reports whether the text is valid.
@@ -131,7 +133,7 @@ func (r *reader) hosts(into *[]string) parseFunc {
 			return addr.String(), addr.Zone() == "" && !addr.Is4In6()
 		}
 		name := canonicalName(text)
-		return name, IsHostName(name)
+		return name, httpfield.IsHostName(name)
 	})
 }
 
@@ -140,7 +142,7 @@ func (r *reader) certificateNames(into *[]string) parseFunc {
 	const fix = `specify a DNS name such as router.example.com or "*.apps.cluster.example.com", without port or path`
 	return entries(r, into, "a host name", `["*.apps.cluster.example.com"]`, fix, func(text string) (string, bool) {
 		name := canonicalName(text)
-		return name, IsHostName(strings.TrimPrefix(name, "*."))
+		return name, httpfield.IsHostName(strings.TrimPrefix(name, "*."))
 	})
 }
 
@@ -178,25 +180,5 @@ const InternalAPIPrefix = "api-int."
 // IsInternalAPIName reports whether a lower-case host name is that of the API for the
 // nodes of a cluster.
 func IsInternalAPIName(name string) bool {
-	return strings.HasPrefix(name, InternalAPIPrefix) && IsHostName(name)
-}
-
-// IsHostName reports whether name is a lower-case DNS name (RFC 1123 section 2.1, with
-// the underscore that real zones use; RFC 1035 section 2.3.4 for the lengths). An IPv4
-// address has the same form and is accepted; an IPv6 address has not.
-func IsHostName(name string) bool {
-	if name == "" || len(name) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		for _, c := range []byte(label) {
-			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-				return false
-			}
-		}
-	}
-	return true
+	return strings.HasPrefix(name, InternalAPIPrefix) && httpfield.IsHostName(name)
 }

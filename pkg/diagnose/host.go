@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/microshift"
@@ -58,7 +59,7 @@ func (o Options) Validate() error {
 	case strings.HasPrefix(o.APIName, "*."):
 		return fmt.Errorf("name %q: a wildcard, which no CA validates by HTTP-01: use a DNS-01 solver for it, "+
 			"or set one name, such as api.cluster.example.com", o.APIName)
-	case o.APIName != "" && !config.IsHostName(o.APIName):
+	case o.APIName != "" && !httpfield.IsHostName(o.APIName):
 		return fmt.Errorf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
 	}
 	for _, one := range o.Only {

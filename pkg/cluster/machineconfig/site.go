@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
@@ -185,7 +186,7 @@ func (s Site) ingressDomain(c config.Config, ofObjects string) (string, error) {
 // isClusterDomain reports whether a lower-case name can be the domain of a cluster,
 // with api. and apps. below it.
 func isClusterDomain(name string) bool {
-	return config.IsHostName(name) && !strings.Contains(name, "_") && strings.Contains(name, ".") &&
+	return httpfield.IsHostName(name) && !strings.Contains(name, "_") && strings.Contains(name, ".") &&
 		!strings.HasPrefix(name, "api.") && !strings.HasPrefix(name, "apps.")
 }
 

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
@@ -37,7 +37,7 @@ func (s State) ExternalNames(hostName string, known []string) (all []Name, unrea
 		name = strings.ToLower(name)
 		_, notAddress := netip.ParseAddr(name)
 		// A wildcard cannot be queried, and localhost is not external.
-		if notAddress != nil && !config.IsHostName(name) || name == "localhost" {
+		if notAddress != nil && !httpfield.IsHostName(name) || name == "localhost" {
 			return
 		}
 		i := slices.IndexFunc(all, func(e Name) bool { return e.Name == name })

@@ -15,14 +15,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
 // The bounds of [Details].
 const (
 	MaxNames      = 4
 	MaxMore       = 1 << 16
-	maxName       = 253 // a DNS name (RFC 1035 section 2.3.4)
-	maxLabel      = 63
 	maxCommonName = 64 // ub-common-name of RFC 5280
 	maxCode       = 40
 	maxErrno      = 4095
@@ -124,22 +124,13 @@ func (w Details) validateValues() error {
 	return nil
 }
 
-// IsHostname reports whether s is a host name or an address without a zone. Labels
-// consist of letters, digits and hyphens, of underscores as in DNS, and the first one
-// may be an asterisk.
+// IsHostname reports whether s is a host name, whose first label may be an asterisk, or an address
+// without a zone.
 func IsHostname(s string) bool {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		return addr.Zone() == ""
 	}
-	if s == "" || len(s) > maxName {
-		return false
-	}
-	for label := range strings.SplitSeq(strings.TrimPrefix(s, "*."), ".") {
-		if label == "" || len(label) > maxLabel || !consistsOf(label, "-_") {
-			return false
-		}
-	}
-	return true
+	return httpfield.IsHostName(strings.ToLower(strings.TrimPrefix(s, "*.")))
 }
 
 // IsCommonName reports whether s may be shown as the common name of a certificate.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
@@ -48,5 +49,5 @@ func externalName(name string) (external string, ok bool) {
 	if cluster, is := strings.CutPrefix(name, internalPrefix); is {
 		name = externalPrefix + cluster
 	}
-	return name, strings.HasPrefix(name, externalPrefix) && config.IsHostName(name)
+	return name, strings.HasPrefix(name, externalPrefix) && httpfield.IsHostName(name)
 }
