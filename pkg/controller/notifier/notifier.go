@@ -34,7 +34,8 @@ type Notifier struct {
 	ready    *mailbox.Mailbox[readyRequest]
 	complete *mailbox.Mailbox[uint64] // the reload of a readyRequest, when the proxy answers by its settings
 
-	lastLine string // that systemd has; owned by Run
+	lastLine string // that systemd has; owned by Run, like failed
+	failed   bool   // the last message
 }
 
 // readyRequest is the end of a start or a reload in the reconcile loop.
@@ -70,9 +71,9 @@ func (n *Notifier) RunReady(ctx context.Context) error {
 	}
 }
 
-// send sends the current status line, with the readiness or if systemd has another line. It logs an
-// error: the next call repeats the message.
-func (n *Notifier) send(ready bool) (sent bool) {
+// send sends the current status line, with the readiness or if systemd has another line. It logs the
+// first of several errors in a row: the next call repeats the message.
+func (n *Notifier) send(ready bool) {
 	line := n.tracker.Report(report.Table{}).StatusLine()
 	var err error
 	switch {
@@ -81,11 +82,13 @@ func (n *Notifier) send(ready bool) (sent bool) {
 	case line != n.lastLine:
 		err = n.notify.Status(line)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		n.lastLine = line
+	case !n.failed:
+		n.logError(err)
 	}
-	n.logError(err)
-	return err == nil
+	n.failed = err != nil
 }
 
 // Reloading notifies systemd that a reload has begun.
@@ -101,8 +104,8 @@ func (n *Notifier) logError(err error) {
 }
 
 // Run keeps the status line up to date until ctx ends. Then it notifies systemd that the
-// service is stopping. A manager that does not read for some seconds must get the readiness later:
-// it ends a start without one.
+// service is stopping. A manager that does not read for some seconds must get a message later: it ends
+// a start without the readiness, and shows an old line until the next one.
 func (n *Notifier) Run(ctx context.Context) error {
 	var ready bool
 	var reload uint64
@@ -117,14 +120,13 @@ func (n *Notifier) Run(ctx context.Context) error {
 			ready = true
 		case <-changed:
 		case <-pause:
-			if changed, pause = n.tracker.Changed(), nil; !ready {
+			if changed, pause = n.tracker.Changed(), nil; !n.failed {
 				continue
 			}
 		}
 		ready = ready && reload == n.reloads.Load() // a reload that has begun meanwhile is not complete
-		if n.send(ready) {
-			ready = false
-		}
+		n.send(ready)
+		ready = ready && n.failed
 		if pause == nil {
 			changed, pause = nil, time.After(minStatusLineInterval)
 		}

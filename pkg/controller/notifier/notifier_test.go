@@ -136,20 +136,30 @@ func TestReadyWaitsForSettings(t *testing.T) {
 	expect("READY=1")
 }
 
-// TestReadyIsRepeated: a manager that does not get the end of a start gets it later.
-func TestReadyIsRepeated(t *testing.T) {
-	n := newNotifierTest(t)
-	n.inForce = func() func(context.Context) { return func(context.Context) {} }
-	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
-	var log nstest.Log
-	n.log = slog.New(slog.NewTextHandler(&log, nil))
-	n.setResult(0)
-	go func() { _ = n.RunReady(t.Context()) }()
-	go func() { _ = n.Run(t.Context()) }()
-	n.Ready()
-	nstest.Await(t, "a failed message", func() bool { return log.Count("cannot notify systemd") > 0 })
-	t.Setenv("NOTIFY_SOCKET", n.path)
-	for !strings.HasPrefix(n.receive(), "READY=1") { // receive fails after a minute
+// TestMessageIsRepeated: a manager that does not get the end of a start, or a line, gets it later,
+// also if nothing changes any more.
+func TestMessageIsRepeated(t *testing.T) {
+	for _, want := range []string{"READY=1", "STATUS=NoVIPs: result 0"} {
+		t.Run(want, func(t *testing.T) {
+			n := newNotifierTest(t)
+			n.inForce = func() func(context.Context) { return func(context.Context) {} }
+			t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
+			var log nstest.Log
+			n.log = slog.New(slog.NewTextHandler(&log, nil))
+			n.setResult(0)
+			go func() { _ = n.RunReady(t.Context()) }()
+			go func() { _ = n.Run(t.Context()) }()
+			if want == "READY=1" {
+				n.Ready()
+			}
+			nstest.Await(t, "a failed message", func() bool { return log.Count("cannot notify systemd") > 0 })
+			t.Setenv("NOTIFY_SOCKET", n.path)
+			for !strings.HasPrefix(n.receive(), want) { // receive fails after a minute
+			}
+			if log.Count("cannot notify systemd") != 1 {
+				t.Error("more than the first of the errors is logged")
+			}
+		})
 	}
 }
 
