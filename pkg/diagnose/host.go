@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/egress"
@@ -25,6 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 	ingressegress "github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
@@ -103,7 +102,7 @@ type host struct {
 
 // inspectHost collects the state that the checks share.
 func inspectHost(ctx context.Context, o Options) (host, error) {
-	h := host{Options: o, privileged: hasNetAdmin()}
+	h := host{Options: o, privileged: nftables.HasNetAdmin()}
 	var err error
 	if h.name, err = os.Hostname(); err != nil {
 		return h, fmt.Errorf("cannot read the host name: %w", err)
@@ -203,15 +202,6 @@ func loadConfig(paths config.HostPaths) (c config.Config, rejected string, inval
 	default:
 		return config.Default(), "configuration not readable", invalid
 	}
-}
-
-// hasNetAdmin reports whether this process has the capability to read the kernel's
-// tables.
-func hasNetAdmin() bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	err := unix.Capget(&header, &data[0])
-	return err == nil && data[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
 }
 
 // isApplicable reports whether the host may hold the API's VIPs, unlike an

@@ -35,7 +35,7 @@ func ownerError(port uint32) error {
 // for the reason.
 func (c *Conn) explain(act string, err error) error {
 	switch {
-	case errors.Is(err, unix.EPERM) && hasNetAdmin():
+	case errors.Is(err, unix.EPERM) && HasNetAdmin():
 		if t, lookErr := c.getTable(); lookErr == nil && t != nil && t.Owner != 0 && t.Owner != c.sock.port {
 			err = ownerError(t.Owner)
 		}
@@ -50,7 +50,7 @@ func (c *Conn) explain(act string, err error) error {
 // explain is the part of Conn.explain that needs no connection.
 func explain(act string, err error) error {
 	switch {
-	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) && !hasNetAdmin():
+	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) && !HasNetAdmin():
 		return fmt.Errorf("%s: this process lacks CAP_NET_ADMIN: run it as root, "+
 			"or set AmbientCapabilities=CAP_NET_ADMIN in its unit and include it in CapabilityBoundingSet= (%w)", act, err)
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT):
@@ -70,9 +70,9 @@ func isUnsupported(err error) bool {
 		errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EAFNOSUPPORT)
 }
 
-// hasNetAdmin reports whether CAP_NET_ADMIN is in the effective set. It returns true if the
+// HasNetAdmin reports whether CAP_NET_ADMIN is in the effective set. It returns true if the
 // set cannot be read, so that no message names a capability that is present.
-func hasNetAdmin() bool {
+func HasNetAdmin() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&header, &data[0]); err != nil {
