@@ -287,8 +287,8 @@ func certificateEntries() []Entry {
 		},
 		{
 			ID: CertificateExpired, Check: check, Level: Problem,
-			Symptom:     "Clients reject the API's certificate because it has expired.",
-			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expired on {date}",
+			Symptom: "Clients reject the API's certificate because it has expired.",
+			Message: "The certificate that {server} presents for {requested} (issued by {issuer}) expired on {date}",
 			Remediation: "Log in and renew it as described in " + docurl.CertificateExpired +
 				". The other checks show why it was not renewed.",
 		},

@@ -57,7 +57,7 @@ func (a authorized) RoundTrip(request *http.Request) (*http.Response, error) {
 func (r *Registry) transport() *http.Transport {
 	at := net.JoinHostPort(r.node.Addresses.V4.String(), port)
 	return &http.Transport{
-		DialContext:           func(ctx context.Context, network, _ string) (net.Conn, error) {
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return r.node.Dial(ctx, network, at)
 		},
 		TLSClientConfig:       &tls.Config{RootCAs: r.ca.Pool(), MinVersion: tls.VersionTLS12},
