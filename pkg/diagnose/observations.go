@@ -213,15 +213,14 @@ func (o *observations) resolveNames(ctx context.Context) dns.Answers {
 	return dns.Resolve(ctx, servers, names[:min(len(names), maxNames)], o.lookup)
 }
 
-func (o *observations) lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) dns.Record {
+func (o *observations) lookup(ctx context.Context, server dns.Server, name string) dns.View {
 	begin := time.Now()
-	a, err := o.prober.Query(ctx,
-		protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
-	r := dns.Record{Took: time.Since(begin), Err: err}
+	a, err := o.prober.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: server.Addr, Name: name}})
+	v := dns.View{Server: server, Name: name, Took: time.Since(begin), Err: err}
 	if err == nil {
-		r.LookupResult = *a.Lookup
+		v.LookupResult = *a.Lookup
 	}
-	return r
+	return v
 }
 
 // errNoTime: a request did not get the time that it needs.

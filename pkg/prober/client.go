@@ -3,11 +3,13 @@
 package prober
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -190,18 +192,22 @@ func (c *Client) Certificates(ctx context.Context, requests []protocol.Certifica
 	return results
 }
 
-// Lookup queries one DNS server for the addresses of a name until ctx ends. It is the query
-// function of a resolver with the files of this host (pkg/host/resolve).
-func (c *Client) Lookup(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error) {
-	r, err := c.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
-	switch {
-	case err != nil:
+// Lookup queries one DNS server for the addresses of a name until ctx ends. The addresses of one
+// family are sufficient. It is the query function of a resolver with the files of this host
+// (pkg/host/resolve).
+func (c *Client) Lookup(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error) {
+	r, err := c.Query(ctx, protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name}})
+	if err != nil {
 		return nil, err
-	case r.Lookup.Failure == protocol.ServerError:
+	}
+	v4, v6 := r.Lookup.Records[0], r.Lookup.Records[1]
+	found := slices.Concat(v4.Addresses, v6.Addresses)
+	switch failure := cmp.Or(v4.Failure, v6.Failure); {
+	case len(found) > 0 || failure == "":
+		return found, nil
+	case failure == protocol.ServerError:
 		return nil, errors.New("answers with an error")
-	case r.Lookup.Failure != "":
-		return nil, errors.New("does not answer")
 	default:
-		return r.Lookup.Addresses, nil
+		return nil, errors.New("does not answer")
 	}
 }

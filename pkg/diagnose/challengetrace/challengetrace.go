@@ -71,15 +71,15 @@ func Names(name string, answers dns.Answers, vips []netip.Addr) (steps []result.
 	v := answers.Views[i]
 	for _, family := range []int{1, 0} {
 		record := v.Records[family]
-		ok := record.Err == nil && record.Failure == ""
+		ok := v.Err == nil && record.Failure == ""
 		text := fmt.Sprintf("%s, from %v", cmp.Or(result.JoinAddresses(record.Addresses), "none"), v.Server.Addr.Addr())
 		switch {
-		case record.Err != nil:
-			text = record.Err.Error()
+		case v.Err != nil:
+			text = v.Err.Error()
 		case !ok:
 			text = fmt.Sprintf("%v %s", v.Server.Addr.Addr(), strings.TrimSuffix(dns.FailureText(record.Failure), ","))
 		}
-		steps = append(steps, result.NewStep("dns", name+" "+dns.RecordType(family == 1), ok, record.Took, "%s", text))
+		steps = append(steps, result.NewStep("dns", name+" "+dns.RecordType(family == 1), ok, v.Took, "%s", text))
 		addresses = append(addresses, record.Addresses...)
 	}
 	if len(addresses) == 0 {

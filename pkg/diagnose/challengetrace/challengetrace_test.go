@@ -45,7 +45,7 @@ func TestBrokenResponse(t *testing.T) {
 			t.Parallel()
 			vip := netip.MustParseAddr("192.0.2.5")
 			in := ingress.Ingress{Responses: []ingress.Response{ingress.NewResponse(netip.MustParseAddr("192.0.2.6"), 80, tt.ingress)}}
-			answers := dns.Answers{Views: []dns.View{{Name: "api.lab.test", Records: [2]dns.Record{{LookupResult: protocol.LookupResult{Addresses: []netip.Addr{vip}}}}}}}
+			answers := dns.Answers{Views: []dns.View{{Name: "api.lab.test", LookupResult: protocol.LookupResult{Records: [2]protocol.Record{{Addresses: []netip.Addr{vip}}}}}}}
 			steps, addrs := Names("api.lab.test", answers, nil)
 			hops := Trace{Token: "tok", DNS: steps, Answers: []Answer{{Addr: netip.AddrPortFrom(addrs[0], 80), Page: tt.proxy}}, Ingress: in.Responses}.Steps()
 			var got []string

@@ -81,7 +81,7 @@ func (n Names) judge(v View) []findings.Finding {
 	for family, r := range v.Records {
 		vips := slices.DeleteFunc(slices.Clone(vips), func(a netip.Addr) bool { return a.Is6() != (family == 1) })
 		switch {
-		case r.Err != nil:
+		case v.Err != nil:
 		case r.Failure != "":
 			how := FailureText(r.Failure)
 			matches = append(matches, findings.New(findings.DNSServerFails, values(family).With("how", how)))
@@ -109,7 +109,7 @@ func (n Names) judge(v View) []findings.Finding {
 
 // complete reports whether the server answered both queries.
 func (v View) complete() bool {
-	return !slices.ContainsFunc(v.Records[:], func(r Record) bool { return r.Err != nil || r.Failure != "" })
+	return v.Err == nil && v.Records[0].Failure == "" && v.Records[1].Failure == ""
 }
 
 // FailureText describes the failure of a server.

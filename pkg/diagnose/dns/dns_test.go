@@ -43,10 +43,9 @@ func TestBestViews(t *testing.T) {
 	t.Parallel()
 	own := Server{netip.MustParseAddrPort("192.0.2.11:53"), true}
 	first, second := Server{netip.MustParseAddrPort("198.51.100.1:53"), false}, Server{netip.MustParseAddrPort("198.51.100.2:53"), false}
-	well, silent, fails := Record{}, Record{LookupResult: protocol.LookupResult{Failure: protocol.ServerSilent}}, Record{LookupResult: protocol.LookupResult{Failure: protocol.ServerError}}
-	unqueried := Record{Err: errors.New("no time")}
-	of := func(s Server, a, aaaa Record) View {
-		return View{Server: s, Name: "a", Records: [2]Record{a, aaaa}}
+	well, silent, fails := protocol.Record{}, protocol.Record{Failure: protocol.ServerSilent}, protocol.Record{Failure: protocol.ServerError}
+	of := func(s Server, a, aaaa protocol.Record) View {
+		return View{Server: s, Name: "a", LookupResult: protocol.LookupResult{Records: [2]protocol.Record{a, aaaa}}}
 	}
 	for name, tt := range map[string]struct {
 		views []View
@@ -58,7 +57,7 @@ func TestBestViews(t *testing.T) {
 		"a lost external response":         {[]View{of(own, well, well), of(first, silent, well)}, first},
 		"a failing external server":        {[]View{of(own, well, well), of(first, fails, fails)}, first},
 		"only the local server responds":   {[]View{of(first, silent, silent), of(own, well, well)}, own},
-		"the external one was not queried": {[]View{of(first, unqueried, unqueried), of(own, well, well)}, own},
+		"the external one was not queried": {[]View{{Server: first, Name: "a", Err: errors.New("no time")}, of(own, well, well)}, own},
 		"incomplete before failed":         {[]View{of(first, fails, fails), of(second, well, fails)}, second},
 	} {
 		if got := bestViews(tt.views); len(got) != 1 || got[0].Server != tt.want {

@@ -15,14 +15,6 @@ import (
 // LookupTimeout bounds the DNS queries.
 const LookupTimeout = 3 * time.Second
 
-// Record is the response of a server for a name in one address family.
-type Record struct {
-	protocol.LookupResult
-
-	Took time.Duration
-	Err  error // why there was no query
-}
-
 // RecordType is the record type of an address family.
 func RecordType(ipv6 bool) string {
 	if ipv6 {
@@ -33,9 +25,12 @@ func RecordType(ipv6 bool) string {
 
 // View is the response of one server for a name.
 type View struct {
-	Server  Server
-	Name    string
-	Records [2]Record // A, AAAA
+	Server Server
+	Name   string
+	protocol.LookupResult
+
+	Took time.Duration
+	Err  error // why there was no query
 }
 
 // Addresses are the addresses of the name.
@@ -53,7 +48,7 @@ func (v View) IsAnswer() bool { return v.rank() > 0 }
 func (v View) rank() int {
 	reported, known := 0, 0
 	for _, r := range v.Records {
-		if r.Err != nil || r.Failure == protocol.ServerSilent {
+		if v.Err != nil || r.Failure == protocol.ServerSilent {
 			continue
 		}
 		reported++
@@ -81,30 +76,22 @@ type Answers struct {
 // unanswered reports whether no server responded.
 func (r Answers) unanswered() bool { return !slices.ContainsFunc(r.Views, View.IsAnswer) }
 
-// Query is a query for the addresses of a name in one family.
-type Query func(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) Record
+// Query queries a server for the addresses of a name.
+type Query func(ctx context.Context, server Server, name string) View
 
 // Resolve queries all servers for all names.
 func Resolve(ctx context.Context, servers []Server, names []string, query Query) Answers {
 	ctx, cancel := context.WithTimeout(ctx, LookupTimeout)
 	defer cancel()
-	views := make([]View, 0, len(names)*len(servers))
-	for _, name := range names {
-		for _, server := range servers {
-			views = append(views, View{Server: server, Name: name})
-		}
-	}
+	views := make([]View, len(names)*len(servers))
 	var all sync.WaitGroup
 	for i := range views {
-		v := &views[i]
-		for family := range v.Records {
-			all.Go(func() { v.Records[family] = query(ctx, v.Server.Addr, v.Name, family == 1) })
-		}
+		all.Go(func() { views[i] = query(ctx, servers[i%len(servers)], names[i/len(servers)]) })
 	}
 	all.Wait()
 	r := Answers{Servers: servers, Views: bestViews(views)}
-	if !slices.ContainsFunc(views, func(v View) bool { return v.Records[0].Err == nil || v.Records[1].Err == nil }) {
-		r.Reason = views[0].Records[0].Err.Error()
+	if !slices.ContainsFunc(views, func(v View) bool { return v.Err == nil }) {
+		r.Reason = views[0].Err.Error()
 	}
 	return r
 }

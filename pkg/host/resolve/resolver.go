@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
@@ -23,11 +21,11 @@ const maxAddresses = 16
 // does not answer.
 const queryTimeout = 3 * time.Second
 
-// Resolver finds the addresses of names. Query sends one DNS server a query for the addresses of one
-// family, and returns when ctx ends. No address and no error means that the name has none.
+// Resolver finds the addresses of names. Query queries one DNS server for the addresses of both
+// families, and returns when ctx ends. No address and no error means that the name has none.
 type Resolver struct {
 	ConfPath, HostsPath string // paths of resolv.conf(5) and hosts(5)
-	Query               func(ctx context.Context, server netip.AddrPort, name string, ipv6 bool) ([]netip.Addr, error)
+	Query               func(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error)
 }
 
 // Lookup returns the addresses of a name: at least one, or an error.
@@ -71,32 +69,13 @@ func (r Resolver) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 func (r Resolver) queryServers(ctx context.Context, servers []netip.AddrPort, name string) ([]netip.Addr, error) {
 	var failed []string
 	for _, server := range servers {
-		found, err := r.queryBothFamilies(ctx, server, name)
+		within, cancel := context.WithTimeout(ctx, queryTimeout)
+		found, err := r.Query(within, server, name)
+		cancel()
 		if err == nil {
 			return found, nil
 		}
 		failed = append(failed, fmt.Sprintf("the DNS server %v %v", server.Addr(), err))
 	}
 	return nil, errors.New(strings.Join(failed, ", "))
-}
-
-// queryBothFamilies queries both families concurrently. The addresses of one family are
-// sufficient.
-func (r Resolver) queryBothFamilies(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
-	defer cancel()
-	var v4, v6 []netip.Addr
-	var err4, err6 error
-	var both sync.WaitGroup
-	both.Go(func() { v4, err4 = r.Query(ctx, server, name, false) })
-	both.Go(func() { v6, err6 = r.Query(ctx, server, name, true) })
-	both.Wait()
-	switch {
-	case len(v4)+len(v6) > 0:
-		return slices.Concat(v4, v6), nil
-	case err4 != nil:
-		return nil, err4
-	default:
-		return nil, err6
-	}
 }

@@ -133,28 +133,27 @@ func TestFetchSendsAValidatorsRequest(t *testing.T) {
 func TestLookup(t *testing.T) {
 	c := startClient(t)
 	server := startDNSServer(t)
-	lookup := func(name string, ipv6 bool) (*protocol.LookupResult, error) {
-		a, err := c.Query(withTimeout(t, 3*time.Second), protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name, IPv6: ipv6}})
+	lookup := func(name string) (*protocol.LookupResult, error) {
+		a, err := c.Query(withTimeout(t, 3*time.Second), protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name}})
 		return a.Lookup, err
 	}
 	for _, tt := range []struct {
 		name string
-		ipv6 bool
-		want protocol.LookupResult
+		want [2]protocol.Record
 	}{
-		{"here.test", false, protocol.LookupResult{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}},
-		{"here.test", true, protocol.LookupResult{Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::5")}}},
-		{"empty.test", false, protocol.LookupResult{}},
-		{"absent.test", true, protocol.LookupResult{}},
-		{"failing.test", false, protocol.LookupResult{Failure: protocol.ServerError}},
-		{"silent.test", false, protocol.LookupResult{Failure: protocol.ServerSilent}},
+		{"here.test", [2]protocol.Record{{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}, {Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::5")}}}},
+		{"empty.test", [2]protocol.Record{}},
+		{"absent.test", [2]protocol.Record{}},
+		{"failing.test", [2]protocol.Record{{Failure: protocol.ServerError}, {Failure: protocol.ServerError}}},
+		{"silent.test", [2]protocol.Record{{Failure: protocol.ServerSilent}, {Failure: protocol.ServerSilent}}},
+		{"half.test", [2]protocol.Record{{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}, {Failure: protocol.ServerSilent}}},
 	} {
-		got, err := lookup(tt.name, tt.ipv6)
+		got, err := lookup(tt.name)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if diff := cmp.Diff(tt.want, *got, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(tt.want, got.Records, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -192,7 +191,7 @@ func dnsReply(packet []byte) []byte {
 	m.Response, m.Additionals = true, nil
 	head := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1}
 	switch name := q.Name.String(); {
-	case name == "here.test." && q.Type == dnsmessage.TypeA:
+	case (name == "here.test." || name == "half.test.") && q.Type == dnsmessage.TypeA:
 		m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AResource{A: [4]byte{192, 0, 2, 5}}}}
 	case name == "here.test.":
 		m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AAAAResource{AAAA: netip.MustParseAddr("2001:db8::5").As16()}}}

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/beevik/ntp"
@@ -78,37 +79,43 @@ const (
 	lameReferral = "lame referral"
 )
 
-// lookupName queries one server. The resolver cannot open its files here and treats them
-// as absent.
+// lookupName queries one server for both address families. The resolver cannot open its files
+// here and treats them as absent.
 func lookupName(ctx context.Context, q *protocol.LookupRequest) *protocol.LookupResult {
+	var found protocol.LookupResult
+	var both sync.WaitGroup
+	for i, family := range []string{"ip4", "ip6"} {
+		both.Go(func() { found.Records[i] = lookupFamily(ctx, q, family) })
+	}
+	both.Wait()
+	return &found
+}
+
+func lookupFamily(ctx context.Context, q *protocol.LookupRequest, family string) protocol.Record {
 	for {
-		found, err := lookupOnce(ctx, q)
+		found, err := lookupOnce(ctx, q, family)
 		var failed *net.DNSError
 		switch {
 		case err == nil:
-			return found
+			return protocol.Record{Addresses: found}
 		case errors.As(err, &failed) && (failed.IsNotFound || failed.Err == lameReferral):
-			return &protocol.LookupResult{}
+			return protocol.Record{}
 		case errors.As(err, &failed) && failed.Err == serverMisbehaving:
-			return &protocol.LookupResult{Failure: protocol.ServerError}
+			return protocol.Record{Failure: protocol.ServerError}
 		case ctx.Err() != nil || failed == nil || !failed.IsTimeout:
-			return &protocol.LookupResult{Failure: protocol.ServerSilent}
+			return protocol.Record{Failure: protocol.ServerSilent}
 		}
 	}
 }
 
-func lookupOnce(ctx context.Context, q *protocol.LookupRequest) (*protocol.LookupResult, error) {
+func lookupOnce(ctx context.Context, q *protocol.LookupRequest, family string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, q.Server.String())
 	}}
-	network := "ip4"
-	if q.IPv6 {
-		network = "ip6"
-	}
 	// The final dot disables search domains.
-	list, err := resolver.LookupNetIP(ctx, network, strings.TrimSuffix(q.Name, ".")+".")
+	list, err := resolver.LookupNetIP(ctx, family, strings.TrimSuffix(q.Name, ".")+".")
 	if err != nil {
 		return nil, err
 	}
@@ -116,5 +123,5 @@ func lookupOnce(ctx context.Context, q *protocol.LookupRequest) (*protocol.Looku
 		list[i] = list[i].Unmap()
 	}
 	slices.SortFunc(list, netip.Addr.Compare)
-	return &protocol.LookupResult{Addresses: list[:min(len(list), protocol.MaxAddresses)]}, nil
+	return list[:min(len(list), protocol.MaxAddresses)], nil
 }

@@ -3,6 +3,7 @@
 package protocol
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -16,7 +17,7 @@ import (
 func FuzzResponse(f *testing.F) {
 	for _, text := range []string{
 		`{"id":1,"error":{"reason":2}}`, `{"id":1,"certificate":{"issuer":"a\nb","serial":"1f","names":["a.example"]}}`,
-		`{"id":1,"lookup":{"addresses":["192.0.2.5"],"failure":"error"}}`, `{"id":1,"fetch":{"status":200,"server":"x","body":"YQ==","cause":"ingress-refused"}}`,
+		`{"id":1,"lookup":{"records":[{"addresses":["192.0.2.5"]},{"failure":"error"}]}}`, `{"id":1,"fetch":{"status":200,"server":"x","body":"YQ==","cause":"ingress-refused"}}`,
 		`{"id":1,"clock":{"offset":-1}}`, `{"id":1,"endpoint":{"status":200}}`,
 		`{"id":1}`, `{"id":1,"clock":{},"lookup":{}}`, `{"id":1,"clock":null}`, `{"clock":{}}{"clock":{}}`, `{"id":1,"lookup":{"failure":"x"}}`,
 	} {
@@ -49,8 +50,9 @@ func textsOf(r *Response) (texts []string, payloads int) {
 		texts, payloads = append(texts, append(r.Certificate.Names, r.Certificate.Issuer, r.Certificate.Serial)...), payloads+1
 	}
 	if r.Lookup != nil {
-		texts, payloads = append(texts, string(r.Lookup.Failure)), payloads+1
-		for _, addr := range r.Lookup.Addresses {
+		payloads++
+		texts = append(texts, string(r.Lookup.Records[0].Failure), string(r.Lookup.Records[1].Failure))
+		for _, addr := range slices.Concat(r.Lookup.Records[0].Addresses, r.Lookup.Records[1].Addresses) {
 			texts = append(texts, addr.String())
 		}
 	}

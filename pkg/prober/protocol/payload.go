@@ -107,12 +107,16 @@ func (r *EndpointResult) OK() bool { return r.Status >= 200 && r.Status < 400 }
 type LookupRequest struct {
 	Server netip.AddrPort `json:"server"`
 	Name   string         `json:"name"` // absolute, with or without the final dot
-	IPv6   bool           `json:"ipv6"` // AAAA instead of A
 }
 
-// LookupResult is the result of a [LookupRequest]: no addresses and no failure when the
-// name does not exist, or has no address of the family.
+// LookupResult is the result of a [LookupRequest].
 type LookupResult struct {
+	Records [2]Record `json:"records"` // A, AAAA
+}
+
+// Record is the answer about one address family: no addresses and no failure when the name
+// does not exist, or has no address of the family.
+type Record struct {
 	Addresses []netip.Addr  `json:"addresses"` // the first 16, sorted
 	Failure   LookupFailure `json:"failure"`
 }
@@ -126,23 +130,28 @@ const (
 	ServerSilent LookupFailure = "silent" // no answer
 )
 
-// MaxAddresses bounds the addresses of a [LookupResult].
+// MaxAddresses bounds the addresses of a [Record].
 const MaxAddresses = 16
 
 func (l *LookupResult) sanitize() {
-	l.Addresses = l.Addresses[:min(len(l.Addresses), MaxAddresses)]
-	for i, a := range l.Addresses {
-		l.Addresses[i] = a.Unmap().WithZone("")
+	for i := range l.Records {
+		r := &l.Records[i]
+		r.Addresses = r.Addresses[:min(len(r.Addresses), MaxAddresses)]
+		for j, a := range r.Addresses {
+			r.Addresses[j] = a.Unmap().WithZone("")
+		}
 	}
 }
 
 func (l *LookupResult) validate() error {
-	if l.Failure != "" && l.Failure != ServerError && l.Failure != ServerSilent {
-		return fmt.Errorf("%w: unknown failure of a lookup", cause.ErrInvalid)
-	}
-	for _, addr := range l.Addresses {
-		if err := cause.ValidateAddr(addr); err != nil {
-			return err
+	for _, r := range l.Records {
+		if r.Failure != "" && r.Failure != ServerError && r.Failure != ServerSilent {
+			return fmt.Errorf("%w: unknown failure of a lookup", cause.ErrInvalid)
+		}
+		for _, addr := range r.Addresses {
+			if err := cause.ValidateAddr(addr); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ func TestInvalidResponses(t *testing.T) {
 		"an invalid serial":  {Response{Certificate: &Certificate{Serial: "run this now"}}, false},
 		"an invalid name":    {Response{Certificate: &Certificate{Names: []string{"run this now"}}}, false},
 		"a year 10000":       {Response{Certificate: &Certificate{NotAfter: time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -7200))}}, false},
-		"a zone of DNS":      {Response{Lookup: &LookupResult{Addresses: []netip.Addr{zoned.Addr()}}}, false},
+		"a zone of DNS":      {Response{Lookup: &LookupResult{Records: [2]Record{1: {Addresses: []netip.Addr{zoned.Addr()}}}}}, false},
 		"a page":             {Response{Fetch: &FetchResult{Cause: "ingress-refused", Details: cause.Details{Reason: cause.System, Number: 111}}}, true},
 		"an unknown cause":   {Response{Fetch: &FetchResult{Cause: "run this now"}}, false},
 		"an unknown finding": {Response{Fetch: &FetchResult{ResponseCause: "run this now"}}, false},
