@@ -47,7 +47,8 @@ func TestImageOnTheCommandLine(t *testing.T) {
 	if data := files(t, filepath.Join(dir, "dist"))["image.digest"]; digest+"\n" != data {
 		t.Errorf("the standard output is %q, want the digest alone, %q", digest, data)
 	}
-	if want := "image: http01-proxyd v0.0.0-20260304050607-"; !strings.Contains(notes, want) || strings.Contains(notes, "warning") {
+	if want := "image: http01-proxyd v0.0.0-20260304050607-"; !strings.Contains(notes, want) ||
+		strings.Contains(notes, "warning") {
 		t.Errorf("want %q, and no warning:\n%s", want, notes)
 	}
 
@@ -55,7 +56,8 @@ func TestImageOnTheCommandLine(t *testing.T) {
 	t.Run("a CA of one's own", func(t *testing.T) { checkOwnCA(t, dir, digest) })
 	t.Run("no registry", func(t *testing.T) {
 		out, notes, err := makeImage(t, dir, nil, "PUSH=http01-proxyd:latest")
-		if want := `"http01-proxyd:latest" does not begin with a registry: name it as`; err == nil || out != "" || !strings.Contains(notes, want) {
+		if want := `"http01-proxyd:latest" does not begin with a registry: name it as`; err == nil || out != "" ||
+			!strings.Contains(notes, want) {
 			t.Errorf("%v, %q; want %q in\n%s", err, out, want, notes)
 		}
 	})

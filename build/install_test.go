@@ -93,7 +93,8 @@ func TestInstallAndUninstall(t *testing.T) {
 			}
 			checkCatalog(t, root, tt.files)
 			checkUnit(t, filepath.Join(root, tt.unit), "ExecStart="+tt.starts+" run", tt.starts)
-			checkUnit(t, filepath.Join(root, filepath.Dir(tt.unit), "http01-proxyd-table.service"), "ExecStop=-"+tt.starts+" cleanup", tt.starts)
+			checkUnit(t, filepath.Join(root, filepath.Dir(tt.unit), "http01-proxyd-table.service"), "ExecStop=-"+tt.starts+
+				" cleanup", tt.starts)
 
 			foreign := filepath.Join(root, filepath.Dir(tt.unit), "foreign.service")
 			must(t, os.WriteFile(foreign, nil, 0o600))
@@ -133,7 +134,8 @@ func TestInstallShare(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(share, "man/man1/oc-http01-status.1")); err != nil {
 		t.Error(err)
 	}
-	if page := string(must1(os.ReadFile(filepath.Join(root, "usr/local/share/man/man8/http01-proxyd.8")))(t)); !strings.Contains(page, ".SH FILES") {
+	if page := string(must1(os.ReadFile(filepath.Join(root, "usr/local/share/man/man8/http01-proxyd.8")))(
+		t)); !strings.Contains(page, ".SH FILES") {
 		t.Errorf("http01-proxyd.8 has no files:\n%s", page)
 	}
 	if out, err := admin(t, nil, append(args, "uninstall")...); err != nil || len(installed(t, root)) > 0 {
@@ -154,7 +156,8 @@ func checkCatalog(t *testing.T, root string, files []string) {
 	}
 	succeed(t, root, "journalctl", "--root="+root, "--update-catalog")
 	list := succeed(t, root, "journalctl", "--root="+root, "--list-catalog")
-	if compiled, shipped := strings.Count(list, " http01-proxyd: "), strings.Count(string(want), "\nSubject: "); compiled != shipped {
+	if compiled, shipped := strings.Count(list, " http01-proxyd: "),
+		strings.Count(string(want), "\nSubject: "); compiled != shipped {
 		t.Errorf("journalctl has %d of the catalog's %d entries:\n%s", compiled, shipped, list)
 	}
 	must(t, os.RemoveAll(filepath.Join(root, "var")))
@@ -165,7 +168,8 @@ func checkUnit(t *testing.T, file, line, starts string) {
 	t.Helper()
 	got := must1(os.ReadFile(file))(t)
 	want := must1(os.ReadFile(filepath.Join("../systemd", filepath.Base(file))))(t)
-	if diff := cmp.Diff(strings.ReplaceAll(string(want), "/usr/local/bin/http01-proxyd", starts), string(got)); diff != "" {
+	if diff := cmp.Diff(strings.ReplaceAll(string(want), "/usr/local/bin/http01-proxyd", starts),
+		string(got)); diff != "" {
 		t.Errorf("the unit, -want +got:\n%s", diff)
 	}
 	if !strings.Contains(string(got), "\n"+line+"\n") {
@@ -179,16 +183,21 @@ func TestInstalledUnitVerifies(t *testing.T) {
 	t.Parallel()
 	prefix := t.TempDir()
 	tools := fakeTools(t, map[string]string{"journalctl": "exit 1"}) // no reason to fail
-	out, err := admin(t, tools.env, "install", "PREFIX="+prefix, "UNITDIR="+prefix, "CATALOGDIR="+prefix, "BINARY="+program(t))
+	out, err := admin(t, tools.env, "install", "PREFIX="+prefix, "UNITDIR="+prefix, "CATALOGDIR="+prefix, "BINARY="+
+		program(t))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"not started", "systemctl enable --now http01-proxyd", "systemctl restart http01-proxyd"} {
+	for _, want := range []string{
+		"not started", "systemctl enable --now http01-proxyd",
+		"systemctl restart http01-proxyd",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the admin does not read %q:\n%s", want, out)
 		}
 	}
-	succeed(t, prefix, "systemd-analyze", "verify", "--man=no", filepath.Join(prefix, "http01-proxyd.service"), filepath.Join(prefix, "http01-proxyd-table.service"))
+	succeed(t, prefix, "systemd-analyze", "verify", "--man=no", filepath.Join(prefix, "http01-proxyd.service"),
+		filepath.Join(prefix, "http01-proxyd-table.service"))
 }
 
 func TestInstallNamesMissingFiles(t *testing.T) {
@@ -242,7 +251,8 @@ func TestUninstallWithRunningService(t *testing.T) {
 			t.Parallel()
 			prefix := t.TempDir()
 			tools := fakeTools(t, map[string]string{
-				"systemctl":  fmt.Sprintf("case $1 in is-active) exit %d ;; is-enabled) exit %d ;; esac\nexit 99", tt.active, tt.enabled),
+				"systemctl": fmt.Sprintf("case $1 in is-active) exit %d ;; is-enabled) exit %d ;; esac\nexit 99", tt.active,
+					tt.enabled),
 				"journalctl": "",
 			})
 			args := []string{"PREFIX=" + prefix, "UNITDIR=" + prefix, "CATALOGDIR=" + prefix, "BINARY=" + program(t)}
@@ -251,10 +261,12 @@ func TestUninstallWithRunningService(t *testing.T) {
 			}
 			out, err := admin(t, tools.env, append(args, "uninstall")...)
 			left := files(t, prefix)
-			if tt.removed && (err != nil || len(left) > 0 || tools.updates(t) != 2 || !strings.Contains(out, "systemctl daemon-reload\n")) {
+			if tt.removed && (err != nil || len(left) > 0 || tools.updates(t) != 2 ||
+				!strings.Contains(out, "systemctl daemon-reload\n")) {
 				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
 			}
-			if !tt.removed && (err == nil || len(left) != 4 || tools.updates(t) != 1 || !strings.Contains(out, "systemctl disable --now http01-proxyd\n")) {
+			if !tt.removed && (err == nil || len(left) != 4 || tools.updates(t) != 1 ||
+				!strings.Contains(out, "systemctl disable --now http01-proxyd\n")) {
 				t.Errorf("%v, and %q are left:\n%s", err, slices.Sorted(maps.Keys(left)), out)
 			}
 			before, after := documented(t)

@@ -55,7 +55,10 @@ func TestReleaseIsReproducible(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// DIST is of where make was called, and -j is for all of it.
-	out, err := release(t, other, []string{"TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "GOFLAGS=-buildvcs=false -ldflags=-X=a.b=c", "GOPPC64=power10"},
+	out, err := release(t, other, []string{
+		"TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "GOFLAGS=-buildvcs=false -ldflags=-X=a.b=c",
+		"GOPPC64=power10",
+	},
 		"-j4", "VERSION="+version, "DIST=../out")
 	if err != nil || strings.Contains(out, "jobserver") {
 		t.Fatalf("%v\n%s", err, out)
@@ -81,7 +84,8 @@ func TestReleaseIsReproducible(t *testing.T) {
 	t.Run("another commit", func(t *testing.T) { checkReleaseStays(t, other, next(t, out), got["image.digest"]) })
 	t.Run("a tag that is no version of the module", func(t *testing.T) {
 		succeed(t, one, "git", "tag", "v9.0.0")
-		if out, err := release(t, one, nil, "VERSION=v9.0.0"); err == nil || !strings.Contains(out, "the version of the binaries is "+version+", not v9.0.0") {
+		if out, err := release(t, one, nil, "VERSION=v9.0.0"); err == nil ||
+			!strings.Contains(out, "the version of the binaries is "+version+", not v9.0.0") {
 			t.Errorf("got %v and\n%s", err, out)
 		}
 	})
@@ -90,7 +94,10 @@ func TestReleaseIsReproducible(t *testing.T) {
 // checkContents looks at what admins download.
 func checkContents(t *testing.T, dist string, all map[string]string) {
 	t.Helper()
-	host := []string{"http01-proxyd-linux-amd64", "http01-proxyd-linux-arm64", "http01-proxyd-linux-ppc64le", "http01-proxyd-linux-s390x"}
+	host := []string{
+		"http01-proxyd-linux-amd64", "http01-proxyd-linux-arm64", "http01-proxyd-linux-ppc64le",
+		"http01-proxyd-linux-s390x",
+	}
 	admin := "oc-http01-" + runtime.GOOS + "-" + runtime.GOARCH
 	wantSums := append(slices.Clone(host), admin, "machineconfigs-"+version+".tar.gz", "sbom.cdx.json")
 	var sums []string
@@ -140,7 +147,8 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 	}
 
 	bill := all["sbom.cdx.json"]
-	for _, want := range append(slices.Clone(host), admin, "golang.org/x/crypto/x509roots/fallback@v0.0.0-20", "pkg:oci/http01-proxyd@", "2026-03-04T05:06:07Z", version) {
+	for _, want := range append(slices.Clone(host), admin, "golang.org/x/crypto/x509roots/fallback@v0.0.0-20",
+		"pkg:oci/http01-proxyd@", "2026-03-04T05:06:07Z", version) {
 		if !strings.Contains(bill, want) {
 			t.Errorf("the bill of materials lacks %q", want)
 		}
@@ -230,7 +238,8 @@ func checkReleaseStays(t *testing.T, dir string, command []string, digest string
 		"made":   nil,
 	} {
 		out, err := run(t, dir, nil, command[0], append(slices.Clone(command[1:]), push...)...)
-		want := "contains a release whose MachineConfigs name " + strings.TrimSpace(digest) + "; to push its image, check out its commit"
+		want := "contains a release whose MachineConfigs name " + strings.TrimSpace(digest) +
+			"; to push its image, check out its commit"
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: got %v, want %q in\n%s", name, err, want, out)
 		}
@@ -249,7 +258,10 @@ func TestRehearsal(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"This was a rehearsal.", "version of the binaries is v0.0.0-20260304050607-", "git tag -s " + version, "make -f build/release.mk release VERSION=" + version} {
+	for _, want := range []string{
+		"This was a rehearsal.", "version of the binaries is v0.0.0-20260304050607-",
+		"git tag -s " + version, "make -f build/release.mk release VERSION=" + version,
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("missing %q in:\n%s", want, out)
 		}
@@ -276,7 +288,11 @@ func TestReleaseRefuses(t *testing.T) {
 		args    []string
 		want    []string
 	}{
-		"changes":        {surprise, []string{"VERSION=" + version}, []string{"surprise.go", "Commit them, or rehearse with ALLOW_DIRTY=1"}},
+		"changes": {
+			surprise,
+			[]string{"VERSION=" + version},
+			[]string{"surprise.go", "Commit them, or rehearse with ALLOW_DIRTY=1"},
+		},
 		"no version":     {nothing, nil, []string{"VERSION=v1.2.3 is missing"}},
 		"half a version": {nothing, []string{"VERSION=v0.98"}, []string{"VERSION=v0.98 is not a version", "v1.2.3-rc.1"}},
 		"no v":           {nothing, []string{"VERSION=0.98.7", "ALLOW_DIRTY=1"}, []string{"VERSION=0.98.7 is not a version"}},
@@ -284,7 +300,10 @@ func TestReleaseRefuses(t *testing.T) {
 		"neither yes nor no": {
 			nothing, []string{"VERSION=" + version, "ALLOW_DIRTY=maybe"}, []string{"invalid ALLOW_DIRTY=maybe"},
 		},
-		"no such tag": {nothing, []string{"VERSION=v0.99.9"}, []string{"this commit has no tag v0.99.9", "git tag -s v0.99.9"}},
+		"no such tag": {nothing, []string{"VERSION=v0.99.9"}, []string{
+			"this commit has no tag v0.99.9",
+			"git tag -s v0.99.9",
+		}},
 		"the commit after the tag": {func(t *testing.T, dir string) {
 			t.Helper()
 			succeed(t, dir, "git", "commit", "--quiet", "--no-gpg-sign", "--allow-empty", "--message", "next")

@@ -114,7 +114,10 @@ func shareLayer(dir string) (v1.Layer, error) {
 			if err != nil {
 				return nil, err
 			}
-			files = append(files, file{path: path.Join(SharePath, path.Dir(pattern), filepath.Base(name)), mode: 0o644, data: data})
+			files = append(files, file{
+				path: path.Join(SharePath, path.Dir(pattern), filepath.Base(name)), mode: 0o644,
+				data: data,
+			})
 		}
 	}
 	return newLayer(files...)

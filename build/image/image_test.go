@@ -42,8 +42,10 @@ func shareFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{
-		"bash-completion/completions/http01-proxyd", "bash-completion/completions/oc-http01", "fish/vendor_completions.d/http01-proxyd.fish",
-		"man/man1/oc-http01.1", "man/man8/http01-proxyd.8", "man/man8/http01-proxyd-run.8", "zsh/site-functions/_http01-proxyd",
+		"bash-completion/completions/http01-proxyd", "bash-completion/completions/oc-http01",
+		"fish/vendor_completions.d/http01-proxyd.fish",
+		"man/man1/oc-http01.1", "man/man8/http01-proxyd.8", "man/man8/http01-proxyd-run.8",
+		"zsh/site-functions/_http01-proxyd",
 	} {
 		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
@@ -92,7 +94,8 @@ func entries(t *testing.T, img v1.Image) (listing []string, contents map[string]
 				break
 			}
 			must(t, err)
-			listing = append(listing, fmt.Sprintf("%s %d:%d %q %q %d /%s", h.FileInfo().Mode(), h.Uid, h.Gid, h.Uname, h.Gname, h.ModTime.Unix(), h.Name))
+			listing = append(listing, fmt.Sprintf("%s %d:%d %q %q %d /%s", h.FileInfo().Mode(), h.Uid, h.Gid, h.Uname, h.Gname,
+				h.ModTime.Unix(), h.Name))
 			if h.Typeflag == tar.TypeReg {
 				content := must1(io.ReadAll(r))(t)
 				contents["/"+h.Name] = string(content)
@@ -160,13 +163,14 @@ func TestImageFiles(t *testing.T) {
 func TestImageMetadata(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{
-		"org.opencontainers.image.title":       "http01-proxyd",
-		"org.opencontainers.image.description": "ACME HTTP-01 challenge proxy on the API VIP: the binary for the host, to be copied out",
-		"org.opencontainers.image.source":      "https://github.com/http01-proxyd/http01-proxyd",
-		"org.opencontainers.image.licenses":    "Apache-2.0",
-		"org.opencontainers.image.created":     "2026-03-04T05:06:07Z",
-		"org.opencontainers.image.version":     "v1.2.3",
-		"org.opencontainers.image.revision":    "0123456789abcdef0123456789abcdef01234567",
+		"org.opencontainers.image.title": "http01-proxyd",
+		"org.opencontainers.image.description": "ACME HTTP-01 challenge proxy on the API VIP: the binary for the host, to " +
+			"be copied out",
+		"org.opencontainers.image.source":   "https://github.com/http01-proxyd/http01-proxyd",
+		"org.opencontainers.image.licenses": "Apache-2.0",
+		"org.opencontainers.image.created":  "2026-03-04T05:06:07Z",
+		"org.opencontainers.image.version":  "v1.2.3",
+		"org.opencontainers.image.revision": "0123456789abcdef0123456789abcdef01234567",
 	}
 	anonymous := maps.Clone(labels)
 	delete(anonymous, "org.opencontainers.image.version")
@@ -207,7 +211,8 @@ func TestImageMetadata(t *testing.T) {
 func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, labels map[string]string) {
 	t.Helper()
 	own := must1(img.Manifest())(t)
-	if m.MediaType != types.OCIManifestSchema1 || own.MediaType != m.MediaType || own.Config.MediaType != types.OCIConfigJSON {
+	if m.MediaType != types.OCIManifestSchema1 || own.MediaType != m.MediaType ||
+		own.Config.MediaType != types.OCIConfigJSON {
 		t.Errorf("media types %s, %s and %s are not OCI's", m.MediaType, own.MediaType, own.Config.MediaType)
 	}
 	if diff := cmp.Diff(labels, own.Annotations); diff != "" {
@@ -217,7 +222,8 @@ func checkImage(t *testing.T, img v1.Image, m v1.Descriptor, created time.Time, 
 	if config.OS != "linux" || config.Architecture != m.Platform.Architecture || !config.Created.Equal(created) {
 		t.Errorf("the config has %s/%s, %s", config.OS, config.Architecture, config.Created)
 	}
-	if diff := cmp.Diff(v1.Config{Entrypoint: []string{"/usr/bin/http01-proxyd"}, Labels: labels}, config.Config); diff != "" {
+	if diff := cmp.Diff(v1.Config{Entrypoint: []string{"/usr/bin/http01-proxyd"}, Labels: labels},
+		config.Config); diff != "" {
 		t.Errorf("config, -want +got:\n%s", diff)
 	}
 	if len(config.RootFS.DiffIDs) != 3 || len(config.History) != 3 {
@@ -256,9 +262,11 @@ func TestBuildRefuses(t *testing.T) {
 		options image.Options
 		want    string
 	}{
-		"no binary":    {image.Options{}, "no binary given"},
-		"no file":      {image.Options{Binaries: map[string]string{"arm64": missing}}, "build the image for arm64: open " + missing},
-		"no man pages": {image.Options{Binaries: map[string]string{"arm64": missing}, Share: missing}, missing + " has no bash-completion/completions/http01-proxyd: run make share"},
+		"no binary": {image.Options{}, "no binary given"},
+		"no file": {image.Options{Binaries: map[string]string{"arm64": missing}}, "build the image for arm64: open " +
+			missing},
+		"no man pages": {image.Options{Binaries: map[string]string{"arm64": missing}, Share: missing}, missing +
+			" has no bash-completion/completions/http01-proxyd: run make share"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

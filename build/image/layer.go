@@ -74,7 +74,10 @@ func pack(files []file) ([]byte, error) {
 }
 
 func header(kind byte, name string, mode int64, size int) *tar.Header {
-	return &tar.Header{Typeflag: kind, Name: name, Mode: mode, Size: int64(size), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+	return &tar.Header{
+		Typeflag: kind, Name: name, Mode: mode, Size: int64(size), ModTime: time.Unix(0, 0),
+		Format: tar.FormatUSTAR,
+	}
 }
 
 // parentDirs returns the parent directories of an absolute path, outermost first,

@@ -49,7 +49,8 @@ func Push(ctx context.Context, ref string, index v1.ImageIndex, o PushOptions) (
 	if keychain == nil {
 		keychain = authn.DefaultKeychain
 	}
-	if err := remote.WriteIndex(target, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain)); err != nil {
+	if err := remote.WriteIndex(target, index, remote.WithContext(ctx),
+		remote.WithAuthFromKeychain(keychain)); err != nil {
 		return "", fmt.Errorf("cannot push the image to %s: %w%s", target, err, remediation(err, target))
 	}
 	return target.Context().Digest(digest.String()).String(), nil

@@ -66,7 +66,8 @@ func TestPushAndPull(t *testing.T) {
 					t.Errorf("the tag %s: %v, %v", tag, byTag, err)
 				}
 			}
-			if listed, err := remote.List(byDigest.Context(), remote.WithContext(t.Context())); len(tags) > 0 && err != nil || len(listed) != len(tags) {
+			if listed, err := remote.List(byDigest.Context(), remote.WithContext(t.Context())); len(tags) > 0 && err != nil ||
+				len(listed) != len(tags) {
 				t.Errorf("tags %q (%v), want %q", listed, err, tags)
 			}
 		})
@@ -92,7 +93,8 @@ func TestPushUsesPodmanCredentials(t *testing.T) {
 	}
 	t.Setenv("HOME", home)
 	index := build(t, options(t))
-	if _, err := image.Push(t.Context(), host+"/x:y", index, image.PushOptions{}); err == nil || !strings.Contains(err.Error(), "podman login "+host) {
+	if _, err := image.Push(t.Context(), host+"/x:y", index, image.PushOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "podman login "+host) {
 		t.Errorf("without credentials: got %v", err)
 	}
 

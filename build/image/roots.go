@@ -45,14 +45,16 @@ func Roots() ([]byte, error) {
 func RootsModule() (debug.Module, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return debug.Module{}, errors.New("cannot find the version of the root certificates: this program was built without module information")
+		return debug.Module{},
+			errors.New("cannot find the version of the root certificates: this program was built without module information")
 	}
 	for _, m := range info.Deps {
 		if m.Path == rootsModule {
 			return *m, nil
 		}
 	}
-	return debug.Module{}, fmt.Errorf("cannot find the version of the root certificates: this program has no module %s", rootsModule)
+	return debug.Module{}, fmt.Errorf("cannot find the version of the root certificates: this program has no module %s",
+		rootsModule)
 }
 
 func rootsLayer() (v1.Layer, error) {

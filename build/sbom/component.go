@@ -85,7 +85,8 @@ func (b *bill) addImage(ref string, contents []string) (string, error) {
 		return "", fmt.Errorf("image %q has no sha256 digest: use the form REGISTRY/NAME@sha256:HEX", ref)
 	}
 	name := path.Base(repository)
-	purl := fmt.Sprintf("pkg:oci/%s@%s%%3A%s?repository_url=%s", name, algorithm, sum, strings.ReplaceAll(repository, ":", "%3A"))
+	purl := fmt.Sprintf("pkg:oci/%s@%s%%3A%s?repository_url=%s", name, algorithm, sum, strings.ReplaceAll(repository, ":",
+		"%3A"))
 	b.components[purl] = cdx.Component{
 		BOMRef:     purl,
 		Type:       cdx.ComponentTypeContainer,

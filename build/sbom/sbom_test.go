@@ -24,7 +24,10 @@ import (
 const imageRef = "registry.example:5000/some/http01-proxyd@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 func roots() debug.Module {
-	return debug.Module{Path: "golang.org/x/crypto/x509roots/fallback", Version: "v0.0.0-20260102030405-0123456789ab", Sum: "h1:roots="}
+	return debug.Module{
+		Path: "golang.org/x/crypto/x509roots/fallback", Version: "v0.0.0-20260102030405-0123456789ab",
+		Sum: "h1:roots=",
+	}
 }
 
 // command runs a command with a bound and returns what it prints.
@@ -45,8 +48,12 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 func buildHost(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	command(t, "../..", []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=-trimpath -gcflags=all=-dwarf=false", "GOWORK=off"},
-		"go", "build", "-buildvcs=auto", "-ldflags", "-s -w", "-o", filepath.Join(dir, "http01-proxyd-linux-amd64"), "./cmd/http01-proxyd")
+	command(t, "../..", []string{
+		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64",
+		"GOFLAGS=-trimpath -gcflags=all=-dwarf=false", "GOWORK=off",
+	},
+		"go", "build", "-buildvcs=auto", "-ldflags", "-s -w", "-o", filepath.Join(dir, "http01-proxyd-linux-amd64"),
+		"./cmd/http01-proxyd")
 	return dir
 }
 
@@ -122,7 +129,8 @@ func TestBillOfTheHostBinary(t *testing.T) {
 	wantOthers := []string{
 		"application ", // the file
 		"data pkg:golang/golang.org/x/crypto/x509roots/fallback@v0.0.0-20260102030405-0123456789ab",
-		"library pkg:golang/stdlib@" + strings.TrimPrefix(strings.Fields(command(t, ".", nil, "go", "version", file))[1], "go"),
+		"library pkg:golang/stdlib@" + strings.TrimPrefix(strings.Fields(command(t, ".", nil, "go", "version", file))[1],
+			"go"),
 		"container pkg:oci/http01-proxyd@sha256%3A0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef?repository_url=registry.example%3A5000/some/http01-proxyd",
 	}
 	if diff := cmp.Diff(wantOthers, others); diff != "" {
@@ -185,7 +193,10 @@ func made(t *testing.T, name string, deps ...*debug.Module) binary.Binary {
 func TestBillOfAllBinaries(t *testing.T) {
 	t.Parallel()
 	a := &debug.Module{Path: "example.com/A", Version: "v1.0.0+incompatible", Sum: "h1:a="}
-	b := &debug.Module{Path: "example.com/b", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.1", Sum: "h1:fork="}}
+	b := &debug.Module{Path: "example.com/b", Version: "v1.0.0", Replace: &debug.Module{
+		Path:    "example.com/fork",
+		Version: "v1.0.1", Sum: "h1:fork=",
+	}}
 	text := encode(t, sbom.Options{
 		Binaries: []binary.Binary{
 			made(t, "http01-proxyd-linux-amd64", a),
@@ -241,8 +252,14 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		"no binary":      {sbom.Options{}, "no binary given"},
 		"a missing file": {sbom.Options{Binaries: []binary.Binary{gone}}, gone.File},
-		"a tag":          {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b:v1"}, "use the form REGISTRY/NAME@sha256:HEX"},
-		"a short digest": {sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha256:00"}, "use the form REGISTRY/NAME@sha256:HEX"},
+		"a tag": {
+			sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b:v1"},
+			"use the form REGISTRY/NAME@sha256:HEX",
+		},
+		"a short digest": {
+			sbom.Options{Binaries: []binary.Binary{one}, Image: "quay.io/a/b@sha256:00"},
+			"use the form REGISTRY/NAME@sha256:HEX",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,7 +45,10 @@ func TestCoordinate(t *testing.T) {
 		"the coordinator leaves": {"begin\n", false, false, state{Trace: true, Test: true}},
 		"a repeated line":        {"begin\n" + strings.Repeat("trace\n", 2), true, false, state{Trace: true, Test: true}},
 		"an unknown line":        {"begin\nstop\nend\n", true, false, state{Trace: true, Test: true}},
-		"a long line":            {"begin\n" + strings.Repeat("x", 100) + "end\n", true, false, state{Trace: true, Test: true}},
+		"a long line": {
+			"begin\n" + strings.Repeat("x", 100) + "end\n", true, false,
+			state{Trace: true, Test: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +80,8 @@ func TestCoordinate(t *testing.T) {
 				}
 				c.Started([]netip.Addr{netip.MustParseAddr("192.0.2.5")})
 				c.Tracing()
-				if diff := cmp.Diff("{\"kind\":\"CheckStarted\",\"holds\":[\"192.0.2.5\"]}\n{\"kind\":\"CheckTracing\"}\n", out.String()); diff != "" {
+				if diff := cmp.Diff("{\"kind\":\"CheckStarted\",\"holds\":[\"192.0.2.5\"]}\n{\"kind\":\"CheckTracing\"}\n",
+					out.String()); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 			})

@@ -60,8 +60,14 @@ func importRules() []importRule {
 		{"pkg/proxy", base + "pkg/ingress", "the proxy faces the network: no host, no other process"},
 		{"pkg/exporter", "internal pkg/report pkg/findings", "the exporter imports the report alone"},
 		{"pkg/prober", base + "pkg/ingress", "a client of the prober links no network code"},
-		{"pkg/prober/network", base + "pkg/ingress pkg/prober pkg/proxy/upstream pkg/proxy/reqhead", "the prober sends a request exactly as the proxy does"},
-		{"pkg/controller", base + "pkg/host pkg/ingress pkg/proxy/protocol pkg/exporter/protocol pkg/prober", "the controller imports the protocols of other processes"},
+		{
+			"pkg/prober/network", base + "pkg/ingress pkg/prober pkg/proxy/upstream pkg/proxy/reqhead",
+			"the prober sends a request exactly as the proxy does",
+		},
+		{
+			"pkg/controller", base + "pkg/host pkg/ingress pkg/proxy/protocol pkg/exporter/protocol pkg/prober",
+			"the controller imports the protocols of other processes",
+		},
 		{"pkg/diagnose", base + "pkg/host pkg/ingress pkg/prober", "check reads the host and queries the prober"},
 		{"pkg/cluster", base + "pkg/apis pkg/ingress/trust", "files are judged as on the host"},
 		{"cmd", "internal pkg", "command lines join the parts"},
@@ -93,7 +99,8 @@ func TestImportRules(t *testing.T) {
 		used[rule.folder] = true
 		for _, imported := range p.Imports {
 			sibling, ours := strings.CutPrefix(imported, module)
-			if ours && !below(rule.folder, sibling) && !slices.ContainsFunc(strings.Fields(rule.may), func(f string) bool { return below(f, sibling) }) {
+			if ours && !below(rule.folder, sibling) && !slices.ContainsFunc(strings.Fields(rule.may),
+				func(f string) bool { return below(f, sibling) }) {
 				t.Errorf("%s imports %s: %s", name, sibling, rule.reason)
 			}
 		}
@@ -136,8 +143,10 @@ func TestLayout(t *testing.T) {
 func TestLibraryImporters(t *testing.T) {
 	t.Parallel()
 	owners := map[string]string{
-		"github.com/jsimonetti/rtnetlink/":   "internal/rtnl pkg/host/address pkg/host/route", // what the host has, and where its packets go
-		"github.com/google/nftables":         "pkg/host/nftables pkg/diagnose/trace",          // the service's table, and those of a trace
+		// what the host has, and where its packets go
+		"github.com/jsimonetti/rtnetlink/": "internal/rtnl pkg/host/address pkg/host/route",
+		// the service's table, and those of a trace
+		"github.com/google/nftables":         "pkg/host/nftables pkg/diagnose/trace",
 		"github.com/fsnotify/fsnotify":       "internal/filewatch",
 		"github.com/coreos/go-systemd/":      "pkg/host/systemd",
 		"github.com/coreos/butane":           "pkg/cluster/machineconfig",
@@ -153,7 +162,8 @@ func TestLibraryImporters(t *testing.T) {
 	for _, p := range listPackages(t, module+"...") {
 		for _, imported := range p.Imports {
 			for library, owner := range owners {
-				if strings.HasPrefix(imported, library) && !slices.Contains(strings.Fields(owner), strings.TrimPrefix(p.ImportPath, module)) {
+				if strings.HasPrefix(imported, library) && !slices.Contains(strings.Fields(owner), strings.TrimPrefix(p.ImportPath,
+					module)) {
 					t.Errorf("%s imports %s, which is %s's", strings.TrimPrefix(p.ImportPath, module), imported, owner)
 				}
 			}
@@ -178,7 +188,10 @@ func TestProcessDependencies(t *testing.T) {
 			},
 			"a process with a capability links no HTTP, no TLS and no upstream exchange",
 		},
-		"pkg/proxy":          {[]string{dbus, "net/http", module + "pkg/host/systemd"}, "the proxy reaches no bus and no other HTTP implementation"},
+		"pkg/proxy": {
+			[]string{dbus, "net/http", module + "pkg/host/systemd"},
+			"the proxy reaches no bus and no other HTTP implementation",
+		},
 		"pkg/exporter":       {[]string{dbus, module + "pkg/proxy/upstream"}, "the exporter serves metrics alone"},
 		"pkg/prober/network": {[]string{dbus}, "the prober queries the network alone"},
 	} {
@@ -197,12 +210,14 @@ func TestHostBinaryDependencies(t *testing.T) {
 	forbidden := []string{
 		"testing", "k8s.io/", "sigs.k8s.io/",
 		// Only the administrator's tool renders MachineConfigs.
-		module + "pkg/cluster/machineconfig", module + "pkg/cluster/disruption", module + "pkg/apis/config/v1", module + "pkg/apis/operator/v1alpha1",
+		module + "pkg/cluster/machineconfig", module + "pkg/cluster/disruption", module + "pkg/apis/config/v1", module +
+			"pkg/apis/operator/v1alpha1",
 		"github.com/coreos/butane", "github.com/coreos/ignition/", "github.com/coreos/vcontext/",
 	}
 	for _, p := range listPackages(t, "-deps", module+"cmd/http01-proxyd") {
 		for _, name := range forbidden {
-			if p.ImportPath == name || (strings.HasSuffix(name, "/") && strings.HasPrefix(p.ImportPath, name)) || strings.HasPrefix(p.ImportPath, name+"/") {
+			if p.ImportPath == name || (strings.HasSuffix(name, "/") && strings.HasPrefix(p.ImportPath, name)) ||
+				strings.HasPrefix(p.ImportPath, name+"/") {
 				t.Errorf("the host binary links %s", p.ImportPath)
 			}
 		}

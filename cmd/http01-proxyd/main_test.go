@@ -20,38 +20,84 @@ func TestCommandLine(t *testing.T) {
 		code     int
 		out, err string // required content of each stream; "" requires it empty
 	}{
-		"nothing":            {nil, cli.Usage, "", "Diagnosis:"},
-		"help":               {[]string{"--help"}, cli.OK, "Diagnosis:", ""},
-		"help of a command":  {[]string{"run", "--help"}, cli.OK, "--config FILE", ""},
-		"help, command":      {[]string{"help", "status"}, cli.OK, "Examples:", ""},
-		"unknown command":    {[]string{"stauts"}, cli.Usage, "", `unknown command "stauts" for "http01-proxyd"; see http01-proxyd --help`},
-		"by hand":            {[]string{"proxy"}, cli.Usage, "", "the controller starts this process"},
-		"install, by hand":   {[]string{"install"}, cli.Usage, "", "http01-proxyd-install.service runs this command"},
-		"unknown flag":       {[]string{"run", "--port", "1"}, cli.Usage, "", "unknown flag: --port; see http01-proxyd run --help"},
+		"nothing":           {nil, cli.Usage, "", "Diagnosis:"},
+		"help":              {[]string{"--help"}, cli.OK, "Diagnosis:", ""},
+		"help of a command": {[]string{"run", "--help"}, cli.OK, "--config FILE", ""},
+		"help, command":     {[]string{"help", "status"}, cli.OK, "Examples:", ""},
+		"unknown command": {
+			[]string{"stauts"},
+			cli.Usage, "",
+			`unknown command "stauts" for "http01-proxyd"; see http01-proxyd --help`,
+		},
+		"by hand":          {[]string{"proxy"}, cli.Usage, "", "the controller starts this process"},
+		"install, by hand": {[]string{"install"}, cli.Usage, "", "http01-proxyd-install.service runs this command"},
+		"unknown flag": {
+			[]string{"run", "--port", "1"},
+			cli.Usage, "",
+			"unknown flag: --port; see http01-proxyd run --help",
+		},
 		"argument":           {[]string{"version", "x"}, cli.Usage, "", `unknown command "x"`},
 		"version":            {[]string{"version"}, cli.OK, "http01-proxyd ", ""},
 		"version flag":       {[]string{"--version"}, cli.OK, "http01-proxyd ", ""},
 		"status, no service": {[]string{"status", "--status-socket", nobody}, cli.Failure, "", "it is not running"},
-		"status, format":     {[]string{"status", "-o", "xml"}, cli.Usage, "", "use text, wide, json, yaml, html or prometheus"},
-		"status, html":       {[]string{"status", "-o", "html", "--watch"}, cli.Usage, "", "a page shows one report"},
-		"status, interval":   {[]string{"status", "--watch", "--interval", "90m"}, cli.Usage, "", "--interval 1h30m0s: use 200ms to 1h;"},
-		"status, no time":    {[]string{"status", "--interval", "abc"}, cli.Usage, "", `invalid argument "abc" for "--interval" flag: time: invalid duration "abc"; see`},
-		"explain":            {[]string{"explain", "vip-unassigned", "ingress-refused"}, cli.OK, "✗ ingress-refused (problem)", ""},
-		"explain, YAML":      {[]string{"explain", "[vip-unassigned]", "-o", "yaml"}, cli.OK, "kind: FindingList\nfindings:\n- id: vip-unassigned\n", ""},
-		"explain, list":      {[]string{"explain", "--list"}, cli.OK, "\nvip-unassigned ", ""},
-		"explain, JSON list": {[]string{"explain", "--list", "-o", "json"}, cli.OK, `"verification": "Repeat the challenge: `, ""},
-		"explain, misspelt":  {[]string{"explain", "vip-unasigned"}, cli.Usage, "", `unknown finding "vip-unasigned"; --list lists all; see http01-proxyd explain --help`},
-		"explain, nothing":   {[]string{"explain"}, cli.Usage, "", "give the ID of a finding, or --list alone"},
-		"explain, both":      {[]string{"explain", "--list", "disabled"}, cli.Usage, "", "give the ID of a finding, or --list alone"},
-		"completion of IDs":  {[]string{"__complete", "explain", "vip-un"}, cli.OK, "vip-unassigned\t", "NoFileComp"},
-		"check, no name":     {[]string{"check", "--name"}, cli.Usage, "", "flag needs an argument: --name;"},
-		"check, colours":     {[]string{"check", "--help"}, cli.OK, "unless NO_COLOR is set", ""},
-		"check, format":      {[]string{"check", "-o", "xml"}, cli.Usage, "", "use text, wide, json, yaml or html"},
-		"check, help":        {[]string{"check", "--help"}, cli.OK, "The exit code is 3 if there is a problem", ""},
-		"check, no node":     {append([]string{"check"}, laptop...), cli.Unknown, "is not a cluster node with virtual IPs", ""},
-		"check, JSON":        {append([]string{"check", "-o", "json"}, laptop...), cli.Unknown, `"outcome": "nothing"`, ""},
-		"check, HTML list":   {[]string{"check", "--list", "-o", "html"}, cli.Usage, "", "a page shows results"},
-		"check, HTML":        {append([]string{"check", "-o", "html"}, laptop...), cli.Unknown, "is not a cluster node with virtual IPs", ""},
+		"status, format": {
+			[]string{"status", "-o", "xml"},
+			cli.Usage, "",
+			"use text, wide, json, yaml, html or prometheus",
+		},
+		"status, html": {[]string{"status", "-o", "html", "--watch"}, cli.Usage, "", "a page shows one report"},
+		"status, interval": {
+			[]string{"status", "--watch", "--interval", "90m"},
+			cli.Usage, "",
+			"--interval 1h30m0s: use 200ms to 1h;",
+		},
+		"status, no time": {
+			[]string{"status", "--interval", "abc"},
+			cli.Usage, "",
+			`invalid argument "abc" for "--interval" flag: time: invalid duration "abc"; see`,
+		},
+		"explain": {
+			[]string{"explain", "vip-unassigned", "ingress-refused"},
+			cli.OK,
+			"✗ ingress-refused (problem)", "",
+		},
+		"explain, YAML": {
+			[]string{"explain", "[vip-unassigned]", "-o", "yaml"},
+			cli.OK,
+			"kind: FindingList\nfindings:\n- id: vip-unassigned\n", "",
+		},
+		"explain, list": {[]string{"explain", "--list"}, cli.OK, "\nvip-unassigned ", ""},
+		"explain, JSON list": {
+			[]string{"explain", "--list", "-o", "json"},
+			cli.OK, `"verification": "Repeat the challenge: `,
+			"",
+		},
+		"explain, misspelt": {
+			[]string{"explain", "vip-unasigned"},
+			cli.Usage, "",
+			`unknown finding "vip-unasigned"; --list lists all; see http01-proxyd explain --help`,
+		},
+		"explain, nothing": {[]string{"explain"}, cli.Usage, "", "give the ID of a finding, or --list alone"},
+		"explain, both": {
+			[]string{"explain", "--list", "disabled"},
+			cli.Usage, "",
+			"give the ID of a finding, or --list alone",
+		},
+		"completion of IDs": {[]string{"__complete", "explain", "vip-un"}, cli.OK, "vip-unassigned\t", "NoFileComp"},
+		"check, no name":    {[]string{"check", "--name"}, cli.Usage, "", "flag needs an argument: --name;"},
+		"check, colours":    {[]string{"check", "--help"}, cli.OK, "unless NO_COLOR is set", ""},
+		"check, format":     {[]string{"check", "-o", "xml"}, cli.Usage, "", "use text, wide, json, yaml or html"},
+		"check, help":       {[]string{"check", "--help"}, cli.OK, "The exit code is 3 if there is a problem", ""},
+		"check, no node": {
+			append([]string{"check"}, laptop...), cli.Unknown, "is not a cluster node with virtual IPs",
+			"",
+		},
+		"check, JSON":      {append([]string{"check", "-o", "json"}, laptop...), cli.Unknown, `"outcome": "nothing"`, ""},
+		"check, HTML list": {[]string{"check", "--list", "-o", "html"}, cli.Usage, "", "a page shows results"},
+		"check, HTML": {
+			append([]string{"check", "-o", "html"}, laptop...), cli.Unknown,
+			"is not a cluster node with virtual IPs", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +105,10 @@ func TestCommandLine(t *testing.T) {
 			if code := cli.Execute(t.Context(), rootCommand(), tt.args, cli.Streams{Out: &out, Err: &err}); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
-			for stream, s := range map[string]struct{ got, want string }{"stdout": {out.String(), tt.out}, "stderr": {err.String(), tt.err}} {
+			for stream, s := range map[string]struct{ got, want string }{
+				"stdout": {out.String(), tt.out},
+				"stderr": {err.String(), tt.err},
+			} {
 				if (s.want == "") != (s.got == "") || !strings.Contains(s.got, s.want) {
 					t.Errorf("%s is %q, want it to contain %q", stream, s.got, s.want)
 				}
@@ -108,7 +157,8 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range rootCommand().Commands() {
 		var out, err strings.Builder
-		if code := cli.Execute(t.Context(), rootCommand(), []string{c.Name(), "--help"}, cli.Streams{Out: &out, Err: &err}); code != cli.OK || err.String() != "" {
+		if code := cli.Execute(t.Context(), rootCommand(), []string{c.Name(), "--help"},
+			cli.Streams{Out: &out, Err: &err}); code != cli.OK || err.String() != "" {
 			t.Errorf("%s --help: exit code %d, %s", c.Name(), code, err.String())
 		}
 		for _, line := range strings.Split(out.String(), "\n") {

@@ -48,8 +48,12 @@ func TestSchemas(t *testing.T) {
 	schematest.Check[CheckList](t, *update, "checks", "CheckList", []string{"cmd/http01-proxyd", "pkg/diagnose"}, checks)
 
 	dir := t.TempDir()
-	paths := []string{"check", "-o", "json", "--config", dir + "/config.yaml", "--state-dir", dir, "--status-socket", dir + "/none.sock", "--manifests", dir, "--disabled-manifests", dir}
-	if err := os.WriteFile(dir+"/config.yaml", []byte("vips: {keepalivedConfig: "+dir+"/keepalived.conf}\n"), 0o600); err != nil {
+	paths := []string{
+		"check", "-o", "json", "--config", dir + "/config.yaml", "--state-dir", dir, "--status-socket",
+		dir + "/none.sock", "--manifests", dir, "--disabled-manifests", dir,
+	}
+	if err := os.WriteFile(dir+"/config.yaml", []byte("vips: {keepalivedConfig: "+dir+"/keepalived.conf}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	nothing, _ := execute(t, cli.Unknown, paths...)
@@ -57,7 +61,8 @@ func TestSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	rejected, _ := execute(t, cli.Unhealthy, append(paths, "--only", "config,trust,vips")...)
-	if !strings.Contains(string(rejected), `"notChecked": "configuration rejected"`) || !strings.Contains(string(rejected), `"id": "config-invalid"`) {
+	if !strings.Contains(string(rejected), `"notChecked": "configuration rejected"`) || !strings.Contains(string(rejected),
+		`"id": "config-invalid"`) {
 		t.Errorf("a rejected configuration:\n%s", rejected)
 	}
 	unknown, _ := execute(t, cli.Unknown, append(paths, "--only", "trust")...)
@@ -67,14 +72,18 @@ func TestSchemas(t *testing.T) {
 	if err := cli.WriteDocument(&whole, cli.JSON, allFields.Document()); err != nil {
 		t.Fatal(err)
 	}
-	schematest.Check[result.Document](t, *update, "check", "Check", []string{"pkg/diagnose/result", "pkg/findings"}, nothing, rejected, unknown, []byte(whole.String()))
+	schematest.Check[result.Document](t, *update, "check", "Check", []string{"pkg/diagnose/result", "pkg/findings"},
+		nothing, rejected, unknown, []byte(whole.String()))
 
 	packet := report.TracedPacket{}
 	fill(reflect.ValueOf(&packet).Elem(), false)
 	packet.End = report.TraceDropped
 	var traced, none strings.Builder
 	writeDocument := func(w io.Writer, packets ...report.TracedPacket) {
-		r := report.Trace{Header: report.NewHeader("Trace"), VIPs: []netip.Addr{}, Devices: []report.TracedDevice{}, Packets: append([]report.TracedPacket{}, packets...)}
+		r := report.Trace{
+			Header: report.NewHeader("Trace"), VIPs: []netip.Addr{}, Devices: []report.TracedDevice{},
+			Packets: append([]report.TracedPacket{}, packets...),
+		}
 		if err := cli.WriteDocument(w, cli.JSON, r); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +116,8 @@ func TestStatusExitCode(t *testing.T) {
 		})
 		for _, format := range []string{cli.Text, cli.Wide, cli.YAML} {
 			out, _ := execute(t, code, "status", "--exit-code", "-o", format, "--status-socket", s.path)
-			if (format == cli.YAML) != strings.HasPrefix(string(out), "apiVersion: http01-proxyd.github.io/v1alpha1\nkind: Status\n") {
+			if (format == cli.YAML) != strings.HasPrefix(string(out),
+				"apiVersion: http01-proxyd.github.io/v1alpha1\nkind: Status\n") {
 				t.Errorf("-o %s prints\n%s", format, out)
 			}
 			execute(t, cli.OK, "status", "-o", format, "--status-socket", s.path)

@@ -120,8 +120,14 @@ func launch(t *testing.T, p *pty, env []string, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
-	self := &process{t, exec.CommandContext(ctx, os.Args[0], append([]string{"status"}, args...)...), &output{more: make(chan struct{}, 1)}, make(chan struct{})}
-	self.cmd.Env = append(os.Environ(), append([]string{asProgram + "=1", "TERM=xterm", "NO_COLOR=", "GORACE=atexit_sleep_ms=0"}, env...)...)
+	self := &process{
+		t, exec.CommandContext(ctx, os.Args[0], append([]string{"status"}, args...)...),
+		&output{more: make(chan struct{}, 1)}, make(chan struct{}),
+	}
+	self.cmd.Env = append(os.Environ(), append([]string{
+		asProgram + "=1", "TERM=xterm", "NO_COLOR=",
+		"GORACE=atexit_sleep_ms=0",
+	}, env...)...)
 	self.cmd.Stdout, self.cmd.Stderr = self.out, self.out
 	if p != nil {
 		self.cmd.Stdin, self.cmd.Stdout, self.cmd.Stderr = p.device, p.device, p.device

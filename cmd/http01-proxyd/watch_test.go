@@ -28,7 +28,10 @@ func reports() func() report.Report {
 	b := tracker.New("v1", time.Now(), func(_, _ report.Condition) {})
 	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5"}, time.Now())
 	for i := range 20 {
-		b.RecordChallenge(report.Challenge{Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503, Detail: detail})
+		b.RecordChallenge(report.Challenge{
+			Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503,
+			Detail: detail,
+		})
 	}
 	return func() report.Report {
 		r := b.Report(report.Table{})
@@ -111,7 +114,8 @@ func TestWatchOnTerminal(t *testing.T) {
 			if drawn := strings.Count(out, disableWrap); drawn < 5 || strings.Count(out, enableWrap) != drawn {
 				t.Errorf("drawn %d times, restored %d times", drawn, strings.Count(out, enableWrap))
 			}
-			if !strings.HasPrefix(strings.TrimLeft(out, "\r\n"), disableWrap+cursorHome) || !strings.HasSuffix(out, enableWrap+"\r\r\n") {
+			if !strings.HasPrefix(strings.TrimLeft(out, "\r\n"), disableWrap+cursorHome) ||
+				!strings.HasSuffix(out, enableWrap+"\r\r\n") {
 				t.Errorf("it begins with %.40q and ends with %q", out, out[max(0, len(out)-40):])
 			}
 			if strings.Contains(out, "\x1b[2J") || strings.Contains(out, cursorHome+clearBelow) {
@@ -139,7 +143,8 @@ func TestWatchToPipe(t *testing.T) {
 				t.Errorf("exit code %d:\n%q", code, out)
 			}
 			out = strings.ReplaceAll(out, "\r", "")
-			if first, later := strings.HasPrefix(out, "State:"), strings.Count(out, "\n\nState:"); !first || later != strings.Count(out, "State:")-1 {
+			if first, later := strings.HasPrefix(out, "State:"), strings.Count(out, "\n\nState:"); !first ||
+				later != strings.Count(out, "State:")-1 {
 				t.Errorf("the first block begins the output: %v; behind an empty line: %d:\n%s", first, later, out)
 			}
 		})
@@ -156,7 +161,8 @@ func TestWatchYAML(t *testing.T) {
 	w.signal(unix.SIGTERM)
 	code, out := w.exit()
 	const begin = "---\napiVersion: "
-	if code != cli.OK || !strings.HasPrefix(out, begin) || strings.Count(out, begin) != strings.Count(out, "kind: Status\n") {
+	if code != cli.OK || !strings.HasPrefix(out, begin) || strings.Count(out, begin) != strings.Count(out,
+		"kind: Status\n") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }
@@ -213,7 +219,8 @@ func TestWatchBounds(t *testing.T) {
 	} {
 		var out, err strings.Builder
 		args := append([]string{"status", "--status-socket", nobody}, strings.Fields(line)...)
-		if code := cli.Execute(t.Context(), rootCommand(), args, cli.Streams{Out: &out, Err: &err}); code != cli.Usage || !strings.Contains(err.String(), want) {
+		if code := cli.Execute(t.Context(), rootCommand(), args, cli.Streams{Out: &out, Err: &err}); code != cli.Usage ||
+			!strings.Contains(err.String(), want) {
 			t.Errorf("%s: exit code %d, %s", line, code, &err)
 		}
 	}

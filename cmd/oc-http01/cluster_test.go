@@ -34,18 +34,21 @@ func TestClusterObjects(t *testing.T) {
 		"two files": {
 			"",
 			[]string{"--apiserver", files[0], "--infrastructure", files[1]},
-			"note: testdata/apiserver.yaml: CustomDeployment, port 9888; testdata/infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: testdata/apiserver.yaml: CustomDeployment, port 9888; testdata/infrastructure.yaml: API VIP 192.0.2.5 and " +
+				"2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 
 		"one file, called in two ways": {
 			"",
 			[]string{"--apiserver", "testdata/cluster.yaml", "--infrastructure", "./testdata/../testdata/cluster.yaml"},
-			"note: testdata/cluster.yaml: CustomDeployment, port 9888; testdata/cluster.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: testdata/cluster.yaml: CustomDeployment, port 9888; testdata/cluster.yaml: API VIP 192.0.2.5 and " +
+				"2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 		"a List for both": {
 			list,
 			[]string{"--apiserver", "-", "--infrastructure", "-"},
-			"note: standard input: CustomDeployment, port 9888; standard input: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6\n",
+			"note: standard input: CustomDeployment, port 9888; standard input: API VIP 192.0.2.5 and 2001:db8::5, ingress " +
+				"VIP 192.0.2.6 and 2001:db8::6\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +96,8 @@ func TestOverlayFromObject(t *testing.T) {
 		text.WriteString("- " + strings.ReplaceAll(object, "\n", "\n  ") + "\n")
 	}
 	must(t, os.WriteFile(all, []byte(text.String()), 0o600))
-	got := runLine(t, "", "render", "--layout", "kustomize", "--cluster", "paris1", "--http01proxy", all, "--output-dir", dir)
+	got := runLine(t, "", "render", "--layout", "kustomize", "--cluster", "paris1", "--http01proxy", all, "--output-dir",
+		dir)
 	configs, err := filepath.Glob(filepath.Join(dir, "overlays", "paris1", "*-config.yaml"))
 	if got.code != cli.OK || err != nil || len(configs) != 1 {
 		t.Errorf("%+v; %q, %v", got, configs, err)

@@ -19,7 +19,8 @@ func TestCondition(t *testing.T) {
 	const message = "192.0.2.5 is held and served by master0; 2 hosts have reported"
 	want := map[string]string{
 		"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "ClusterCondition",
-		"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving", "message": message, "lastTransitionTime": "2026-01-02T03:04:05Z",
+		"type": "HTTP01ChallengeProxyReady", "status": "True", "reason": "Serving", "message": message,
+		"lastTransitionTime": "2026-01-02T03:04:05Z",
 	}
 	installOC(t, map[string]string{"master0": serving, "master1": standby})
 	for _, format := range []string{"json", "yaml"} {
@@ -35,14 +36,31 @@ func TestCondition(t *testing.T) {
 		code    int
 		want    string
 	}{
-		"ready":       {map[string]string{"master0": serving, "master1": standby}, cli.OK, "=True (Serving) since 2026-01-02T03:04:05Z: " + message + "\n"},
-		"not held":    {map[string]string{"master0": standby}, cli.Unhealthy, "=False (VIPNotHeld) since 2026-01-02T03:04:05Z: no host holds 192.0.2.5; 1 host has reported\n"},
-		"one is down": {map[string]string{"master0": serving, "master1": ""}, cli.Unknown, ": master1: no JSON document; 1 of 2 hosts have reported\n"},
-		"a text":      {map[string]string{"master0": serving, "master1": `{"kind": "x"}`}, cli.Unknown, `: master1: not a Status, but of the kind "x"`},
+		"ready": {
+			map[string]string{"master0": serving, "master1": standby},
+			cli.OK,
+			"=True (Serving) since 2026-01-02T03:04:05Z: " + message + "\n",
+		},
+		"not held": {
+			map[string]string{"master0": standby},
+			cli.Unhealthy,
+			"=False (VIPNotHeld) since 2026-01-02T03:04:05Z: no host holds 192.0.2.5; 1 host has reported\n",
+		},
+		"one is down": {
+			map[string]string{"master0": serving, "master1": ""},
+			cli.Unknown,
+			": master1: no JSON document; 1 of 2 hosts have reported\n",
+		},
+		"a text": {
+			map[string]string{"master0": serving, "master1": `{"kind": "x"}`},
+			cli.Unknown,
+			`: master1: not a Status, but of the kind "x"`,
+		},
 	} {
 		installOC(t, tt.outputs)
 		got := runLine(t, "", "condition", "-o", "text")
-		if got.code != tt.code || got.err != "" || !strings.HasPrefix(got.out, "HTTP01ChallengeProxyReady=") || !strings.Contains(got.out, tt.want) {
+		if got.code != tt.code || got.err != "" || !strings.HasPrefix(got.out, "HTTP01ChallengeProxyReady=") ||
+			!strings.Contains(got.out, tt.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -57,8 +75,12 @@ func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 func TestOutputFails(t *testing.T) {
 	installOC(t, map[string]string{"master0": statusOf("Serving", "Held")})
 	var reported strings.Builder
-	code := cli.Execute(t.Context(), rootCommand(), []string{"condition"}, cli.Streams{Out: failingWriter{}, Err: &reported})
-	if want := "oc http01 condition: cannot print the condition: short write\n"; code != cli.Failure || reported.String() != want {
+	code := cli.Execute(t.Context(), rootCommand(), []string{"condition"}, cli.Streams{
+		Out: failingWriter{},
+		Err: &reported,
+	})
+	if want := "oc http01 condition: cannot print the condition: short write\n"; code != cli.Failure ||
+		reported.String() != want {
 		t.Errorf("exit code %d: %s", code, &reported)
 	}
 }

@@ -60,7 +60,10 @@ func TestCommandLine(t *testing.T) {
 			if got.code != tt.code {
 				t.Errorf("exit code %d, want %d", got.code, tt.code)
 			}
-			for stream, s := range map[string]struct{ got, want string }{"stdout": {got.out, tt.out}, "stderr": {got.err, tt.err}} {
+			for stream, s := range map[string]struct{ got, want string }{
+				"stdout": {got.out, tt.out},
+				"stderr": {got.err, tt.err},
+			} {
 				if (s.want == "") != (s.got == "") || !strings.Contains(s.got, s.want) {
 					t.Errorf("%s is %q, want it to contain %q", stream, s.got, s.want)
 				}
@@ -211,7 +214,10 @@ func TestReport(t *testing.T) {
 			total += f.Bytes
 		}
 	}
-	want := []string{dir + "/10-policy/policy.yaml", dir + "/10-policy/apply.sh", dir + "/98-infra-http01-proxyd.yaml", dir + "/98-infra-http01-proxyd-config.yaml"}
+	want := []string{
+		dir + "/10-policy/policy.yaml", dir + "/10-policy/apply.sh", dir + "/98-infra-http01-proxyd.yaml",
+		dir + "/98-infra-http01-proxyd-config.yaml",
+	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -221,9 +227,11 @@ func TestReport(t *testing.T) {
 
 	text := runLine(t, "", "render", "--image", image, "--pool", "infra", "--output-dir", dir)
 	for _, want := range []string{
-		"\nThe commands that apply these files:\n  sh " + dir + "/10-policy/apply.sh\n  oc apply -f " + dir + "\n  oc wait mcp/infra ",
+		"\nThe commands that apply these files:\n  sh " + dir + "/10-policy/apply.sh\n  oc apply -f " + dir +
+			"\n  oc wait mcp/infra ",
 		dir + "/98-infra-http01-proxyd.yaml",
-		strconv.Itoa(total) + " bytes  " + machineconfig.LimitShare(total) + " of the machine-config-operator's limit of 1572864 for a pool",
+		strconv.Itoa(total) + " bytes  " + machineconfig.LimitShare(total) +
+			" of the machine-config-operator's limit of 1572864 for a pool",
 	} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("no %q in\n%s", want, text.out)
@@ -260,7 +268,10 @@ func TestPolicyIsFirst(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	files := tree(t, dir)
-	want := []string{"10-policy/apply.sh", "10-policy/policy.yaml", "98-master-http01-proxyd-config.yaml", "98-master-http01-proxyd.yaml"}
+	want := []string{
+		"10-policy/apply.sh", "10-policy/policy.yaml", "98-master-http01-proxyd-config.yaml",
+		"98-master-http01-proxyd.yaml",
+	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -296,7 +307,9 @@ func TestStaleFilesAreRejected(t *testing.T) {
 	before := tree(t, dir)
 	for _, more := range [][]string{{"--image", image, "--pool", "worker"}, {"--layered", "--pool", "worker"}} {
 		want := outcome{cli.Failure, "", "oc http01 render: " + dir + ": the folder has " +
-			dir + "/98-master-http01-proxyd-config.yaml and " + dir + "/98-master-http01-proxyd.yaml of another rendering, which would also be applied: give another folder with --output-dir, or remove them\n"}
+			dir + "/98-master-http01-proxyd-config.yaml and " + dir +
+			"/98-master-http01-proxyd.yaml of another rendering, which would also be applied: give another folder with " +
+			"--output-dir, or remove them\n"}
 		if diff := cmp.Diff(want, render(more...), cmp.AllowUnexported(outcome{})); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", more, diff)
 		}
@@ -313,11 +326,13 @@ func TestNoFolder(t *testing.T) {
 	must(t, os.WriteFile(file, nil, 0o600))
 	for _, out := range []string{file, filepath.Join(file, "below")} {
 		got := runLine(t, "", "render", "--image", image, "--output-dir", out)
-		if got.code != cli.Failure || !strings.HasSuffix(got.err, "not a directory: give another folder with --output-dir\n") {
+		if got.code != cli.Failure ||
+			!strings.HasSuffix(got.err, "not a directory: give another folder with --output-dir\n") {
 			t.Errorf("%+v", got)
 		}
 	}
-	proc := runLine(t, "", "render", "--image", image, "--output-dir", "/proc/http01-proxyd") // takes no directory, root's neither
+	// takes no directory, root's neither
+	proc := runLine(t, "", "render", "--image", image, "--output-dir", "/proc/http01-proxyd")
 	if want := "oc http01 render: cannot write /proc/http01-proxyd/10-policy/policy.yaml: mkdir /proc/http01-proxyd: "; proc.code != cli.Failure ||
 		!strings.HasPrefix(proc.err, want) || !strings.HasSuffix(proc.err, ": give another folder with --output-dir\n") {
 		t.Errorf("%+v", proc)
@@ -329,7 +344,8 @@ func TestNoFolder(t *testing.T) {
 func TestConfigurationFromStdin(t *testing.T) {
 	t.Parallel()
 	good := runLine(t, "mode: \"\"\n", "render", "--image", image, "--config", "-", "--output-dir", "-")
-	if good.code != cli.OK || !strings.Contains(good.out, "# Configuration: standard input\n") || !strings.Contains(good.out, "source: data:,mode%3A%20%22%22%0A\n") {
+	if good.code != cli.OK || !strings.Contains(good.out, "# Configuration: standard input\n") ||
+		!strings.Contains(good.out, "source: data:,mode%3A%20%22%22%0A\n") {
 		t.Errorf("%+v", good)
 	}
 	bad := runLine(t, "port: 1\n", "render", "--image", image, "--config", "-", "--output-dir", "-")
@@ -342,7 +358,8 @@ func TestLayered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	got := runLine(t, "", "render", "--layered", "--output-dir", dir)
-	if got.code != cli.OK || !strings.HasPrefix(got.err, "note: a cluster has one policy for all pools") || strings.Contains(got.out, "warning") {
+	if got.code != cli.OK || !strings.HasPrefix(got.err, "note: a cluster has one policy for all pools") ||
+		strings.Contains(got.out, "warning") {
 		t.Fatalf("%+v", got)
 	}
 	files := tree(t, dir)
@@ -359,12 +376,16 @@ func TestLayered(t *testing.T) {
 func TestFCOS(t *testing.T) {
 	t.Parallel()
 	module := t.TempDir() // a small program with build information
-	for name, text := range map[string]string{"go.mod": "module example.com/fork\n", "cmd/http01-proxyd/main.go": "package main\n\nfunc main() {}\n"} {
+	for name, text := range map[string]string{
+		"go.mod":                    "module example.com/fork\n",
+		"cmd/http01-proxyd/main.go": "package main\n\nfunc main() {}\n",
+	} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(module, name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(module, name), []byte(text), 0o600))
 	}
 	binary := filepath.Join(module, "b")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/http01-proxyd")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary,
+		"./cmd/http01-proxyd")
 	build.Dir = module
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off", "GOFLAGS=-gcflags=all=-dwarf=false")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -373,11 +394,13 @@ func TestFCOS(t *testing.T) {
 	dir := t.TempDir()
 	got := runLine(t, "", "render", "--fcos", "--binary", binary, "--output-dir", dir, "-o", "json")
 	var r renderedFiles
-	if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.code != cli.OK || got.err != "" || len(r.Files) != 1 || r.Files[0].Architecture != runtime.GOARCH {
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.code != cli.OK || got.err != "" ||
+		len(r.Files) != 1 || r.Files[0].Architecture != runtime.GOARCH {
 		t.Fatalf("%v %+v", err, got)
 	}
 	var text strings.Builder
-	if err := r.text(&text); err != nil || strings.Contains(text.String(), "%") || !strings.Contains(text.String(), " for linux/"+runtime.GOARCH+"\n") {
+	if err := r.text(&text); err != nil || strings.Contains(text.String(), "%") || !strings.Contains(text.String(),
+		" for linux/"+runtime.GOARCH+"\n") {
 		t.Errorf("%v %s", err, text.String())
 	}
 	var ignition struct {

@@ -16,17 +16,22 @@ import (
 // TestMake: the flags that `make machineconfigs` passes for its variables.
 func TestMake(t *testing.T) {
 	t.Parallel()
-	const missing = "IMAGE is required: give IMAGE=registry.example.com/name@sha256:...; without it, only the example in machineconfigs can be rendered.  Stop."
-	const empty = "IMAGE is empty: give IMAGE=registry.example.com/name@sha256:..., or remove it to render the example.  Stop."
+	const missing = "IMAGE is required: give IMAGE=registry.example.com/name@sha256:...; without it, only the example " +
+		"in machineconfigs can be rendered.  Stop."
+	const empty = "IMAGE is empty: give IMAGE=registry.example.com/name@sha256:..., or remove it to render the " +
+		"example.  Stop."
 	example := []string{"--image", machineconfig.ExampleImage, "--output-dir", "machineconfigs"}
 	for name, tt := range map[string]struct {
 		env, args []string
 		want      []string
 		refused   string
 	}{
-		"nothing":            {nil, nil, example, ""},
-		"the folder, dotted": {nil, []string{"OUT=./machineconfigs/"}, []string{"--image", machineconfig.ExampleImage, "--output-dir", "./machineconfigs/"}, ""},
-		"example elsewhere":  {nil, []string{"OUT=other"}, nil, missing},
+		"nothing": {nil, nil, example, ""},
+		"the folder, dotted": {nil, []string{"OUT=./machineconfigs/"}, []string{
+			"--image", machineconfig.ExampleImage,
+			"--output-dir", "./machineconfigs/",
+		}, ""},
+		"example elsewhere": {nil, []string{"OUT=other"}, nil, missing},
 		"all": {
 			nil,
 			[]string{"IMAGE=i", "CONFIG=c", "POOL=p", "SUMS=s", "OUT=o"},
@@ -36,25 +41,67 @@ func TestMake(t *testing.T) {
 		"what the cluster has": {
 			nil,
 			[]string{"IMAGE=i", "TRUSTED_CA=t", "PROXY=x", "CLUSTER_DOMAIN=d", "APISERVER=a", "INFRASTRUCTURE=n", "OUT=o"},
-			[]string{"--image", "i", "--trusted-ca", "t", "--proxy", "x", "--cluster-domain", "d", "--apiserver", "a", "--infrastructure", "n", "--output-dir", "o"},
+			[]string{
+				"--image", "i", "--trusted-ca", "t", "--proxy", "x", "--cluster-domain", "d", "--apiserver", "a",
+				"--infrastructure", "n", "--output-dir", "o",
+			},
 			"",
 		},
-		"an HTTP01Proxy":   {nil, []string{"IMAGE=i", "HTTP01PROXY=p", "INFRASTRUCTURE=n", "ALLOW_DISABLED=1", "OUT=o"}, []string{"--image", "i", "--http01proxy", "p", "--infrastructure", "n", "--allow-disabled", "--output-dir", "o"}, ""},
-		"a List, exported": {[]string{"IMAGE=i", "APISERVER=list"}, []string{"OUT=o"}, []string{"--image", "i", "--apiserver", "list", "--output-dir", "o"}, ""},
-		"no objects":       {nil, []string{"IMAGE=i", "APISERVER=", "INFRASTRUCTURE=", "OUT=o"}, []string{"--image", "i", "--apiserver", "", "--infrastructure", "", "--output-dir", "o"}, ""},
-		"empty":            {nil, []string{"IMAGE=i", "SUMS=", "CONFIG=", "POOL=", "OUT="}, []string{"--image", "i", "--config", "", "--pool", "", "--sums", "", "--output-dir", ""}, ""},
-		"empty image":      {nil, []string{"IMAGE=", "OUT=o"}, nil, empty},
-		"empty, not used":  {[]string{"IMAGE="}, []string{"LAYERED=yes", "OUT=o"}, []string{"--layered", "--output-dir", "o"}, ""},
-		"layered":          {[]string{"IMAGE=i"}, []string{"LAYERED=yes", "CONFIG=c", "OUT=o"}, []string{"--config", "c", "--layered", "--output-dir", "o"}, ""},
-		"not layered":      {nil, []string{"IMAGE=i", "LAYERED=no", "FCOS=false", "OUT=o"}, []string{"--image", "i", "--output-dir", "o"}, ""},
-		"fcos":             {[]string{"IMAGE=i"}, []string{"FCOS=yes", "BIN=b", "OUT=o"}, []string{"--fcos", "--binary", "b/http01-proxyd", "--output-dir", "o"}, ""},
+		"an HTTP01Proxy": {
+			nil,
+			[]string{"IMAGE=i", "HTTP01PROXY=p", "INFRASTRUCTURE=n", "ALLOW_DISABLED=1", "OUT=o"},
+			[]string{"--image", "i", "--http01proxy", "p", "--infrastructure", "n", "--allow-disabled", "--output-dir", "o"},
+			"",
+		},
+		"a List, exported": {[]string{"IMAGE=i", "APISERVER=list"}, []string{"OUT=o"}, []string{
+			"--image", "i", "--apiserver",
+			"list", "--output-dir", "o",
+		}, ""},
+		"no objects": {
+			nil,
+			[]string{"IMAGE=i", "APISERVER=", "INFRASTRUCTURE=", "OUT=o"},
+			[]string{"--image", "i", "--apiserver", "", "--infrastructure", "", "--output-dir", "o"},
+			"",
+		},
+		"empty": {
+			nil,
+			[]string{"IMAGE=i", "SUMS=", "CONFIG=", "POOL=", "OUT="},
+			[]string{"--image", "i", "--config", "", "--pool", "", "--sums", "", "--output-dir", ""},
+			"",
+		},
+		"empty image": {nil, []string{"IMAGE=", "OUT=o"}, nil, empty},
+		"empty, not used": {
+			[]string{"IMAGE="},
+			[]string{"LAYERED=yes", "OUT=o"},
+			[]string{"--layered", "--output-dir", "o"},
+			"",
+		},
+		"layered": {
+			[]string{"IMAGE=i"},
+			[]string{"LAYERED=yes", "CONFIG=c", "OUT=o"},
+			[]string{"--config", "c", "--layered", "--output-dir", "o"},
+			"",
+		},
+		"not layered": {
+			nil,
+			[]string{"IMAGE=i", "LAYERED=no", "FCOS=false", "OUT=o"},
+			[]string{"--image", "i", "--output-dir", "o"},
+			"",
+		},
+		"fcos": {[]string{"IMAGE=i"}, []string{"FCOS=yes", "BIN=b", "OUT=o"}, []string{
+			"--fcos", "--binary",
+			"b/http01-proxyd", "--output-dir", "o",
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path, err := exec.LookPath("make")
 			must(t, err)
 			// A shell function replaces the tool and prints its arguments.
-			args := slices.Concat([]string{"--no-print-directory", "--directory=../..", "GO=each() { printf '%s\\n' \"$$@\"; }; each", "machineconfigs"}, tt.args)
+			args := slices.Concat([]string{
+				"--no-print-directory", "--directory=../..",
+				"GO=each() { printf '%s\\n' \"$$@\"; }; each", "machineconfigs",
+			}, tt.args)
 			cmd := exec.CommandContext(t.Context(), path, args...)
 			cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, tt.env...) // and nothing of a make that runs this
 			var out, stderr strings.Builder

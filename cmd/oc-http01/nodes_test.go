@@ -23,7 +23,8 @@ func installOC(t *testing.T, outputs map[string]string) {
 		items = append(items, fmt.Sprintf(`{"metadata": {"name": %q}}`, name))
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(output), 0o600))
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "nodes"), []byte(`{"kind": "List", "items": [`+strings.Join(items, ",")+"]}"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "nodes"), []byte(`{"kind": "List", "items": [`+strings.Join(items, ",")+"]}"),
+		0o600))
 	const script = `#!/bin/sh
 case "$1 $2 $3" in
 "get nodes "*) exec cat "${0%/*}/nodes" ;;
@@ -44,7 +45,8 @@ func statusOf(reason, vip string) string {
 	if reason == "PortInUse" {
 		status = "False"
 	}
-	return fmt.Sprintf(`{"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Status", "version": "v1.2.3", "conditions": [
+	return fmt.Sprintf(
+		`{"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Status", "version": "v1.2.3", "conditions": [
 {"type": "HTTP01ChallengeProxyReady", "status": %q, "reason": %q, "message": "it is \u001b[31m%s", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
 "vips": [{"address": "192.0.2.5", "family": "IPv4", "state": %q, "since": "2026-01-02T03:04:05Z"}]}`, status, reason, reason, vip)
 }
@@ -61,20 +63,30 @@ func TestStatus(t *testing.T) {
 			map[string]string{"master0": serving, "master1": standby},
 			cli.OK, cli.OK,
 			[]string{
-				"State:          ✓ Serving (HTTP01ChallengeProxyReady=True for ", "192.0.2.5 is held and served by master0; 2 hosts have reported\n",
-				"\nAPI VIP    HELD BY  FOR\n192.0.2.5  master0  ", "\nNODE     STATE      FOR", "\nmaster0  ✓ Serving  ", "192.0.2.5  v1.2.3\nmaster1  ✓ Standby  ", "-          v1.2.3\n",
+				"State:          ✓ Serving (HTTP01ChallengeProxyReady=True for ",
+				"192.0.2.5 is held and served by master0; 2 hosts have reported\n",
+				"\nAPI VIP    HELD BY  FOR\n192.0.2.5  master0  ", "\nNODE     STATE      FOR", "\nmaster0  ✓ Serving  ",
+				"192.0.2.5  v1.2.3\nmaster1  ✓ Standby  ", "-          v1.2.3\n",
 			},
 		},
 		"not held": {
 			map[string]string{"master0": standby, "master1": standby},
 			cli.OK, cli.Unhealthy,
-			[]string{"✗ VIPNotHeld", "\n192.0.2.5  no node  ", "\nProblem:        ✗ no host holds 192.0.2.5 [vip-unassigned]\nFix:            Check keepalived on master0 and master1.\n"},
+			[]string{
+				"✗ VIPNotHeld", "\n192.0.2.5  no node  ",
+				"\nProblem:        ✗ no host holds 192.0.2.5 [vip-unassigned]\nFix:            Check keepalived on master0 " +
+					"and master1.\n",
+			},
 		},
 
 		"one is down": {
 			map[string]string{"master0": serving, "master1": ""},
 			cli.Unknown, cli.Unknown,
-			[]string{"! NotReachable", "\nmaster1  ! NotReachable  -", "✗ master1: no JSON document [node-not-reporting]\nFix:            Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd status -o json.\n"},
+			[]string{
+				"! NotReachable", "\nmaster1  ! NotReachable  -",
+				"✗ master1: no JSON document [node-not-reporting]\nFix:            Run the command by hand: oc debug " +
+					"node/master1 -- chroot /host http01-proxyd status -o json.\n",
+			},
 		},
 		"one is down, one is not ready": {
 			map[string]string{"master0": statusOf("PortInUse", "Held"), "master1": ""},
@@ -82,23 +94,35 @@ func TestStatus(t *testing.T) {
 			[]string{"✗ PortInUse", "[service-not-ready]", "[node-not-reporting]"},
 		},
 		"an earlier version": {
-			map[string]string{"master0": strings.Replace(serving, `"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Status", "version": "v1.2.3", `, "", 1), "master1": standby},
+			map[string]string{
+				"master0": strings.Replace(serving,
+					`"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Status", "version": "v1.2.3", `, "", 1),
+				"master1": standby,
+			},
 			cli.OK, cli.OK,
-			[]string{"\nmaster0  ✓ Serving  ", "192.0.2.5  -\n", "Warning:        ! the versions differ: none on master0, v1.2.3 on master1 [versions-differ]"},
+			[]string{
+				"\nmaster0  ✓ Serving  ", "192.0.2.5  -\n",
+				"Warning:        ! the versions differ: none on master0, v1.2.3 on master1 [versions-differ]",
+			},
 		},
 		"garbage": {
-			map[string]string{"master0": serving, "master1": "\x1b[2J{\"a\":\n", "master2": `{"kind": "Check"}`, "master3": `{"kind": "Error", "message": "cannot connect to the service"}`},
+			map[string]string{
+				"master0": serving, "master1": "\x1b[2J{\"a\":\n", "master2": `{"kind": "Check"}`,
+				"master3": `{"kind": "Error", "message": "cannot connect to the service"}`,
+			},
 			cli.Unknown, cli.Unknown,
 			[]string{
 				`✗ master1: no JSON document: [2J{"a": [node-not-reporting]`, `✗ master2: not a Status, but of the kind "Check"`,
-				"✗ master3: cannot connect to the service [node-not-reporting]\nFix:            Run the command by hand: oc debug node/master3 -- chroot /host http01-proxyd status.\n",
+				"✗ master3: cannot connect to the service [node-not-reporting]\nFix:            Run the command by hand: oc " +
+					"debug node/master3 -- chroot /host http01-proxyd status.\n",
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			installOC(t, tt.outputs)
 			got := runLine(t, "", "status")
-			if got.code != tt.code || got.err != "" || !inOrder(got.out, strings.Join(tt.want, "*")) || strings.Contains(got.out, "\x1b") {
+			if got.code != tt.code || got.err != "" || !inOrder(got.out, strings.Join(tt.want, "*")) ||
+				strings.Contains(got.out, "\x1b") {
 				t.Errorf("exit code %d, want %d: %s\n%s\nwant %q", got.code, tt.code, got.err, got.out, tt.want)
 			}
 			health := runLine(t, "", "status", "--exit-code", "-o", "json")
@@ -123,13 +147,19 @@ func TestStatusWide(t *testing.T) {
 // TestStatusPage: a page with the cluster, and with the whole report of each node.
 func TestStatusPage(t *testing.T) {
 	broken := strings.Replace(statusOf("Serving", "Held"), `"vips"`, `"certificates": 1, "vips"`, 1)
-	installOC(t, map[string]string{"master1": statusOf("Standby", "Standby"), "master0": statusOf("Serving", "Held"), "master2": "", "master3": broken})
+	installOC(t, map[string]string{
+		"master1": statusOf("Standby", "Standby"), "master0": statusOf("Serving", "Held"),
+		"master2": "", "master3": broken,
+	})
 	got := runLine(t, "", "status", "-o", "html")
-	if got.code != cli.Unknown || got.err != "" || strings.Contains(got.out, "\x1b") || !inOrder(got.out, strings.Join([]string{
-		"<!DOCTYPE html>", "Cluster with 4 control-plane nodes", "node-not-reporting", "Holders of the API VIPs", "192.0.2.5", "master0",
-		`<h2 class="host-name">master0</h2>`, "it is  [31mServing", `<h2 class="host-name">master1</h2>`, "Standby",
-		`<h2 class="host-name">master2</h2>`, "no JSON document", `<h2 class="host-name">master3</h2>`, "json: cannot unmarshal number into ",
-	}, "*")) {
+	if got.code != cli.Unknown || got.err != "" || strings.Contains(got.out, "\x1b") ||
+		!inOrder(got.out, strings.Join([]string{
+			"<!DOCTYPE html>", "Cluster with 4 control-plane nodes", "node-not-reporting", "Holders of the API VIPs",
+			"192.0.2.5", "master0",
+			`<h2 class="host-name">master0</h2>`, "it is  [31mServing", `<h2 class="host-name">master1</h2>`, "Standby",
+			`<h2 class="host-name">master2</h2>`, "no JSON document", `<h2 class="host-name">master3</h2>`,
+			"json: cannot unmarshal number into ",
+		}, "*")) {
 		t.Errorf("exit code %d: %s\n%s", got.code, got.err, got.out)
 	}
 }
@@ -152,21 +182,35 @@ func TestCheck(t *testing.T) {
 			map[string]string{"master0": checkedProblem, "master1": checkedProblem, "master2": checkedOK},
 			cli.Unhealthy,
 			[]string{
-				"Result:         ✗ 1 problem (3 of 3 nodes have reported).\n", "\nNODE     RESULT     SUMMARY\nmaster0  ✗ problem  1 problem on h.\n", "\nmaster2  ✓ ok       No problems on h.\n",
-				"\nProblem:        ✗ No server  has a record [dns-no-record]\nNodes:          master0, master1\nFix:            Add one.\n", "\nNot checked:    - master0: clock: no server\n",
+				"Result:         ✗ 1 problem (3 of 3 nodes have reported).\n",
+				"\nNODE     RESULT     SUMMARY\nmaster0  ✗ problem  1 problem on h.\n", "\nmaster2  ✓ ok       No problems on h.\n",
+				"\nProblem:        ✗ No server  has a record [dns-no-record]\nNodes:          master0, master1\nFix:          " +
+					"  Add one.\n", "\nNot checked:    - master0: clock: no server\n",
 			},
 		},
-		"no problem": {map[string]string{"master0": checkedOK}, cli.OK, []string{"Result:         ✓ No problem was found (1 of 1 nodes have reported).\n", "\nmaster0  ✓ ok    No problems on h.\n"}},
+		"no problem": {
+			map[string]string{"master0": checkedOK},
+			cli.OK,
+			[]string{
+				"Result:         ✓ No problem was found (1 of 1 nodes have reported).\n",
+				"\nmaster0  ✓ ok    No problems on h.\n",
+			},
+		},
 		"garbage": {
 			map[string]string{"master0": checkedOK, "master1": `{"outcome": "fine"}`},
 			cli.Unknown,
-			[]string{"Result:         ! No problem was found (1 of 2 nodes have reported).\n", "\nmaster1  ✗ no report  not a result of check: its outcome is \"fine\"\n", "[node-not-reporting]\n", "Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd check.\n"},
+			[]string{
+				"Result:         ! No problem was found (1 of 2 nodes have reported).\n",
+				"\nmaster1  ✗ no report  not a result of check: its outcome is \"fine\"\n", "[node-not-reporting]\n",
+				"Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd check.\n",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			installOC(t, tt.outputs)
 			got := runLine(t, "", "check")
-			if got.code != tt.code || got.err != "" || !inOrder(got.out, strings.Join(tt.want, "*")) || strings.Contains(got.out, "\x1b") {
+			if got.code != tt.code || got.err != "" || !inOrder(got.out, strings.Join(tt.want, "*")) ||
+				strings.Contains(got.out, "\x1b") {
 				t.Errorf("exit code %d, want %d: %s\n%s\nwant %q", got.code, tt.code, got.err, got.out, tt.want)
 			}
 			document := runLine(t, "", "check", "-o", "json")
@@ -182,7 +226,8 @@ func TestCheck(t *testing.T) {
 // TestCheckFlags: the command on the nodes has the flags that select checks.
 func TestCheckFlags(t *testing.T) {
 	installOC(t, map[string]string{"master0": checkedOK})
-	if got := runLine(t, "", "check", "--only", "dns,clock", "--token", "x", "--name", "api.test"); got.code != cli.OK || got.err != "" {
+	if got := runLine(t, "", "check", "--only", "dns,clock", "--token", "x", "--name", "api.test"); got.code != cli.OK ||
+		got.err != "" {
 		t.Fatalf("%+v", got)
 	}
 	dir, _, _ := strings.Cut(os.Getenv("PATH"), ":")
@@ -202,7 +247,8 @@ const (
 // TestTrace: the trace of the nodes that hold a VIP, and the exit codes.
 func TestTrace(t *testing.T) {
 	serving, standby := statusOf("Serving", "Held"), statusOf("Standby", "Standby")
-	passed := strings.Replace(tracedDrop, `"end": "dropped"`, `"end": "delivered", "translatedTo": 8888, "redirected": true`, 1)
+	passed := strings.Replace(tracedDrop, `"end": "dropped"`,
+		`"end": "delivered", "translatedTo": 8888, "redirected": true`, 1)
 	for name, tt := range map[string]struct {
 		status, traces map[string]string
 		code           int
@@ -213,12 +259,19 @@ func TestTrace(t *testing.T) {
 			map[string]string{"master0": tracedDrop},
 			cli.Unhealthy,
 			[]string{
-				"Trace:          port 80 of 192.0.2.5 on master0, 1.0 s\n", "SYN  to 192.0.2.5:80\n", "Input:          inet filter input  drop\n",
-				"End:            ✗ dropped by the policy\n", "Fix:            oc debug node/master0 -- chroot /host nft insert rule inet filter input tcp dport 8888 accept\n",
+				"Trace:          port 80 of 192.0.2.5 on master0, 1.0 s\n", "SYN  to 192.0.2.5:80\n",
+				"Input:          inet filter input  drop\n",
+				"End:            ✗ dropped by the policy\n",
+				"Fix:            oc debug node/master0 -- chroot /host nft insert rule inet filter input tcp dport 8888 accept\n",
 				"Trace:          ✗ none on master2: no JSON document\n",
 			},
 		},
-		"passed": {map[string]string{"master0": serving}, map[string]string{"master0": passed}, cli.OK, []string{"✓ no packet was dropped, lost or not redirected (1 traced)"}},
+		"passed": {
+			map[string]string{"master0": serving},
+			map[string]string{"master0": passed},
+			cli.OK,
+			[]string{"✓ no packet was dropped, lost or not redirected (1 traced)"},
+		},
 		"nothing": {
 			map[string]string{"master0": serving},
 			map[string]string{"master0": tracedNothing},
@@ -229,7 +282,11 @@ func TestTrace(t *testing.T) {
 			map[string]string{"master0": serving, "master1": serving},
 			map[string]string{"master0": passed, "master1": `{"kind": "Error", "message": "unknown command"}`},
 			cli.Unknown,
-			[]string{"on master0,", "\n\nTrace:          ✗ none on master1: unknown command\nFix:            Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd trace.\n"},
+			[]string{
+				"on master0,",
+				"\n\nTrace:          ✗ none on master1: unknown command\nFix:            Run the command by hand: oc debug " +
+					"node/master1 -- chroot /host http01-proxyd trace.\n",
+			},
 		},
 		"garbage": {
 			map[string]string{"master0": serving},
@@ -245,11 +302,13 @@ func TestTrace(t *testing.T) {
 				must(t, os.WriteFile(filepath.Join(dir, node+"-trace"), []byte(text), 0o600))
 			}
 			got := runLine(t, "", "trace", "--count", "2", "--from", "203.0.113.9")
-			if got.code != tt.code || got.err != "" || !inOrder(got.out, strings.Join(tt.want, "*")) || strings.Contains(got.out, "\x1b") {
+			if got.code != tt.code || got.err != "" || !inOrder(got.out, strings.Join(tt.want, "*")) ||
+				strings.Contains(got.out, "\x1b") {
 				t.Errorf("exit code %d, want %d: %s\n%s\nwant %q", got.code, tt.code, got.err, got.out, tt.want)
 			}
 			calls := string(must1(os.ReadFile(filepath.Join(dir, "calls")))(t))
-			if n := strings.Count(calls, " http01-proxyd trace -o json --count=2 --from=203.0.113.9 --duration=30s\n"); n != len(tt.traces) {
+			if n := strings.Count(calls,
+				" http01-proxyd trace -o json --count=2 --from=203.0.113.9 --duration=30s\n"); n != len(tt.traces) {
 				t.Errorf("%d calls of trace:\n%s", n, calls)
 			}
 			silent := 0 // nodes without a status
@@ -267,7 +326,8 @@ func TestTrace(t *testing.T) {
 		})
 	}
 	installOC(t, map[string]string{"master0": standby})
-	if got := runLine(t, "", "trace"); got.code != cli.Failure || !strings.Contains(got.err, "no node reports that it holds an API VIP: run oc http01 status") {
+	if got := runLine(t, "", "trace"); got.code != cli.Failure ||
+		!strings.Contains(got.err, "no node reports that it holds an API VIP: run oc http01 status") {
 		t.Errorf("%+v", got)
 	}
 	for _, flags := range [][]string{{"--count", "0"}, {"--duration", "11m"}, {"--from", "fe80::1%eth0"}} {
@@ -283,7 +343,8 @@ func TestNoOC(t *testing.T) {
 	got := runLine(t, "", "check", "-o", "json")
 	var e struct{ Kind, Message string }
 	must(t, json.Unmarshal([]byte(got.err), &e))
-	if got.code != cli.Failure || got.out != "" || e.Kind != "Error" || !strings.HasSuffix(e.Message, ": install the OpenShift CLI, and add its folder to PATH") {
+	if got.code != cli.Failure || got.out != "" || e.Kind != "Error" || !strings.HasSuffix(e.Message,
+		": install the OpenShift CLI, and add its folder to PATH") {
 		t.Errorf("%+v", got)
 	}
 }

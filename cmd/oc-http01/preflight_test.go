@@ -20,7 +20,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-const poolObject = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: master}\nspec: {paused: false}\n"
+const poolObject = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: " +
+	"master}\nspec: {paused: false}\n"
 
 // clusterList returns one List for all objects of a cluster: the policy with these lists in
 // force, a pool, and a MachineConfig.
@@ -76,7 +77,11 @@ func TestPreflight(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(rendered, "other.yaml"), []byte("kind: PrometheusRule\n"), 0o600))
 	full := clusterList(policyLists(t))
 	patched := clusterList("    files:\n    - path: /etc/sysconfig/nftables.conf\n      actions: [{type: None}]\n")
-	files := map[string]string{"full.yaml": full, "patched.yaml": patched, "pool.yaml": poolObject, "empty": "", "two.yaml": poolObject + "---\n" + poolObject, "none.yaml": "apiVersion: v1\nitems: []\nkind: List\nmetadata: {resourceVersion: \"\"}\n"}
+	files := map[string]string{
+		"full.yaml": full, "patched.yaml": patched, "pool.yaml": poolObject, "empty": "",
+		"two.yaml":  poolObject + "---\n" + poolObject,
+		"none.yaml": "apiVersion: v1\nitems: []\nkind: List\nmetadata: {resourceVersion: \"\"}\n",
+	}
 	for name, text := range files {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -89,7 +94,9 @@ func TestPreflight(t *testing.T) {
 		must(t, err)
 		installed.WriteString("- " + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n  ") + "\n")
 	}
-	installed.WriteString("- apiVersion: machineconfiguration.openshift.io/v1\n  kind: MachineConfig\n  metadata: {name: 00-master, labels: {machineconfiguration.openshift.io/role: master}}\n")
+	installed.WriteString(
+		"- apiVersion: machineconfiguration.openshift.io/v1\n  kind: MachineConfig\n  metadata: {name: 00-master, labels: " +
+			"{machineconfiguration.openshift.io/role: master}}\n")
 	must(t, os.WriteFile(filepath.Join(dir, "installed.yaml"), []byte(installed.String()), 0o600))
 	at := func(names ...string) (all []string) {
 		for _, name := range names {
@@ -103,20 +110,62 @@ func TestPreflight(t *testing.T) {
 		code     int
 		out, err []string
 	}{
-		"in force":            {"", at("full.yaml", "rendered"), cli.OK, []string{"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service", "APIServer cluster without named certificates: before you add one, see https://"}, nil},
-		"installed already":   {"", at("full.yaml", "rendered", "installed.yaml"), cli.OK, []string{"1 MachineConfigs of others, 2 of this service"}, nil},
-		"one List, from oc":   {full, append(at("rendered"), "-"), cli.OK, []string{"✓ no problem found"}, nil},
-		"no MachineOSConfigs": {strings.Replace(full, "4.20.1", "4.19.7", 1), append(at("rendered"), "-"), cli.Unknown, []string{"Not examined:", "MachineOSConfigs: give the output of \"oc get machineosconfig -o yaml\""}, nil},
-		"their empty List":    {strings.Replace(full, "4.20.1", "4.19.7", 1), append(at("rendered", "none.yaml"), "-"), cli.OK, []string{"no MachineOSConfig of the pool"}, nil},
-		"patched":             {"", at("patched.yaml", "rendered"), cli.Unhealthy, []string{"[policy-entries-missing]", `Run "sh 10-policy/apply.sh" in the folder`}, nil},
-		"only a pool":         {"", at("pool.yaml"), cli.Unknown, []string{"Not examined:", "oc get machineconfiguration cluster -o yaml"}, nil},
-		"another pool":        {"", append(at("full.yaml"), "--pool", "infra"), cli.Unknown, []string{"oc get mcp infra -o yaml"}, nil},
-		"an empty file":       {"", at("full.yaml", "empty"), cli.Failure, nil, []string{dir + "/empty: contains no object: give the output of"}},
-		"two documents":       {"", at("two.yaml"), cli.Failure, nil, []string{dir + "/two.yaml: a second document"}},
-		"no rendered files":   {"", at("none", "missing"), cli.Failure, nil, []string{dir + `/none has no rendered files: name the folder of "oc http01 render", or files`, dir + "/missing: no such file or directory: name a readable file"}},
+		"in force": {"", at("full.yaml", "rendered"), cli.OK, []string{
+			"✓ no problem found",
+			"the rendered policy", "1 MachineConfigs of others, 2 of this service",
+			"APIServer cluster without named certificates: before you add one, see https://",
+		}, nil},
+		"installed already": {
+			"", at("full.yaml", "rendered", "installed.yaml"), cli.OK,
+			[]string{"1 MachineConfigs of others, 2 of this service"},
+			nil,
+		},
+		"one List, from oc": {full, append(at("rendered"), "-"), cli.OK, []string{"✓ no problem found"}, nil},
+		"no MachineOSConfigs": {
+			strings.Replace(full, "4.20.1", "4.19.7", 1), append(at("rendered"), "-"), cli.Unknown,
+			[]string{"Not examined:", "MachineOSConfigs: give the output of \"oc get machineosconfig -o yaml\""},
+			nil,
+		},
+		"their empty List": {
+			strings.Replace(full, "4.20.1", "4.19.7", 1), append(at("rendered", "none.yaml"), "-"),
+			cli.OK,
+			[]string{"no MachineOSConfig of the pool"},
+			nil,
+		},
+		"patched": {"", at("patched.yaml", "rendered"), cli.Unhealthy, []string{
+			"[policy-entries-missing]",
+			`Run "sh 10-policy/apply.sh" in the folder`,
+		}, nil},
+		"only a pool": {
+			"", at("pool.yaml"), cli.Unknown,
+			[]string{"Not examined:", "oc get machineconfiguration cluster -o yaml"},
+			nil,
+		},
+		"another pool": {
+			"", append(at("full.yaml"), "--pool", "infra"), cli.Unknown,
+			[]string{"oc get mcp infra -o yaml"},
+			nil,
+		},
+		"an empty file": {
+			"", at("full.yaml", "empty"), cli.Failure, nil,
+			[]string{dir + "/empty: contains no object: give the output of"},
+		},
+		"two documents": {"", at("two.yaml"), cli.Failure, nil, []string{dir + "/two.yaml: a second document"}},
+		"no rendered files": {
+			"", at("none", "missing"), cli.Failure, nil,
+			[]string{
+				dir + `/none has no rendered files: name the folder of "oc http01 render", or files`,
+				dir + "/missing: no such file or directory: name a readable file",
+			},
+		},
 		"truncated, on stdin": {full[:len(full)-10] + "\n\t", []string{"-"}, cli.Failure, nil, []string{"standard input:"}},
-		"stdin twice":         {"", []string{"-", "-"}, cli.Usage, nil, []string{"only one file can be read from standard input"}},
-		"nothing":             {"", nil, cli.Usage, nil, []string{"no file given: name the objects of the cluster"}},
+		"stdin twice": {
+			"",
+			[]string{"-", "-"},
+			cli.Usage, nil,
+			[]string{"only one file can be read from standard input"},
+		},
+		"nothing": {"", nil, cli.Usage, nil, []string{"no file given: name the objects of the cluster"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,7 +240,10 @@ func TestPreflightLayouts(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		got := runLine(t, "", "preflight", cluster, dir)
-		for _, want := range []string{"✓ no problem found", "the rendered policy", "1 MachineConfigs of others, 2 of this service"} {
+		for _, want := range []string{
+			"✓ no problem found", "the rendered policy",
+			"1 MachineConfigs of others, 2 of this service",
+		} {
 			if got.code != cli.OK || !strings.Contains(got.out, want) {
 				t.Errorf("%s: exit code %d, no %q in\n%s%s", name, got.code, want, got.out, got.err)
 			}
@@ -202,12 +254,14 @@ func TestPreflightLayouts(t *testing.T) {
 			t.Fatalf("policies: %q", policies)
 		}
 		must(t, os.WriteFile(policies[0], disruption.LayeredPolicy().Manifest(), 0o600)) // without an entry for the installer
-		if got := runLine(t, "", "preflight", cluster, dir); got.code != cli.Unhealthy || !strings.Contains(got.out, "[policy-drops-entries]") {
+		if got := runLine(t, "", "preflight", cluster, dir); got.code != cli.Unhealthy ||
+			!strings.Contains(got.out, "[policy-drops-entries]") {
 			t.Errorf("%s with another policy: exit code %d\n%s%s", name, got.code, got.out, got.err)
 		}
 	}
 	got := runLine(t, "", "preflight", cluster, fleet)
-	if want := fleet + " has no rendered files: name the folder of"; got.code != cli.Failure || !strings.Contains(got.err, want) {
+	if want := fleet + " has no rendered files: name the folder of"; got.code != cli.Failure ||
+		!strings.Contains(got.err, want) {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }

@@ -41,7 +41,8 @@ func TestSchemas(t *testing.T) {
 	installOC(t, map[string]string{"master0": serving, "master1": serving})
 	traces, _, _ := strings.Cut(os.Getenv("PATH"), ":")
 	must(t, os.WriteFile(filepath.Join(traces, "master0-trace"), []byte(tracedAll), 0o600))
-	schematest.Check[report.ClusterTrace](t, *update, "cluster-trace", "ClusterTrace", nil, []byte(runLine(t, "", "trace", "-o", "json").out))
+	schematest.Check[report.ClusterTrace](t, *update, "cluster-trace", "ClusterTrace", nil,
+		[]byte(runLine(t, "", "trace", "-o", "json").out))
 	dir := t.TempDir()
 	schematest.Check[report.ClusterCondition](t, *update, "cluster-condition", "ClusterCondition", nil,
 		output(map[string]string{"master0": serving}, "condition"), output(map[string]string{"master0": ""}, "condition"))

@@ -24,7 +24,10 @@ func TestEnvironment(t *testing.T) {
 		{Prober, 64, []string{"GOGC=50", "GOMEMLIMIT=32MiB", "GOMAXPROCS=1"}},
 		{Exporter, 64, []string{"GOGC=50", "GOMEMLIMIT=32MiB", "GOMAXPROCS=1"}},
 	} {
-		got := childEnvironment(tt.command, []string{"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB", "LISTEN_FDS=1"}, 1<<30, tt.processors)
+		got := childEnvironment(tt.command, []string{
+			"GOMAXPROCS=64", "NOTIFY_SOCKET=/run/x", "GOGC=50", "GOMEMLIMIT=1MiB",
+			"LISTEN_FDS=1",
+		}, 1<<30, tt.processors)
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s, %d processors (-want +got):\n%s", tt.command, tt.processors, diff)
 		}
@@ -33,7 +36,10 @@ func TestEnvironment(t *testing.T) {
 
 func TestProxyMemoryLimit(t *testing.T) {
 	t.Parallel()
-	for total, want := range map[int64]int64{240 << 20: 128 << 20, 1 << 30: 912 << 20, 100 << 20: 64 << 20, math.MaxInt64: 0} {
+	for total, want := range map[int64]int64{
+		240 << 20: 128 << 20, 1 << 30: 912 << 20, 100 << 20: 64 << 20,
+		math.MaxInt64: 0,
+	} {
 		if got, limited := memoryLimit(Proxy, total); got != want || limited != (want != 0) {
 			t.Errorf("of %d: %d, want %d", total, got, want)
 		}

@@ -109,7 +109,10 @@ func TestListContains(t *testing.T) {
 func TestNamedByConnection(t *testing.T) {
 	t.Parallel()
 	lines := []byte("X-A: x-c\r\nConnection: x-a, X-B\r\ncONNECTION:X-D\r\nX-E:\r\n")
-	for name, want := range map[string]bool{"X-A": true, "x-b": true, "X-C": false, "X-d": true, "X-E": false, "X": false} {
+	for name, want := range map[string]bool{
+		"X-A": true, "x-b": true, "X-C": false, "X-d": true, "X-E": false,
+		"X": false,
+	} {
 		if got := httpfield.NamedByConnection(lines, []byte(name)); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
@@ -188,7 +191,10 @@ func TestIsTextAtEveryOffset(t *testing.T) {
 // FuzzSplit: an accepted line is the same single field for net/textproto, and for
 // Next.
 func FuzzSplit(f *testing.F) {
-	for _, line := range []string{"Host: a", "X: \t a b ", " folded", "X : y", "Via: 1.1 a (b, c), 1.0 d", "X:\x80", ":", "a_b:c\r", "X: 12345678\x7f"} {
+	for _, line := range []string{
+		"Host: a", "X: \t a b ", " folded", "X : y", "Via: 1.1 a (b, c), 1.0 d", "X:\x80", ":",
+		"a_b:c\r", "X: 12345678\x7f",
+	} {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
@@ -214,7 +220,8 @@ func FuzzSplit(f *testing.F) {
 		if err != nil {
 			t.Fatalf("net/textproto refuses %q: %v", line, err)
 		}
-		if got := head[textproto.CanonicalMIMEHeaderKey(string(name))]; len(head) != 1 || len(got) != 1 || got[0] != string(value) {
+		if got := head[textproto.CanonicalMIMEHeaderKey(string(name))]; len(head) != 1 || len(got) != 1 ||
+			got[0] != string(value) {
 			t.Fatalf("net/textproto sees %q, we %q %q", head, name, value)
 		}
 		checkLists(t, name, value)
@@ -251,7 +258,8 @@ func TestNoAllocations(t *testing.T) {
 		var l httpfield.Lines
 		_, _, found, _ := l.Next(lines)
 		name, value, problem := httpfield.Split(line)
-		if !found || problem != httpfield.NoFault || httpfield.ViaNamesService(value) || !httpfield.ListContains(value, []byte("x-a")) ||
+		if !found || problem != httpfield.NoFault || httpfield.ViaNamesService(value) || !httpfield.ListContains(value,
+			[]byte("x-a")) ||
 			!httpfield.NamedByConnection(lines, []byte("x-a")) || string(httpfield.ToLower(low[:], name)) != "connection" {
 			t.Fatal("not read as expected")
 		}

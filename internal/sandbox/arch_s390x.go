@@ -30,10 +30,15 @@ const (
 // arguments, which no filter can read: on s390x a child can create sockets of every
 // family and type, and set every option.
 func architectureCalls() []allowedCall {
-	const reason, restriction = "the calls for sockets, on s390x", "the numbers of the calls above; a filter cannot read their arguments"
+	const reason, restriction = "the calls for sockets, on s390x",
+		"the numbers of the calls above; a filter cannot read their arguments"
 	always := []uint32{callGetsockname, callGetpeername, callSetsockopt, callGetsockopt, callRecvmsg}
 	of := func(kind Kind, more ...uint32) allowedCall {
-		return allowedCall{"socketcall", unix.SYS_SOCKETCALL, kind, reason, restriction, []argumentCheck{{0, fullMask, append(more, always...)}}, nil}
+		return allowedCall{
+			"socketcall", unix.SYS_SOCKETCALL, kind, reason, restriction,
+			[]argumentCheck{{0, fullMask, append(more, always...)}},
+			nil,
+		}
 	}
 	return []allowedCall{
 		of(Proxy, callSocket, callConnect, callAccept4, callRecvfrom, callShutdown),

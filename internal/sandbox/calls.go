@@ -89,10 +89,12 @@ func proberOptions() []socketOption {
 // threadFlags masks the flags of clone(2) that decide between a thread and a process,
 // and those that create a namespace.
 const threadFlags = unix.CLONE_THREAD |
-	unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // allowedCalls returns every system call that a child process may make, the most
-// frequent first. [cLibraryCalls] has those of a build with cgo. A call that is not listed, or has other arguments, fails with EPERM.
+// frequent first. [cLibraryCalls] has those of a build with cgo. A call that is not listed, or has other arguments,
+// fails with EPERM.
 func allowedCalls() []allowedCall {
 	const (
 		files    = "read and write its sockets and pipes"
@@ -122,16 +124,54 @@ func allowedCalls() []allowedCall {
 		{"getsockname", unix.SYS_GETSOCKNAME, allKinds, sockets, "", nil, nil},
 		{"getsockopt", unix.SYS_GETSOCKOPT, allKinds, sockets, "", nil, nil},
 		{"shutdown", unix.SYS_SHUTDOWN, Proxy | Exporter, sockets, "", nil, nil},
-		{"setsockopt", unix.SYS_SETSOCKOPT, Proxy, "settings of a connection, and resetting one", "TCP_NODELAY, TCP_USER_TIMEOUT, SO_LINGER, SO_RCVBUF, SO_SNDBUF, IPV6_V6ONLY", nil, proxyOptions()},
-		{"setsockopt", unix.SYS_SETSOCKOPT, Exporter, "settings of package net for a connection", "TCP_NODELAY, SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT", nil, exporterOptions()},
-		{"setsockopt", unix.SYS_SETSOCKOPT, Prober, "settings of package net for a connection or a UDP socket, and the upstream exchange's", "TCP_NODELAY, SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, IPV6_V6ONLY", nil, proberOptions()},
-		{"connect", unix.SYS_CONNECT, Proxy | Prober, "connect to the ingress, the egress proxy, a VIP of another host or a probed server", "", nil, nil},
-		{"socket", unix.SYS_SOCKET, Proxy, "TCP to the ingress, the egress proxy or a VIP of another host", "AF_INET, AF_INET6; SOCK_STREAM; TCP", []argumentCheck{family, of(unix.SOCK_STREAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP}}}, nil},
-		{"socket", unix.SYS_SOCKET, Prober, "TCP to probed servers, UDP to DNS and NTP servers", "AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP", []argumentCheck{family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM), {2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}}}, nil},
-		{"sendto", unix.SYS_SENDTO, Prober, "datagrams; nothing out of band", "no flags but MSG_DONTWAIT and MSG_NOSIGNAL", []argumentCheck{{3, ^uint32(unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL), []uint32{0}}}, nil},
+		{
+			"setsockopt", unix.SYS_SETSOCKOPT, Proxy, "settings of a connection, and resetting one",
+			"TCP_NODELAY, TCP_USER_TIMEOUT, SO_LINGER, SO_RCVBUF, SO_SNDBUF, IPV6_V6ONLY", nil, proxyOptions(),
+		},
+		{
+			"setsockopt", unix.SYS_SETSOCKOPT, Exporter, "settings of package net for a connection",
+			"TCP_NODELAY, SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT", nil, exporterOptions(),
+		},
+		{
+			"setsockopt", unix.SYS_SETSOCKOPT, Prober,
+			"settings of package net for a connection or a UDP socket, and the upstream exchange's",
+			"TCP_NODELAY, SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, SO_RCVBUF, SO_SNDBUF, SO_BROADCAST, " +
+				"IPV6_V6ONLY", nil, proberOptions(),
+		},
+		{
+			"connect", unix.SYS_CONNECT, Proxy | Prober,
+			"connect to the ingress, the egress proxy, a VIP of another host or a probed server", "", nil, nil,
+		},
+		{
+			"socket", unix.SYS_SOCKET, Proxy, "TCP to the ingress, the egress proxy or a VIP of another host",
+			"AF_INET, AF_INET6; SOCK_STREAM; TCP",
+			[]argumentCheck{
+				family, of(unix.SOCK_STREAM),
+				{2, fullMask, []uint32{0, unix.IPPROTO_TCP}},
+			},
+			nil,
+		},
+		{
+			"socket", unix.SYS_SOCKET, Prober, "TCP to probed servers, UDP to DNS and NTP servers",
+			"AF_INET, AF_INET6; SOCK_STREAM, SOCK_DGRAM; TCP, UDP",
+			[]argumentCheck{
+				family, of(unix.SOCK_STREAM, unix.SOCK_DGRAM),
+				{2, fullMask, []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP}},
+			},
+			nil,
+		},
+		{
+			"sendto", unix.SYS_SENDTO, Prober, "datagrams; nothing out of band", "no flags but MSG_DONTWAIT and MSG_NOSIGNAL",
+			[]argumentCheck{{3, ^uint32(unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL), []uint32{0}}},
+			nil,
+		},
 		{"getpeername", unix.SYS_GETPEERNAME, allKinds, sockets, "", nil, nil},
 		{"recvmsg", unix.SYS_RECVMSG, allKinds, "commands of the controller with their descriptors", "", nil, nil},
-		{"fcntl", unix.SYS_FCNTL, allKinds, "its descriptors", "F_GETFL, F_SETFL, F_DUPFD_CLOEXEC", []argumentCheck{{1, fullMask, fileCommands()}}, nil},
+		{
+			"fcntl", unix.SYS_FCNTL, allKinds, "its descriptors", "F_GETFL, F_SETFL, F_DUPFD_CLOEXEC",
+			[]argumentCheck{{1, fullMask, fileCommands()}},
+			nil,
+		},
 		{"fstat", unix.SYS_FSTAT, allKinds, "the type of a descriptor", "", nil, nil},
 		{"epoll_create1", unix.SYS_EPOLL_CREATE1, allKinds, poller, "", nil, nil},
 		{"eventfd2", unix.SYS_EVENTFD2, allKinds, poller, "", nil, nil},
@@ -141,7 +181,12 @@ func allowedCalls() []allowedCall {
 		{"mprotect", unix.SYS_MPROTECT, allKinds, memory, "no PROT_EXEC", notExecutable, nil},
 		{"madvise", unix.SYS_MADVISE, allKinds, memory, "", nil, nil},
 		{"sched_yield", unix.SYS_SCHED_YIELD, allKinds, threads, "", nil, nil},
-		{"clone", unix.SYS_CLONE, allKinds, "threads of this process; no other process, and no namespace", "CLONE_THREAD, and no flag of a namespace", []argumentCheck{{cloneFlags, threadFlags, []uint32{unix.CLONE_THREAD}}}, nil},
+		{
+			"clone", unix.SYS_CLONE, allKinds, "threads of this process; no other process, and no namespace",
+			"CLONE_THREAD, and no flag of a namespace",
+			[]argumentCheck{{cloneFlags, threadFlags, []uint32{unix.CLONE_THREAD}}},
+			nil,
+		},
 		{"getpid", unix.SYS_GETPID, allKinds, identity, "", nil, nil},
 		{"gettid", unix.SYS_GETTID, allKinds, identity, "", nil, nil},
 		{"tgkill", unix.SYS_TGKILL, allKinds, signals, "threads of this process", []argumentCheck{{0, fullMask, []uint32{uint32(os.Getpid())}}}, nil}, //nolint:gosec // a process id

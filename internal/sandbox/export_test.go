@@ -88,27 +88,43 @@ func forbiddenCalls(kind Kind) (faults []string) {
 		return a
 	}
 	for name, of := range map[string]uintptr{
-		"fork": uintptr(unix.SIGCHLD), "vfork": unix.CLONE_VM | unix.CLONE_VFORK, "a process with this memory": unix.CLONE_VM | unix.CLONE_FILES,
-		"a user namespace": unix.CLONE_NEWUSER, "a thread with a user namespace": unix.CLONE_THREAD | unix.CLONE_VM | unix.CLONE_SIGHAND | unix.CLONE_NEWUSER,
-		"a network namespace": unix.CLONE_NEWNET | unix.CLONE_THREAD, "a mount namespace": unix.CLONE_NEWNS, "a PID namespace": unix.CLONE_NEWPID,
+		"fork": uintptr(unix.SIGCHLD), "vfork": unix.CLONE_VM | unix.CLONE_VFORK,
+		"a process with this memory":     unix.CLONE_VM | unix.CLONE_FILES,
+		"a user namespace":               unix.CLONE_NEWUSER,
+		"a thread with a user namespace": unix.CLONE_THREAD | unix.CLONE_VM | unix.CLONE_SIGHAND | unix.CLONE_NEWUSER,
+		"a network namespace":            unix.CLONE_NEWNET | unix.CLONE_THREAD, "a mount namespace": unix.CLONE_NEWNS,
+		"a PID namespace": unix.CLONE_NEWPID,
 	} {
 		want(unix.EPERM, "clone: "+name, unix.SYS_CLONE, flags(of)...)
 	}
 	for name, of := range map[string]socketOption{
 		"IP_MINTTL": {unix.IPPROTO_IP, unix.IP_MINTTL}, "IPV6_MINHOPCOUNT": {unix.IPPROTO_IPV6, unix.IPV6_MINHOPCOUNT},
-		"SO_BINDTODEVICE": {unix.SOL_SOCKET, unix.SO_BINDTODEVICE}, "SO_ATTACH_FILTER": {unix.SOL_SOCKET, unix.SO_ATTACH_FILTER},
+		"SO_BINDTODEVICE": {unix.SOL_SOCKET, unix.SO_BINDTODEVICE}, "SO_ATTACH_FILTER": {
+			unix.SOL_SOCKET,
+			unix.SO_ATTACH_FILTER,
+		},
 		"SO_DETACH_FILTER": {unix.SOL_SOCKET, unix.SO_DETACH_FILTER}, "SO_ATTACH_BPF": {unix.SOL_SOCKET, unix.SO_ATTACH_BPF},
-		"SO_REUSEPORT": {unix.SOL_SOCKET, unix.SO_REUSEPORT}, "SO_ATTACH_REUSEPORT_CBPF": {unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF},
-		"TCP_DEFER_ACCEPT": {unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT}, "TCP_ULP": {unix.IPPROTO_TCP, unix.TCP_ULP}, "TCP_FASTOPEN": {unix.IPPROTO_TCP, unix.TCP_FASTOPEN},
-		"TCP_REPAIR": {unix.IPPROTO_TCP, unix.TCP_REPAIR}, "SO_RCVTIMEO": {unix.SOL_SOCKET, unix.SO_RCVTIMEO}, "a name of another level": {unix.IPPROTO_IP, unix.SO_LINGER},
-		"PACKET_ADD_MEMBERSHIP": {unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP},
+		"SO_REUSEPORT": {unix.SOL_SOCKET, unix.SO_REUSEPORT}, "SO_ATTACH_REUSEPORT_CBPF": {
+			unix.SOL_SOCKET,
+			unix.SO_ATTACH_REUSEPORT_CBPF,
+		},
+		"TCP_DEFER_ACCEPT": {unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT}, "TCP_ULP": {unix.IPPROTO_TCP, unix.TCP_ULP},
+		"TCP_FASTOPEN": {unix.IPPROTO_TCP, unix.TCP_FASTOPEN},
+		"TCP_REPAIR":   {unix.IPPROTO_TCP, unix.TCP_REPAIR}, "SO_RCVTIMEO": {unix.SOL_SOCKET, unix.SO_RCVTIMEO},
+		"a name of another level": {unix.IPPROTO_IP, unix.SO_LINGER},
+		"PACKET_ADD_MEMBERSHIP":   {unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP},
 	} {
 		want(unix.EPERM, "setsockopt: "+name, unix.SYS_SETSOCKOPT, none, uintptr(of.level), uintptr(of.name))
 	}
 	for name, of := range map[string][]uintptr{
-		"unix": {unix.AF_UNIX, unix.SOCK_STREAM}, "netlink": {unix.AF_NETLINK, unix.SOCK_RAW}, "packet": {unix.AF_PACKET, unix.SOCK_RAW},
-		"vsock": {unix.AF_VSOCK, unix.SOCK_STREAM}, "ICMP": {unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP}, "raw": {unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP},
-		"SCTP": {unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, "MPTCP": {unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
+		"unix": {unix.AF_UNIX, unix.SOCK_STREAM}, "netlink": {unix.AF_NETLINK, unix.SOCK_RAW},
+		"packet": {unix.AF_PACKET, unix.SOCK_RAW},
+		"vsock":  {unix.AF_VSOCK, unix.SOCK_STREAM}, "ICMP": {unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP},
+		"raw":  {unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP},
+		"SCTP": {unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, "MPTCP": {
+			unix.AF_INET6, unix.SOCK_STREAM,
+			unix.IPPROTO_MPTCP,
+		},
 	} {
 		want(unix.EPERM, "socket: "+name, unix.SYS_SOCKET, of...)
 	}
@@ -131,7 +147,8 @@ func forbiddenCalls(kind Kind) (faults []string) {
 	for name, flags := range map[string]uintptr{"MSG_OOB": unix.MSG_OOB, "MSG_FASTOPEN": unix.MSG_FASTOPEN} {
 		want(unix.EPERM, "sendto: "+name, unix.SYS_SENDTO, none, 0, 0, flags)
 	}
-	want(unix.EPERM, "mmap: executable", unix.SYS_MMAP, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON, none)
+	want(unix.EPERM, "mmap: executable", unix.SYS_MMAP, 0, 4096, unix.PROT_READ|unix.PROT_EXEC,
+		unix.MAP_PRIVATE|unix.MAP_ANON, none)
 	want(unix.EPERM, "mprotect: executable", unix.SYS_MPROTECT, 0, 4096, unix.PROT_EXEC)
 	want(unix.EPERM, "fcntl: F_SETOWN", unix.SYS_FCNTL, 0, unix.F_SETOWN, 1)
 	want(unix.EPERM, "tgkill: the parent", unix.SYS_TGKILL, uintptr(os.Getppid()), uintptr(os.Getppid()))

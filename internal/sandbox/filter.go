@@ -35,7 +35,9 @@ func Confine(kind Kind) error {
 	runtime.KeepAlive(program)
 	switch {
 	case errno == unix.EPERM && hasFilter():
-		return fmt.Errorf("install the system-call filter: %w: the filter of the unit or the container forbids seccomp(2): allow it, in a unit by SystemCallFilter=seccomp", errno)
+		return fmt.Errorf(
+			"install the system-call filter: %w: the filter of the unit or the container forbids seccomp(2): allow it, in a "+
+				"unit by SystemCallFilter=seccomp", errno)
 	case errno != 0:
 		return fmt.Errorf("install the system-call filter: %w", errno)
 	case tid != 0:

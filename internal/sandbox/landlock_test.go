@@ -25,7 +25,8 @@ const unrestricted = sandbox.Kind(0)
 func landlockKinds() map[string]sandbox.Kind {
 	return map[string]sandbox.Kind{
 		"access as unrestricted process": unrestricted,
-		"access as proxy":                sandbox.Proxy, "access as exporter": sandbox.Exporter, "access as prober": sandbox.Prober,
+		"access as proxy":                sandbox.Proxy, "access as exporter": sandbox.Exporter,
+		"access as prober": sandbox.Prober,
 	}
 }
 
@@ -184,10 +185,16 @@ func accesses() []access {
 			return err
 		}},
 		{"bind a TCP port", 4, 0, bind(unix.SOCK_STREAM)},
-		{"connect to a TCP port", 4, sandbox.Proxy | sandbox.Prober, dial("tcp4", func(o *objects) net.Addr { return o.tcp.Addr() })},
+		{
+			"connect to a TCP port", 4, sandbox.Proxy | sandbox.Prober,
+			dial("tcp4", func(o *objects) net.Addr { return o.tcp.Addr() }),
+		},
 		{"connect to an abstract Unix socket", 6, 0, dial("unix", func(o *objects) net.Addr { return o.abstract.Addr() })},
 		{"signal another process", 6, 0, func(o *objects) error { return unix.Kill(o.other.Process.Pid, 0) }},
-		{"connect to a Unix socket in the file system", 9, 0, dial("unix", func(o *objects) net.Addr { return o.pathname.Addr() })},
+		{
+			"connect to a Unix socket in the file system", 9, 0,
+			dial("unix", func(o *objects) net.Addr { return o.pathname.Addr() }),
+		},
 		{"bind a UDP port", 10, sandbox.Prober, bind(unix.SOCK_DGRAM)},
 		{"send a datagram", 10, sandbox.Prober, dial("udp4", func(o *objects) net.Addr { return o.udp.LocalAddr() })},
 	}

@@ -171,7 +171,10 @@ func TestChildHasNoCapability(t *testing.T) {
 		t.Fatalf("%v\n%s", p.Err(), out)
 	}
 	const none = "0000000000000000"
-	for _, want := range []string{"CapInh:\t" + none, "CapPrm:\t" + none, "CapEff:\t" + none, "CapAmb:\t" + none, "NoNewPrivs:\t1"} {
+	for _, want := range []string{
+		"CapInh:\t" + none, "CapPrm:\t" + none, "CapEff:\t" + none, "CapAmb:\t" + none,
+		"NoNewPrivs:\t1",
+	} {
 		if !slices.Contains(strings.Split(out.String(), "\n"), want) {
 			t.Errorf("the child lacks %q:\n%s", want, out)
 		}

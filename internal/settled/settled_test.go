@@ -30,7 +30,10 @@ func TestWait(t *testing.T) {
 		{"changed", time.Hour, "b", time.Second, time.Second, true, false},
 		{"unchanged since", 400 * time.Millisecond, "b", time.Second, 600 * time.Millisecond, true, false},
 		{"changed again", 400 * time.Millisecond, "c", time.Second, time.Second, true, false},
-		{"a longer delay for the same content", 500 * time.Millisecond, "c", 2 * time.Second, 1500 * time.Millisecond, true, false},
+		{
+			"a longer delay for the same content", 500 * time.Millisecond, "c", 2 * time.Second, 1500 * time.Millisecond, true,
+			false,
+		},
 		{"the clock goes back", -time.Hour, "c", time.Second, time.Second, true, false},
 		{"the current content again", time.Millisecond, "a", time.Second, 0, false, false},
 		{"changed after that", time.Millisecond, "c", time.Second, time.Second, true, false},
@@ -56,7 +59,8 @@ func TestLastGood(t *testing.T) {
 	var f settled.File[string, int]
 	expect := func(when string, value int, ok, stale bool, err error) {
 		t.Helper()
-		if got, has := f.Value(); got != value || has != ok || f.Stale() != stale || !errors.Is(f.Err(), err) || (err == nil) != (f.Err() == nil) {
+		if got, has := f.Value(); got != value || has != ok || f.Stale() != stale || !errors.Is(f.Err(), err) ||
+			(err == nil) != (f.Err() == nil) {
 			t.Errorf("%s: %d, %v, stale %v, %v", when, got, has, f.Stale(), f.Err())
 		}
 	}

@@ -41,7 +41,8 @@ func TestRead(t *testing.T) {
 	if err := os.Symlink("loop", path("loop")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := textfile.Read(path("loop"), 5); !errors.Is(err, syscall.ELOOP) || !strings.HasSuffix(err.Error(), ": replace the symbolic link, which leads to itself, by a file") {
+	if _, err := textfile.Read(path("loop"), 5); !errors.Is(err, syscall.ELOOP) || !strings.HasSuffix(err.Error(),
+		": replace the symbolic link, which leads to itself, by a file") {
 		t.Errorf("a link to itself: %v", err)
 	}
 	for _, name := range []string{path("fifo"), dir} { // Read must not wait for a writer

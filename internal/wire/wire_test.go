@@ -397,7 +397,10 @@ func socketIsFull(t *testing.T, child *Child) bool {
 // TestOverflow: the queue is bounded in commands and in bytes. Its descriptors are
 // closed with it.
 func TestOverflow(t *testing.T) {
-	for name, c := range map[string]command{"commands": {Listen: &listen{}}, "bytes": say(strings.Repeat("a", maxCommand-1000))} {
+	for name, c := range map[string]command{
+		"commands": {Listen: &listen{}},
+		"bytes":    say(strings.Repeat("a", maxCommand-1000)),
+	} {
 		t.Run(name, func(t *testing.T) {
 			parent, _ := newTestPair(t)
 			before := openDescriptors(t)

@@ -93,7 +93,8 @@ func TestReferenceShowsTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.Upstream.ExplicitPorts = config.ExplicitPorts{} // the example sets them
-	if diff := cmp.Diff(config.Default(), got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.AddrPort{})); first == "" || diff != "" {
+	if diff := cmp.Diff(config.Default(), got, cmpopts.EquateEmpty(),
+		cmpopts.EquateComparable(netip.AddrPort{})); first == "" || diff != "" {
 		t.Errorf("(-default +reference):\n%s", diff)
 	}
 }
@@ -114,7 +115,8 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 		}
 	}
 	all := acceptedKeys()
-	withDefault := slices.DeleteFunc(slices.Clone(all), func(key string) bool { return key == "customDeployment.internalPort" })
+	withDefault := slices.DeleteFunc(slices.Clone(all),
+		func(key string) bool { return key == "customDeployment.internalPort" })
 	less := func(a, b string) bool { return a < b }
 	if diff := cmp.Diff(withDefault, keys(t, defaults), cmpopts.SortSlices(less)); diff != "" {
 		t.Errorf("keys of the example with the defaults (-accepted +%s):\n%s", reference, diff)

@@ -114,7 +114,8 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 		t.Errorf("anything else: %d %q", code, body)
 	}
 	r := s.await("one challenge, one rejection, ingress probed", func(r report.Report) bool {
-		return r.Challenges.Total == 1 && r.Challenges.Rejected[report.NotChallenge] == 1 && len(r.Upstreams) == 1 && r.Upstreams[0].Reachable
+		return r.Challenges.Total == 1 && r.Challenges.Rejected[report.NotChallenge] == 1 && len(r.Upstreams) == 1 &&
+			r.Upstreams[0].Reachable
 	})
 	if !r.Table.Present || !r.Table.Owned || r.Table.Port != 8888 || len(r.Table.Elements) != 1 {
 		t.Errorf("table %+v", r.Table)
@@ -137,7 +138,9 @@ func TestReloadIsInForce(t *testing.T) {
 	s.awaitReason(report.Serving)
 	for i, want := range []int{400, 200, 400} {
 		hosts := map[int]string{200: vip, 400: "other.example.com"}[want]
-		s.configure(fmt.Sprintf("%shosts: ['%s']\negressProxy: {upstream: auto, noProxy: %s, httpProxy: 'http://proxy%d.test:3128'}\n", explicit, hosts, ingressAddr, i))
+		s.configure(
+			fmt.Sprintf("%shosts: ['%s']\negressProxy: {upstream: auto, noProxy: %s, httpProxy: 'http://proxy%d.test:3128'}\n",
+				explicit, hosts, ingressAddr, i))
 		s.awaitNotification("RELOADING=1")
 		s.awaitNotification("READY=1")
 		if code, _ := request(t, token); code != want {

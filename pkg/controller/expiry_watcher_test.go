@@ -38,8 +38,12 @@ func (a *apiServer) present(t *testing.T, name, issuer string, life, left time.D
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<60))
 	must(t, err)
 	until := time.Now().Add(left)
-	leaf := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{apiName}, NotBefore: until.Add(-life), NotAfter: until}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, &x509.Certificate{Subject: pkix.Name{CommonName: issuer}}, &private.PublicKey, private)
+	leaf := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{apiName},
+		NotBefore: until.Add(-life), NotAfter: until,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, &x509.Certificate{Subject: pkix.Name{CommonName: issuer}},
+		&private.PublicKey, private)
 	must(t, err)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,7 +63,10 @@ func (a *apiServer) certificateFor(hello *tls.ClientHelloInfo) (*tls.Certificate
 func startAPIServer(t *testing.T) *apiServer {
 	t.Helper()
 	a := &apiServer{byName: make(map[string]*tls.Certificate)}
-	secure := tls.NewListener(listen(t, vip+":6443"), &tls.Config{GetCertificate: a.certificateFor, MinVersion: tls.VersionTLS12})
+	secure := tls.NewListener(listen(t, vip+":6443"), &tls.Config{
+		GetCertificate: a.certificateFor,
+		MinVersion:     tls.VersionTLS12,
+	})
 	go func() {
 		for {
 			conn, err := secure.Accept()
@@ -89,12 +96,15 @@ func TestExpiryWatcher(t *testing.T) {
 	s.start([]string{serviceTiming + `={"ExpiryCheckInterval": 50000000}`})
 	r := s.await("both certificates seen", func(r report.Report) bool { return len(r.Certificates) == 2 })
 	for i, want := range []report.Certificate{{Name: "", Issuer: "cluster-signer"}, {Name: apiName, Issuer: "R11"}} {
-		if c := r.Certificates[i]; c.Address != vip+":6443" || c.Name != want.Name || c.Issuer != want.Issuer || c.Error != "" || time.Until(c.NotAfter) < 7*day {
+		if c := r.Certificates[i]; c.Address != vip+":6443" || c.Name != want.Name || c.Issuer != want.Issuer ||
+			c.Error != "" || time.Until(c.NotAfter) < 7*day {
 			t.Errorf("certificate %+v", c)
 		}
 	}
-	s.awaitMetric(fmt.Sprintf(`http01_proxy_api_certificate_not_after_seconds{issuer="R11",name="%s"} %v`, apiName, float64(r.Certificates[1].NotAfter.Unix())))
-	s.awaitLog("level=ERROR msg=\"the certificate that the API server presents on " + vip + ":6443 for " + apiName + ", issued by \\\"R11\\\", expires in 7d, at ")
+	s.awaitMetric(fmt.Sprintf(`http01_proxy_api_certificate_not_after_seconds{issuer="R11",name="%s"} %v`, apiName,
+		float64(r.Certificates[1].NotAfter.Unix())))
+	s.awaitLog("level=ERROR msg=\"the certificate that the API server presents on " + vip + ":6443 for " + apiName +
+		", issued by \\\"R11\\\", expires in 7d, at ")
 	s.awaitLog("event=certificate address=" + vip + ":6443 name=" + apiName + " issuer=R11 serial=")
 	if !nstest.Poll(func() bool { return s.childPID(child.Prober) == 0 }) {
 		t.Error("the prober process does not end")
@@ -103,11 +113,13 @@ func TestExpiryWatcher(t *testing.T) {
 	// Another name causes a read before the hour has passed.
 	api.present(t, apiName, "R12", 90*day, 90*day)
 	s.configure(withMetrics + "hosts: [" + apiName + ", api-int.cluster.example.com]\n")
-	r = s.await("the new one seen", func(r report.Report) bool { return len(r.Certificates) == 3 && r.Certificates[1].Issuer == "R12" })
+	r = s.await("the new one seen",
+		func(r report.Report) bool { return len(r.Certificates) == 3 && r.Certificates[1].Issuer == "R12" })
 	if r.Condition().Reason != report.Serving {
 		t.Errorf("the state is %s", r.Condition().Reason)
 	}
-	s.awaitLog("the certificate that the API server presents on " + vip + ":6443 for " + apiName + " was renewed and is valid until ")
+	s.awaitLog("the certificate that the API server presents on " + vip + ":6443 for " + apiName +
+		" was renewed and is valid until ")
 	if n := strings.Count(s.log.String(), "event=certificate"); n != 2 {
 		t.Errorf("%d lines about certificates", n)
 	}

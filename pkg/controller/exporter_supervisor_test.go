@@ -111,7 +111,8 @@ func TestExporterIsUnprivileged(t *testing.T) {
 	s.awaitMetric("http01_proxy_up 1")
 	pid := s.childPID("exporter")
 	checkUnprivileged(t, pid)
-	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(env), "NOTIFY_SOCKET") || !strings.Contains(string(env), "GOMEMLIMIT=32MiB\x00") {
+	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(env),
+		"NOTIFY_SOCKET") || !strings.Contains(string(env), "GOMEMLIMIT=32MiB\x00") {
 		t.Errorf("the exporter's environment: %q, %v", env, err)
 	}
 	listeners := nstest.Run(t, "ss", "-Hltnp", "sport = :9645")

@@ -92,7 +92,8 @@ func TestProxyDoesNotAnswer(t *testing.T) {
 			if err := os.WriteFile(behavior, []byte(tt.behavior), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for path, mode := range map[string]os.FileMode{behavior: 0o644, filepath.Dir(s.dir): 0o755} { // the process has another user
+			// the process has another user
+			for path, mode := range map[string]os.FileMode{behavior: 0o644, filepath.Dir(s.dir): 0o755} {
 				if err := os.Chmod(path, mode); err != nil {
 					t.Fatal(err)
 				}

@@ -95,7 +95,8 @@ const noCapabilities = "0000000000000000"
 func checkUnprivileged(t *testing.T, pid int) {
 	t.Helper()
 	want := map[string]string{
-		"CapInh": noCapabilities, "CapPrm": noCapabilities, "CapEff": noCapabilities, "CapAmb": noCapabilities, "NoNewPrivs": "1", "Seccomp": "2",
+		"CapInh": noCapabilities, "CapPrm": noCapabilities, "CapEff": noCapabilities, "CapAmb": noCapabilities,
+		"NoNewPrivs": "1", "Seccomp": "2",
 		"Uid": "65520 65520 65520 65520", "Gid": "65520 65520 65520 65520", "Groups": "",
 	}
 	if diff := cmp.Diff(want, procStatus(t, pid, slices.Collect(maps.Keys(want))...)); diff != "" {
@@ -114,13 +115,15 @@ func TestProxyIsUnprivileged(t *testing.T) {
 	must(t, err)
 	for _, fd := range open {
 		target, _ := os.Readlink(filepath.Join(dir, fd.Name()))
-		ours := strings.HasPrefix(target, "socket:") || strings.HasPrefix(target, "anon_inode:") || strings.HasPrefix(target, "pipe:") ||
+		ours := strings.HasPrefix(target, "socket:") || strings.HasPrefix(target, "anon_inode:") ||
+			strings.HasPrefix(target, "pipe:") ||
 			target == "/dev/null" || strings.HasPrefix(target, "/sys/fs/cgroup/") // the runtime's, for GOMAXPROCS
 		if !ours && target != "" {
 			t.Errorf("the process has %s open", target)
 		}
 	}
-	if environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || strings.Contains(string(environment), "NOTIFY_SOCKET") {
+	if environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil ||
+		strings.Contains(string(environment), "NOTIFY_SOCKET") {
 		t.Errorf("the process's environment: %q, %v", environment, err)
 	}
 	if controller := procStatus(t, s.cmd.Process.Pid, "NoNewPrivs", "CapEff"); controller["CapEff"] == noCapabilities {

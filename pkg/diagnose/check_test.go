@@ -28,13 +28,22 @@ func TestChecksRunConcurrently(t *testing.T) {
 	t.Cleanup(func() { close(forever) })
 	var seen [][]string
 	got := runAll(t.Context(), &observations{}, []check{
-		{"first", "", needsNothing, time.Minute, func(context.Context, *observations) result.Result { <-other; return result.Pass("well") }},
-		{"second", "", needsNothing, time.Minute, func(context.Context, *observations) result.Result { close(other); return result.Pass("well") }},
+		{
+			"first", "", needsNothing, time.Minute,
+			func(context.Context, *observations) result.Result { <-other; return result.Pass("well") },
+		},
+		{
+			"second", "", needsNothing, time.Minute,
+			func(context.Context, *observations) result.Result { close(other); return result.Pass("well") },
+		},
 		{"bounded", "", needsNothing, time.Millisecond, func(ctx context.Context, _ *observations) result.Result {
 			<-ctx.Done()
 			return result.Skip("%v", ctx.Err())
 		}},
-		{"hanging", "", needsNothing, time.Millisecond, func(context.Context, *observations) result.Result { <-forever; return result.Pass("never") }},
+		{
+			"hanging", "", needsNothing, time.Millisecond,
+			func(context.Context, *observations) result.Result { <-forever; return result.Pass("never") },
+		},
 	}, func(pending []string) { seen = append(seen, slices.Clone(pending)) })
 	want := []result.Result{
 		{Name: "first", Outcome: result.OK, Text: "well"},
@@ -66,7 +75,8 @@ func TestTimeoutOfRun(t *testing.T) {
 		}},
 	}, func([]string) {})
 	r := result.NewReport(result.Conditions{}, got, nil)
-	if got[0].Findings == nil || got[1].NotChecked != "not completed within the time for all checks (--timeout)" || !slices.Equal(r.Incomplete, []string{"late"}) {
+	if got[0].Findings == nil || got[1].NotChecked != "not completed within the time for all checks (--timeout)" ||
+		!slices.Equal(r.Incomplete, []string{"late"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -99,7 +109,8 @@ func TestRejectedConfiguration(t *testing.T) {
 		if c.needs == needsNothing {
 			continue
 		}
-		if r := c.runWithTimeout(t.Context(), o); r.Outcome != result.Skipped || r.NotChecked != "configuration rejected" || r.Text != "" {
+		if r := c.runWithTimeout(t.Context(), o); r.Outcome != result.Skipped || r.NotChecked != "configuration rejected" ||
+			r.Text != "" {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 	}
@@ -118,7 +129,8 @@ func TestProgressStartsAtOnce(t *testing.T) {
 		ConfigPath: filepath.Join(dir, "config.yaml"), StateDir: dir, StatusSocket: filepath.Join(dir, "status.sock"),
 		ManifestDir: dir, DisabledManifestDir: dir,
 	}}
-	if err := os.WriteFile(o.ConfigPath, []byte("vips: {keepalivedConfig: "+dir+"/keepalived.conf}\n"), 0o600); err != nil {
+	if err := os.WriteFile(o.ConfigPath, []byte("vips: {keepalivedConfig: "+dir+"/keepalived.conf}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Run(t.Context(), o, func(pending []string) { t.Errorf("progress %q", pending) })
@@ -155,7 +167,8 @@ func TestFindingsNameChecks(t *testing.T) {
 			t.Errorf("%s is listed twice", e.ID)
 		}
 		seen[e.ID] = true
-		if e.Symptom == "" || e.Message == "" || e.Remediation == "" || (e.Level != findings.Problem && e.Level != findings.Warning) {
+		if e.Symptom == "" || e.Message == "" || e.Remediation == "" || (e.Level != findings.Problem &&
+			e.Level != findings.Warning) {
 			t.Errorf("%s is incomplete", e.ID)
 		}
 	}

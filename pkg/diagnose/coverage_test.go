@@ -43,7 +43,8 @@ func TestEveryFindingHasTest(t *testing.T) {
 			tested = named.Match(lab) || found.Match(ingress)
 		}
 		if !tested {
-			t.Errorf("no test names %q: add one that injects the fault, usually in test/suites/check (CONTRIBUTING.md, Add a finding)", e.ID)
+			t.Errorf("no test names %q: add one that injects the fault, usually in test/suites/check (CONTRIBUTING.md, "+
+				"Add a finding)", e.ID)
 		}
 	}
 }

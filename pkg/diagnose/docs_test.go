@@ -90,17 +90,27 @@ func observedResults(t *testing.T) []observed {
 			"The expected response to a request that is not a challenge. For a challenge, the name is not in `hosts`.",
 			"get 400 with `Only",
 		},
-		{"400 with another text", "The router rejects the connection, or the client's request is not valid HTTP/1.1.", "get 400 with the router's"},
+		{
+			"400 with another text", "The router rejects the connection, or the client's request is not valid HTTP/1.1.",
+			"get 400 with the router's",
+		},
 		{"404", "The solver does not have this token.", `get 404`},
 		{"405", "The method is neither GET nor HEAD. Validators and self checks use GET: this is another client.", ""},
 		{"408, 413, 414, 431, 501, 505", "The request is too slow, too large or malformed. This is another client.", ""},
 		{"502", "The ingress did not send a usable response. The response body names the reason.", `\b502\b`},
 		{"503", "The router has no route for this name.", `\b503\b`},
 		{"504", "The ingress did not respond in time.", `\b504\b`},
-		{"the response of another program", "A rule or a listener of another program gets the connection.", "response of another program|that of another program"},
+		{
+			"the response of another program", "A rule or a listener of another program gets the connection.",
+			"response of another program|that of another program",
+		},
 		{"a redirect", "The service did not follow the router's redirect.", `get a redirect`},
 		{"connection refused", "Nothing listens at the address, or a rule rejects the connection.", `(?:is|are|or) refused`},
-		{"connection reset", "The journal has `EVENT=evicted` or `EVENT=source-limit` for a limit. Otherwise the client connected to the internal port directly.", ""},
+		{
+			"connection reset",
+			"The journal has `EVENT=evicted` or `EVENT=source-limit` for a limit. Otherwise the client connected to the " +
+				"internal port directly.", "",
+		},
 		{"timeout", "Packets are lost, or no host has the address.", `(?i)time out|times out for|then hang`},
 		{"no route to host", "No host has the VIP.", "No route to host"},
 	} {
@@ -131,9 +141,17 @@ func caReports(t *testing.T) []observed {
 		ids           []findings.ID
 		symptom       string // of further entries
 	}{
-		{response + "400", "The service rejects the name, or the router rejects the connection.", []findings.ID{findings.NameNotAllowed, findings.IngressPROXYProtocol, findings.RouteRedirectsElsewhere}, ""},
+		{
+			response + "400", "The service rejects the name, or the router rejects the connection.",
+			[]findings.ID{findings.NameNotAllowed, findings.IngressPROXYProtocol, findings.RouteRedirectsElsewhere},
+			"",
+		},
 		{response + "404", "The solver does not have this token.", nil, "get 404"},
-		{response + "500", "The back end of the route fails. The same is reported for other statuses.", []findings.ID{findings.ResponseStatus}, ""},
+		{
+			response + "500", "The back end of the route fails. The same is reported for other statuses.",
+			[]findings.ID{findings.ResponseStatus},
+			"",
+		},
 		{response + "502", "The ingress did not send a usable response.", nil, `\b502\b`},
 		{response + "503", "The router has no route for this name.", nil, `\b503\b`},
 		{response + "504", "The ingress did not respond in time.", nil, `\b504\b`},
@@ -144,23 +162,55 @@ func caReports(t *testing.T) []observed {
 			[]findings.ID{findings.ResponseNotKey},
 			"",
 		},
-		{fetching + "Connection refused", "Nothing listens at the address, or a rule rejects the connection.", []findings.ID{findings.RouteRedirectsHTTPS}, "(?:is|are|or) refused"},
-		{fetching + "Connection reset by peer", "The journal has `EVENT=evicted` or `EVENT=source-limit` for a limit.", nil, ""},
-		{fetching + "Timeout during connect (likely firewall problem)", "Packets are lost, or no host has the address.", nil, "(?i)time out|times out for|then hang"},
-		{fetching + "Timeout after connect (your server may be slow or overloaded)", "Packets are lost after the connection is established.", []findings.ID{findings.PathMTUBlackHole, findings.ProxyUnreachable}, ""},
-		{fetching + "Error getting validation data", "No host has the VIP (`no route to host`), or the connection ended early.", nil, "No route to host"},
+		{
+			fetching + "Connection refused", "Nothing listens at the address, or a rule rejects the connection.",
+			[]findings.ID{findings.RouteRedirectsHTTPS},
+			"(?:is|are|or) refused",
+		},
+		{
+			fetching + "Connection reset by peer", "The journal has `EVENT=evicted` or `EVENT=source-limit` for a limit.", nil,
+			"",
+		},
+		{
+			fetching + "Timeout during connect (likely firewall problem)", "Packets are lost, or no host has the address.", nil,
+			"(?i)time out|times out for|then hang",
+		},
+		{
+			fetching + "Timeout after connect (your server may be slow or overloaded)",
+			"Packets are lost after the connection is established.",
+			[]findings.ID{
+				findings.PathMTUBlackHole,
+				findings.ProxyUnreachable,
+			},
+			"",
+		},
+		{
+			fetching + "Error getting validation data",
+			"No host has the VIP (`no route to host`), or the connection ended early.", nil, "No route to host",
+		},
 		{
 			"During secondary validation: " + fetching + "Connection refused",
-			"The primary perspective of the CA got the key, and at least two remote ones did not.", nil, "for some clients|some clients get",
+			"The primary perspective of the CA got the key, and at least two remote ones did not.", nil,
+			"for some clients|some clients get",
 		},
 		{fetching + "Redirect loop detected", "The router redirects the challenge to its own URL.", elsewhere, ""},
-		{fetching + "Invalid port in redirect target. Only ports 80 and 443 are supported, not 8443", "The CA does not follow the redirect.", elsewhere, ""},
-		{fetching + "Invalid host in redirect target, must end in IANA registered TLD", "The CA does not follow the redirect.", elsewhere, ""},
+		{
+			fetching + "Invalid port in redirect target. Only ports 80 and 443 are supported, not 8443",
+			"The CA does not follow the redirect.", elsewhere, "",
+		},
+		{
+			fetching + "Invalid host in redirect target, must end in IANA registered TLD",
+			"The CA does not follow the redirect.", elsewhere, "",
+		},
 		{
 			fetching + `Invalid protocol scheme in redirect target. Only "http" and "https" protocol schemes are supported, not "ftp"`,
 			"The CA does not follow the redirect.", elsewhere, "",
 		},
-		{"no valid A records found for NAME; no valid AAAA records found for NAME", "The name has no address.", []findings.ID{findings.DNSNoRecord}, ""},
+		{
+			"no valid A records found for NAME; no valid AAAA records found for NAME", "The name has no address.",
+			[]findings.ID{findings.DNSNoRecord},
+			"",
+		},
 		{
 			"DNS problem: SERVFAIL looking up A for NAME - the domain's nameservers may be malfunctioning; " +
 				"DNS problem: SERVFAIL looking up AAAA for NAME - the domain's nameservers may be malfunctioning",
@@ -191,21 +241,73 @@ func certManagerMessages(t *testing.T) []observed {
 		text, meaning string
 		ids           []findings.ID
 	}{
-		{"Waiting for HTTP-01 challenge propagation: …", "The self check failed, and is repeated every 10 s. One of the next messages follows.", nil},
-		{"wrong status code '400', expected '200'", "The name is not in `hosts`, or the router rejects the connection.", []findings.ID{findings.NameNotAllowed, findings.IngressPROXYProtocol}},
-		{"wrong status code '404', expected '200'", "Another application or another solver has the request.", []findings.ID{findings.TokenUnknown}},
-		{"wrong status code '502', expected '200'", "The service gets no usable response of the ingress.", []findings.ID{findings.IngressRefused, findings.IngressUnreachable, findings.IngressTLSUntrusted, findings.ResponseTruncated}},
-		{"wrong status code '503', expected '200'", "The router has no route to a solver that is ready. In the first seconds this is normal.", []findings.ID{findings.RouteMissing, findings.RouteMissingForAddress}},
-		{`did not get expected response "…" when querying endpoint`, "The response has status 200, but is not the key.", []findings.ID{findings.ResponseNotKey}},
-		{self + "…: connect: connection refused", "Nothing listens on port 80 of the address.", []findings.ID{findings.ServiceNotRunning, findings.DNSOtherAddress, findings.PacketDropped}},
-		{self + "…: i/o timeout", "Packets are lost. Often a NetworkPolicy drops them.", []findings.ID{findings.SelfCheckMissing, findings.VIPUnassigned, findings.PacketDropped, findings.PacketLost}},
-		{self + "…: no such host", "The name has no record in the cluster's DNS.", []findings.ID{findings.DNSNoRecord, findings.DNSNoServer}},
-		{"Error accepting authorization: acme: authorization error for …", "The self check passed, but the CA's own requests failed. See [the CA's error](runbooks/HTTP01APICertificateExpiring.md#diagnosis).", nil},
-		{`Failed to wait for order resource "…" to become ready: order is in "invalid" state: …`, "The attempt is over. Fix the cause, then [renew](runbooks/certificate-expired.md#4-renew).", nil},
-		{`Failed to wait for order resource "…" to become ready: order is in "errored" state: …`, "The CA rejected a request. See [the CA's error](runbooks/HTTP01APICertificateExpiring.md#diagnosis), then [renew](runbooks/certificate-expired.md#4-renew).", nil},
-		{"Failed to create Order: 429 urn:ietf:params:acme:error:rateLimited: …", "The CA limits the account or the name. Renew after the time in the message, not before.", nil},
-		{"Failed to retrieve Order resource: 403 urn:ietf:params:acme:error:unauthorized: …", "The order belongs to another account: the account's key has changed. [Renew](runbooks/certificate-expired.md#4-renew).", nil},
-		{"no configured challenge solvers can be used for this challenge", "HTTP-01 cannot prove a wildcard. Remove it from the Certificate.", nil},
+		{
+			"Waiting for HTTP-01 challenge propagation: …",
+			"The self check failed, and is repeated every 10 s. One of the next messages follows.", nil,
+		},
+		{
+			"wrong status code '400', expected '200'", "The name is not in `hosts`, or the router rejects the connection.",
+			[]findings.ID{findings.NameNotAllowed, findings.IngressPROXYProtocol},
+		},
+		{
+			"wrong status code '404', expected '200'", "Another application or another solver has the request.",
+			[]findings.ID{findings.TokenUnknown},
+		},
+		{
+			"wrong status code '502', expected '200'", "The service gets no usable response of the ingress.",
+			[]findings.ID{
+				findings.IngressRefused, findings.IngressUnreachable, findings.IngressTLSUntrusted,
+				findings.ResponseTruncated,
+			},
+		},
+		{
+			"wrong status code '503', expected '200'",
+			"The router has no route to a solver that is ready. In the first seconds this is normal.",
+			[]findings.ID{findings.RouteMissing, findings.RouteMissingForAddress},
+		},
+		{
+			`did not get expected response "…" when querying endpoint`, "The response has status 200, but is not the key.",
+			[]findings.ID{findings.ResponseNotKey},
+		},
+		{
+			self + "…: connect: connection refused", "Nothing listens on port 80 of the address.",
+			[]findings.ID{findings.ServiceNotRunning, findings.DNSOtherAddress, findings.PacketDropped},
+		},
+		{
+			self + "…: i/o timeout", "Packets are lost. Often a NetworkPolicy drops them.",
+			[]findings.ID{findings.SelfCheckMissing, findings.VIPUnassigned, findings.PacketDropped, findings.PacketLost},
+		},
+		{self + "…: no such host", "The name has no record in the cluster's DNS.", []findings.ID{
+			findings.DNSNoRecord,
+			findings.DNSNoServer,
+		}},
+		{
+			"Error accepting authorization: acme: authorization error for …",
+			"The self check passed, but the CA's own requests failed. See [the CA's " +
+				"error](runbooks/HTTP01APICertificateExpiring.md#diagnosis).", nil,
+		},
+		{
+			`Failed to wait for order resource "…" to become ready: order is in "invalid" state: …`,
+			"The attempt is over. Fix the cause, then [renew](runbooks/certificate-expired.md#4-renew).", nil,
+		},
+		{
+			`Failed to wait for order resource "…" to become ready: order is in "errored" state: …`,
+			"The CA rejected a request. See [the CA's error](runbooks/HTTP01APICertificateExpiring.md#diagnosis), then " +
+				"[renew](runbooks/certificate-expired.md#4-renew).", nil,
+		},
+		{
+			"Failed to create Order: 429 urn:ietf:params:acme:error:rateLimited: …",
+			"The CA limits the account or the name. Renew after the time in the message, not before.", nil,
+		},
+		{
+			"Failed to retrieve Order resource: 403 urn:ietf:params:acme:error:unauthorized: …",
+			"The order belongs to another account: the account's key has changed. " +
+				"[Renew](runbooks/certificate-expired.md#4-renew).", nil,
+		},
+		{
+			"no configured challenge solvers can be used for this challenge",
+			"HTTP-01 cannot prove a wildcard. Remove it from the Certificate.", nil,
+		},
 	} {
 		found := observed{Text: r.text, Meaning: r.meaning}
 		for _, id := range r.ids {

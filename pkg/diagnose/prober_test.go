@@ -33,7 +33,9 @@ func TestMain(m *testing.M) {
 func observationsOf(t *testing.T, h host) *observations {
 	t.Helper()
 	h.config = config.Default()
-	h.service = &service.Service{Report: func() (report.Report, error) { return report.Report{}, errors.New("not running") }}
+	h.service = &service.Service{Report: func() (report.Report, error) {
+		return report.Report{}, errors.New("not running")
+	}}
 	client, err := prober.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +49,8 @@ func observationsOf(t *testing.T, h host) *observations {
 func TestProberGone(t *testing.T) {
 	t.Parallel()
 	h := host{names: []string{"api.lab.test"}}
-	h.VIPs.API, h.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("192.0.2.5")}, []netip.Addr{netip.MustParseAddr("192.0.2.6")}
+	h.VIPs.API, h.VIPs.Ingress = []netip.Addr{netip.MustParseAddr("192.0.2.5")},
+		[]netip.Addr{netip.MustParseAddr("192.0.2.6")}
 	h.ResolvConf = filepath.Join(t.TempDir(), "resolv.conf")
 	if err := os.WriteFile(h.ResolvConf, []byte("nameserver 192.0.2.53\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -70,7 +73,10 @@ func TestRecentSources(t *testing.T) {
 	t.Parallel()
 	source := netip.MustParseAddr("127.0.0.12") // through no gateway
 	reported := report.Report{TestRequests: report.TestRequests{Sources: []report.TestSource{
-		{Address: source, Last: time.Now()}, {Address: netip.MustParseAddr("192.0.2.13"), Last: time.Now().Add(-2 * report.RecentTest)},
+		{Address: source, Last: time.Now()}, {
+			Address: netip.MustParseAddr("192.0.2.13"),
+			Last:    time.Now().Add(-2 * report.RecentTest),
+		},
 	}}}
 	o := &observations{}
 	o.service = &service.Service{Report: func() (report.Report, error) { return reported, nil }}
@@ -114,7 +120,8 @@ func TestTokenWithoutName(t *testing.T) {
 	h := host{}
 	h.Token = "tok"
 	steps := observationsOf(t, h).traceChallenge(t.Context())
-	if r := result.NewReport(result.Conditions{Privileged: true}, []result.Result{result.Pass("well")}, steps); r.Outcome != result.Problem || strings.HasPrefix(r.Summary, "No problems") {
+	if r := result.NewReport(result.Conditions{Privileged: true}, []result.Result{result.Pass("well")},
+		steps); r.Outcome != result.Problem || strings.HasPrefix(r.Summary, "No problems") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -91,7 +91,8 @@ func (c *testController) scrape(t *testing.T) (code int, body string) {
 	if err != nil {
 		t.Error(err)
 	}
-	if kind := resp.Header.Get("Content-Type"); resp.StatusCode == http.StatusOK && !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+	if kind := resp.Header.Get("Content-Type"); resp.StatusCode == http.StatusOK &&
+		!strings.HasPrefix(kind, "text/plain; version=0.0.4") {
 		t.Errorf("the metrics are of type %s", kind)
 	}
 	return resp.StatusCode, string(text)

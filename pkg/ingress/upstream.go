@@ -29,9 +29,10 @@ type Upstream struct {
 	TLS             bool          `json:"tls,omitempty"`             // TLS from the start
 	FollowRedirects bool          `json:"followRedirects,omitempty"` // to the same URL by https
 	ProxyProtocol   ProxyProtocol `json:"proxyProtocol,omitempty"`
-	VerifyNames     []string      `json:"verifyNames,omitempty"` // accepted in a router's certificate in place of the request's host
-	ConnectTimeout  time.Duration `json:"connectTimeout"`        // of each step of opening a connection
-	Timeout         time.Duration `json:"timeout"`               // of a whole challenge
+	// accepted in a router's certificate in place of the request's host
+	VerifyNames    []string      `json:"verifyNames,omitempty"`
+	ConnectTimeout time.Duration `json:"connectTimeout"` // of each step of opening a connection
+	Timeout        time.Duration `json:"timeout"`        // of a whole challenge
 }
 
 // FromConfig returns the settings for the ingress at these addresses.

@@ -16,7 +16,8 @@ func TestEgressEncoding(t *testing.T) {
 	t.Parallel()
 	want := Egress{
 		Routes: []EgressRoute{{netip.MustParseAddrPort("192.0.2.6:443"), EgressProxy{
-			Name: "proxy.example", TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.9:3128")}, Authorization: NewSecret("Basic dTpw"),
+			Name: "proxy.example", TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.9:3128")},
+			Authorization: NewSecret("Basic dTpw"),
 		}}},
 		ProxyCAs: CABundle{Roots: [][]byte{{1}, {2}}}, AdditionalCAs: CABundle{Roots: [][]byte{{3}}},
 	}

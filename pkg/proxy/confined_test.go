@@ -64,7 +64,8 @@ func TestConfinedTLS(t *testing.T) {
 	plain.Start()
 	of := func(s *httptest.Server) netip.AddrPort { return netip.MustParseAddrPort(s.Listener.Addr().String()) }
 	configure := configure(of(plain), nil)
-	configure.Upstream.HTTPSPort, configure.Upstream.FollowRedirects, configure.Upstream.VerifyNames = of(secure).Port(), true, []string{"example.com"}
+	configure.Upstream.HTTPSPort, configure.Upstream.FollowRedirects, configure.Upstream.VerifyNames = of(secure).Port(),
+		true, []string{"example.com"}
 	k.command(protocol.Command{CAs: &ingress.CABundle{Description: "no CA"}}, -1)
 	k.command(protocol.Command{Configure: configure}, -1)
 	k.listen()
@@ -92,7 +93,10 @@ func TestConfinedTLS(t *testing.T) {
 		}
 	}
 	expect("nothing is trusted", 502, "ingress-tls-untrusted")
-	k.command(protocol.Command{CAs: &ingress.CABundle{Roots: [][]byte{secure.Certificate().Raw}, Description: "the test's CA"}}, -1)
+	k.command(protocol.Command{CAs: &ingress.CABundle{
+		Roots:       [][]byte{secure.Certificate().Raw},
+		Description: "the test's CA",
+	}}, -1)
 	expect("after a redirect", 200, "")
 	configure.Upstream.TLS = true
 	k.command(protocol.Command{Configure: configure}, -1)
@@ -112,7 +116,8 @@ func TestConfinedTLS(t *testing.T) {
 		expect("not followed", 302, "route-redirects-https")
 	}
 	if n := plainConnections.Load() - before; n > loops {
-		t.Errorf("%d new connections for %d requests, want one for each event loop: the filter permits no kept ones", n, requests)
+		t.Errorf("%d new connections for %d requests, want one for each event loop: the filter permits no kept ones", n,
+			requests)
 	}
 }
 

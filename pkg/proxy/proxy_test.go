@@ -79,7 +79,10 @@ func startProxy(t *testing.T, ingress http.HandlerFunc) *testController {
 func configure(at netip.AddrPort, egress *ingress.Egress) *protocol.Configure {
 	c := &protocol.Configure{
 		MaxConnections: 100, HeadTimeout: testTimeout, HeadBytes: 8192,
-		Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: testTimeout, Timeout: testTimeout},
+		Upstream: ingress.Upstream{
+			Addresses: []netip.Addr{at.Addr()}, Port: at.Port(), ConnectTimeout: testTimeout,
+			Timeout: testTimeout,
+		},
 	}
 	if egress != nil {
 		c.Egress = *egress
@@ -179,7 +182,8 @@ func TestCommandsAndEvents(t *testing.T) {
 		}
 		return len(challenges) == 1 && refused == 1
 	})
-	if c := challenges[0]; c.Status != 200 || c.TokenPrefix != "evaGxfAD" || c.Method != http.MethodGet || c.Duration <= 0 {
+	if c := challenges[0]; c.Status != 200 || c.TokenPrefix != "evaGxfAD" || c.Method != http.MethodGet ||
+		c.Duration <= 0 {
 		t.Errorf("challenge %+v", c)
 	}
 	// After a report, the next one waits unless the controller requests a flush.
@@ -199,7 +203,8 @@ func TestCommandsAndEvents(t *testing.T) {
 	}
 	k.awaitEvent("a heartbeat", func(w protocol.Event) bool { return w.Heartbeat != nil })
 	k.command(protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, -1)
-	found := k.awaitEvent("the probe result", func(w protocol.Event) bool { return w.IngressProbed != nil }).IngressProbed.Results
+	found := k.awaitEvent("the probe result",
+		func(w protocol.Event) bool { return w.IngressProbed != nil }).IngressProbed.Results
 	if len(found) != 1 || found[0].Failure != nil {
 		t.Errorf("probed %+v", found)
 	}
@@ -248,7 +253,8 @@ func TestDrain(t *testing.T) {
 			if tt.cut == 0 {
 				close(proceed)
 			}
-			if cut := k.awaitEvent("the end of the drain", func(w protocol.Event) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
+			if cut := k.awaitEvent("the end of the drain",
+				func(w protocol.Event) bool { return w.Drained != nil }).Drained.Cut; cut != tt.cut {
 				t.Errorf("drained with %d connections cut", cut)
 			}
 			if tt.cut != 0 {
@@ -289,7 +295,11 @@ func TestStatsAreBounded(t *testing.T) {
 	const n = 10 * protocol.MaxChallenges
 	zoned := netip.MustParseAddrPort("[fe80::1%eth0]:80")
 	for i := range n {
-		stats.RecordChallenge(report.Challenge{Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i, ClientKind: report.OtherClient, Duration: time.Second, Cause: "ingress-refused"}, &cause.Failure{Cause: "ingress-refused"})
+		stats.RecordChallenge(report.Challenge{
+			Method: "GET", VIP: zoned.Addr(), Client: zoned, Status: i,
+			ClientKind: report.OtherClient, Duration: time.Second, Cause: "ingress-refused",
+		},
+			&cause.Failure{Cause: "ingress-refused"})
 		stats.RecordRejection(report.NotChallenge, report.OtherClient)
 		stats.RecordRejection(report.ForeignHost, report.CertManager)
 	}
@@ -307,8 +317,11 @@ func TestStatsAreBounded(t *testing.T) {
 	if err := got.Validate(); err != nil {
 		t.Error(err)
 	}
-	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n || got.Sums[0].TotalDuration != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
-		rejectionCount(got, report.NotChallenge, report.OtherClient) != n || rejectionCount(got, report.ForeignHost, report.CertManager) != n || !got.UpstreamFailed || got.AcceptFailures != 2 || got.LastAcceptErrno != uint16(unix.EMFILE) {
+	if len(got.Challenges) != protocol.MaxChallenges || len(got.Sums) != 1 || got.Sums[0].Count != n ||
+		got.Sums[0].TotalDuration != n*time.Second || got.Challenges[protocol.MaxChallenges-1].Status != n-1 ||
+		rejectionCount(got, report.NotChallenge, report.OtherClient) != n || rejectionCount(got, report.ForeignHost,
+		report.CertManager) != n || !got.UpstreamFailed || got.AcceptFailures != 2 ||
+		got.LastAcceptErrno != uint16(unix.EMFILE) {
 		t.Errorf("reported %d challenges, sums %+v, %+v", len(got.Challenges), got.Sums, got.Rejected)
 	}
 }
@@ -333,7 +346,8 @@ func TestStatsInSeveralMessages(t *testing.T) {
 	for i := range n {
 		causeID := causes[i%len(causes)]
 		took := report.BucketUpperBound(report.FirstBucket + 1 + i/len(causes))
-		stats.RecordChallenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took}, &cause.Failure{Cause: causeID})
+		stats.RecordChallenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took},
+			&cause.Failure{Cause: causeID})
 	}
 	kinds := 0
 	for range 4 {
@@ -352,8 +366,12 @@ func TestStatsInSeveralMessages(t *testing.T) {
 func TestOutcome(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[report.Outcome]report.Challenge{
-		report.Answered: {Status: 200}, report.NotFound: {Status: 404}, report.OtherStatus: {Status: 500}, report.AnswerUnread: {},
-		report.NoRoute: {Status: 503, Cause: "route-missing"}, report.Redirected: {Status: 302, Cause: "route-redirects-https"},
+		report.Answered: {Status: 200}, report.NotFound: {Status: 404}, report.OtherStatus: {Status: 500},
+		report.AnswerUnread: {},
+		report.NoRoute:      {Status: 503, Cause: "route-missing"}, report.Redirected: {
+			Status: 302,
+			Cause:  "route-redirects-https",
+		},
 		report.UpstreamError: {Status: 502, Cause: "route-loop"},
 	} {
 		if got := outcomeOf(&c); got != want {
@@ -371,7 +389,8 @@ func TestBacklog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 1)); err != nil {
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+		unix.Listen(fd, 1)); err != nil {
 		t.Fatal(err)
 	}
 	client, err := net.Dial("tcp", loop.LocalAddr(fd).String())

@@ -35,7 +35,8 @@ func TestTestRequestsAreBounded(t *testing.T) {
 		if len(counts) == 0 { // the second time
 			return
 		}
-		if len(counts) != report.MaxTestSources+1 || counts[netip.Addr{}] != 8 || counts[netip.MustParseAddr("2001:db8::1:1")] != 2 || counts[vip] != 0 {
+		if len(counts) != report.MaxTestSources+1 || counts[netip.Addr{}] != 8 ||
+			counts[netip.MustParseAddr("2001:db8::1:1")] != 2 || counts[vip] != 0 {
 			t.Errorf("%v", counts)
 		}
 	}

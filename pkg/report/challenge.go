@@ -17,14 +17,15 @@ type Challenges struct {
 
 // Challenge is one challenge request that was forwarded to the ingress.
 type Challenge struct {
-	Time        time.Time      `json:"-"` // when the request head was complete
-	Duration    time.Duration  // from Time until the last byte was written to the client's socket
-	VIP         netip.Addr     // the local address that the client connected to, unmapped
-	Client      netip.AddrPort // unmapped
-	Method      string         // GET or HEAD
-	Host        string         // in canonical form; empty if the request had no Host
-	Token       uint64         // a hash that distinguishes tokens
-	TokenPrefix string         // the first 8 characters, or half of a shorter token, never the whole token; printable ASCII
+	Time     time.Time      `json:"-"` // when the request head was complete
+	Duration time.Duration  // from Time until the last byte was written to the client's socket
+	VIP      netip.Addr     // the local address that the client connected to, unmapped
+	Client   netip.AddrPort // unmapped
+	Method   string         // GET or HEAD
+	Host     string         // in canonical form; empty if the request had no Host
+	Token    uint64         // a hash that distinguishes tokens
+	// the first 8 characters, or half of a shorter token, never the whole token; printable ASCII
+	TokenPrefix string
 	Status      int            // the status code that the client received; 0 if the client disconnected before
 	Upstream    netip.AddrPort // the zero value if no ingress address was reached
 	ClientKind  ClientKind

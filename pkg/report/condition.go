@@ -23,9 +23,12 @@ const (
 
 // The reasons with which it is False.
 const (
-	Starting             Reason = "Starting"             // the first observation of the host is not complete yet, or no held VIP has answered since the end of a fault
-	InvalidConfig        Reason = "InvalidConfig"        // the configuration is rejected; the last good one is active, if any
-	NoVIPs               Reason = "NoVIPs"               // keepalived.conf is missing although keepalived runs here, is unreadable, or has no VIPs
+	// the first observation of the host is not complete yet, or no held VIP has answered since the end of a fault
+	Starting Reason = "Starting"
+	// the configuration is rejected; the last good one is active, if any
+	InvalidConfig Reason = "InvalidConfig"
+	// keepalived.conf is missing although keepalived runs here, is unreadable, or has no VIPs
+	NoVIPs               Reason = "NoVIPs"
 	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the VIPs are user-managed and never on a node
 	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be applied
 	PortInUse            Reason = "PortInUse"            // another process listens on the internal port
@@ -45,11 +48,12 @@ func (r Reason) Ready() bool {
 // Condition has the form of metav1.Condition of Kubernetes, without
 // observedGeneration.
 type Condition struct {
-	Type               string    `json:"type"`
-	Status             string    `json:"status"` // "True", "False" or "Unknown"
-	Reason             Reason    `json:"reason"`
-	Message            string    `json:"message"`            // at most MaxMessage bytes
-	LastTransitionTime time.Time `json:"lastTransitionTime"` // when Status last changed: UTC, in whole seconds as in Kubernetes
+	Type    string `json:"type"`
+	Status  string `json:"status"` // "True", "False" or "Unknown"
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"` // at most MaxMessage bytes
+	// when Status last changed: UTC, in whole seconds as in Kubernetes
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
 // MaxMessage is the limit of Kubernetes for the message of a condition.

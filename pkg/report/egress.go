@@ -13,8 +13,9 @@ const EgressConditionType = "EgressProxyReady"
 
 // The reasons of that condition.
 const (
-	EgressAccepted      Reason = "Accepted"      // True: an ingress address is reached through the proxy
-	EgressDirect        Reason = "Direct"        // True: the proxy is accepted, and every ingress address is reached directly
+	EgressAccepted Reason = "Accepted" // True: an ingress address is reached through the proxy
+	// True: the proxy is accepted, and every ingress address is reached directly
+	EgressDirect        Reason = "Direct"
 	EgressNotConfigured Reason = "NotConfigured" // True: no proxy is configured
 	EgressNotReady      Reason = "NotReady"      // False: not all readiness endpoints have answered through the proxy
 	EgressInvalid       Reason = "InvalidProxy"  // False: the file or the CA bundle is rejected

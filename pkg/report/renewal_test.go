@@ -64,7 +64,10 @@ func TestAttemptsLeft(t *testing.T) {
 func TestDescribeRenewal(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)
-	due := report.Certificate{Name: "api.example.com", Issuer: "R11", NotBefore: begin, NotAfter: begin.Add(160 * time.Hour)}
+	due := report.Certificate{
+		Name: "api.example.com", Issuer: "R11", NotBefore: begin,
+		NotAfter: begin.Add(160 * time.Hour),
+	}
 	with := func(change func(*report.Certificate)) report.Certificate {
 		c := due
 		change(&c)
@@ -83,10 +86,19 @@ func TestDescribeRenewal(t *testing.T) {
 		{with(func(c *report.Certificate) { c.Name = "" }), 0, ""},
 		{with(func(c *report.Certificate) { c.Issuer = "kube-apiserver-lb-signer" }), 0, ""},
 		{with(func(c *report.Certificate) { c.NotAfter = time.Time{} }), 0, ""},
-		{failed(1), 30 * time.Hour, "failed renewal attempts: 1, with cert-manager's defaults, further attempts before the expiry: at most 5"},
-		{failed(6), 32 * time.Hour, "failed renewal attempts: 6, with cert-manager's defaults, further attempts before the expiry: at most 1"},
+		{
+			failed(1), 30 * time.Hour,
+			"failed renewal attempts: 1, with cert-manager's defaults, further attempts before the expiry: at most 5",
+		},
+		{
+			failed(6), 32 * time.Hour,
+			"failed renewal attempts: 6, with cert-manager's defaults, further attempts before the expiry: at most 1",
+		},
 		// An attempt before the renewal time: renewBefore is longer than a third.
-		{failed(1), -time.Hour, "failed renewal attempts: 1, with cert-manager's defaults, further attempts before the expiry: at most 6"},
+		{
+			failed(1), -time.Hour,
+			"failed renewal attempts: 1, with cert-manager's defaults, further attempts before the expiry: at most 6",
+		},
 	} {
 		if diff := cmp.Diff(tt.want, tt.c.WithAttemptsLeft(due.RenewalTime().Add(tt.after)).DescribeRenewal()); diff != "" {
 			t.Errorf("%+v after %v (-want +got):\n%s", tt.c, tt.after, diff)

@@ -14,23 +14,27 @@ import (
 // Report is the status of the service, as `status -o json` prints it.
 type Report struct {
 	// Time is when the service returned the report: UTC, in whole seconds.
-	Time       time.Time   `json:"time,omitzero"`
-	Version    string      `json:"version"`
-	Build      Build       `json:"build"`
-	Conditions []Condition `json:"conditions"` // the first has the type ConditionType, the others are for parts of the service
+	Time    time.Time `json:"time,omitzero"`
+	Version string    `json:"version"`
+	Build   Build     `json:"build"`
+	// the first has the type ConditionType, the others are for parts of the service
+	Conditions []Condition `json:"conditions"`
 	VIPs       []VIP       `json:"vips"`
 	Table      Table       `json:"table"`
 	Upstreams  []Upstream  `json:"upstreams"`
 	Challenges Challenges  `json:"challenges"`
 	Config     Config      `json:"config"`
-	History    []Change    `json:"history"` // the last 64 changes (MaxHistory) since the start of the service, oldest first
+	// the last 64 changes (MaxHistory) since the start of the service, oldest first
+	History []Change `json:"history"`
 
 	Traffic      Traffic       `json:"traffic"`
 	Events       Events        `json:"events"`
 	Certificates []Certificate `json:"certificates"` // of the API server
-	SelfTests    []SelfTest    `json:"selfTests"`    // of the API VIPs that this host holds; empty until the first one is complete
-	VIPTests     []VIPTest     `json:"vipTests"`     // of the API VIPs that this host does not hold; empty until the first one is complete
-	TestRequests TestRequests  `json:"testRequests"` // that this host received
+	// of the API VIPs that this host holds; empty until the first one is complete
+	SelfTests []SelfTest `json:"selfTests"`
+	// of the API VIPs that this host does not hold; empty until the first one is complete
+	VIPTests     []VIPTest    `json:"vipTests"`
+	TestRequests TestRequests `json:"testRequests"` // that this host received
 	// Instance is the ID in the responses of this service to test requests: 16 hexadecimal digits.
 	Instance    string      `json:"instance,omitempty"`
 	Metrics     Metrics     `json:"metrics"`

@@ -13,8 +13,9 @@ const TrustConditionType = "UpstreamTrustReady"
 // The reasons of that condition besides NotRequired, which means that no request uses
 // TLS.
 const (
-	TrustInForce        Reason = "InForce"             // True: the configured bundle
-	SystemTrust         Reason = "SystemTrust"         // True: the CAs of this host, because the configured bundle does not exist
+	TrustInForce Reason = "InForce" // True: the configured bundle
+	// True: the CAs of this host, because the configured bundle does not exist
+	SystemTrust         Reason = "SystemTrust"
 	TrustRejected       Reason = "Rejected"            // False: the bundle is rejected, and the previous one stays in use
 	NoUsableCertificate Reason = "NoUsableCertificate" // False: the same, because no certificate of the bundle can be used
 	NothingTrusted      Reason = "NothingTrusted"      // False: no CA is trusted, and TLS to the ingress fails

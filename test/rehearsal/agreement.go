@@ -52,7 +52,8 @@ func (r *Rehearsal) compareRecords(ctx context.Context) (string, error) {
 	if got := statuses(seen, "cert-manager", token); !slices.Equal(got, answered) {
 		return "", fmt.Errorf("self checks: %v in cert-manager's log, %v in the service's status", answered, got)
 	}
-	if n := len(answered); n < passes || slices.ContainsFunc(answered[n-passes:], func(status int) bool { return status != 200 }) {
+	if n := len(answered); n < passes || slices.ContainsFunc(answered[n-passes:],
+		func(status int) bool { return status != 200 }) {
 		return "", fmt.Errorf("self checks: %v, want %d times 200 at the end", answered, passes)
 	}
 	validations := statuses(seen, "pebble", token)
@@ -77,7 +78,8 @@ func (r *Rehearsal) compareRecords(ctx context.Context) (string, error) {
 	if len(lines) == 0 {
 		return "", fmt.Errorf("the journal of %s has no line of challenge %s", holder.Name, token[:8])
 	}
-	return fmt.Sprintf("%d self checks and %d validations in cert-manager's, the router's and the service's records; Challenge: %s\n%s",
+	return fmt.Sprintf(
+		"%d self checks and %d validations in cert-manager's, the router's and the service's records; Challenge: %s\n%s",
 		len(answered), len(validations), strings.Join(states, ", "), strings.Join(lines, "\n")), nil
 }
 
@@ -101,7 +103,8 @@ func challengeLines(path, text string) (all []string, err error) {
 		return nil, fmt.Errorf("read the service's log: %w", err)
 	}
 	for line := range strings.Lines(string(log)) {
-		if m := message.FindStringSubmatch(line); m != nil && strings.Contains(line, "event=challenge") && strings.Contains(line, text) {
+		if m := message.FindStringSubmatch(line); m != nil && strings.Contains(line, "event=challenge") &&
+			strings.Contains(line, text) {
 			all = append(all, strings.ReplaceAll(m[1], `\"`, `"`))
 		}
 	}

@@ -176,7 +176,9 @@ func (s *shared) changeIssuer(t *testing.T, name string, change func(*cmacme.ACM
 func setPodAnnotations(annotations map[string]string) func(*cmacme.ACMEIssuer) {
 	return func(i *cmacme.ACMEIssuer) {
 		i.Solvers[0].HTTP01.Ingress.PodTemplate = &cmacme.ACMEChallengeSolverHTTP01IngressPodTemplate{
-			ACMEChallengeSolverHTTP01IngressPodObjectMeta: cmacme.ACMEChallengeSolverHTTP01IngressPodObjectMeta{Annotations: annotations},
+			ACMEChallengeSolverHTTP01IngressPodObjectMeta: cmacme.ACMEChallengeSolverHTTP01IngressPodObjectMeta{
+				Annotations: annotations,
+			},
 		}
 	}
 }
@@ -212,7 +214,8 @@ func (f *failure) create(issuer string, more ...string) {
 	f.t.Helper()
 	client := f.cluster.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace)
 	spec := rehearsal.CertificateSpec(f.name, issuer, append([]string{f.host}, more...)...)
-	must1(client.Create(run, &cmapi.Certificate{ObjectMeta: metav1.ObjectMeta{Name: f.name}, Spec: spec}, metav1.CreateOptions{}))(f.t)
+	must1(client.Create(run, &cmapi.Certificate{ObjectMeta: metav1.ObjectMeta{Name: f.name}, Spec: spec},
+		metav1.CreateOptions{}))(f.t)
 }
 
 // challenge waits for the Challenge, which is not one of others.
@@ -224,7 +227,8 @@ func (f *failure) challenge(others ...*cmacme.Challenge) (found *cmacme.Challeng
 			return err
 		}
 		for _, c := range all {
-			if c.Spec.DNSName == f.host && !slices.ContainsFunc(others, func(o *cmacme.Challenge) bool { return o.UID == c.UID }) {
+			if c.Spec.DNSName == f.host && !slices.ContainsFunc(others,
+				func(o *cmacme.Challenge) bool { return o.UID == c.UID }) {
 				found = c
 				return nil
 			}
@@ -344,7 +348,8 @@ func (f *failure) start(c *cmacme.Challenge) {
 	all := must1(pods.List(run, metav1.ListOptions{LabelSelector: cmacme.SolverIdentificationLabelKey + "=true"}))(f.t)
 	for _, p := range all.Items {
 		if metav1.IsControlledBy(&p, c) {
-			must1(pods.Patch(run, p.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+nodeagent.HoldAnnotation+`":null}}}`), metav1.PatchOptions{}))(f.t)
+			must1(pods.Patch(run, p.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+nodeagent.HoldAnnotation+
+				`":null}}}`), metav1.PatchOptions{}))(f.t)
 		}
 	}
 }
@@ -418,7 +423,9 @@ func drop(t *testing.T, n *lab.Node, verdict string, to ...netip.Addr) (remove f
 	for _, a := range to {
 		set = append(set, a.String())
 	}
-	rules := fmt.Sprintf("table inet failure {\n chain output {\n  type filter hook output priority 0\n  ip daddr { %s } tcp dport 80 %s\n }\n}\n", strings.Join(set, ", "), verdict)
+	rules := fmt.Sprintf(
+		"table inet failure {\n chain output {\n  type filter hook output priority 0\n  ip daddr { %s } tcp dport 80 "+
+			"%s\n }\n}\n", strings.Join(set, ", "), verdict)
 	must1(n.Input(run, rules, "nft", "-f", "-"))(t)
 	return func() {
 		t.Helper()

@@ -253,7 +253,8 @@ func (f *failure) rateLimit() (ca limitedCA, trust []byte) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
-			_, _ = fmt.Fprintf(w, `{"type": "urn:ietf:params:acme:error:rateLimited", "status": 429, "detail": "too many failed authorizations (5) for \\\"%s\\\" in the last 1h0m0s, retry after 2026-11-24 12:00:00 UTC: see https://letsencrypt.org/docs/rate-limits/#authorization-failures-per-identifier-per-account"}`, f.host)
+			_, _ = fmt.Fprintf(w,
+				`{"type": "urn:ietf:params:acme:error:rateLimited", "status": 429, "detail": "too many failed authorizations (5) for \\\"%s\\\" in the last 1h0m0s, retry after 2026-11-24 12:00:00 UTC: see https://letsencrypt.org/docs/rate-limits/#authorization-failures-per-identifier-per-account"}`, f.host)
 		})
 	}).String()
 	return ca, authority.Certificate()
@@ -279,7 +280,8 @@ func orderInvalid(f *failure) {
 // deleteOrder deletes the Order of a Challenge.
 func (f *failure) deleteOrder(c *cmacme.Challenge) {
 	f.t.Helper()
-	must(f.t, f.cluster.CertManager.AcmeV1().Orders(c.Namespace).Delete(run, c.OwnerReferences[0].Name, metav1.DeleteOptions{}))
+	must(f.t, f.cluster.CertManager.AcmeV1().Orders(c.Namespace).Delete(run, c.OwnerReferences[0].Name,
+		metav1.DeleteOptions{}))
 }
 
 // tokenReplaced has the Order deleted while a self check runs. The next Order has a
@@ -311,7 +313,10 @@ func accountKeyReplaced(f *failure) {
 	key := must1(rsa.GenerateKey(rand.Reader, 2048))(f.t)
 	secrets := f.cluster.Kube.CoreV1().Secrets(cluster.OperandNamespace)
 	secret := must1(secrets.Get(run, cluster.AccountSecret(f.name), metav1.GetOptions{}))(f.t)
-	secret.Data["tls.key"] = pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	secret.Data["tls.key"] = pem.EncodeToMemory(&pem.Block{
+		Type:  "RSA PRIVATE KEY",
+		Bytes: x509.MarshalPKCS1PrivateKey(key),
+	})
 	must1(secrets.Update(run, secret, metav1.UpdateOptions{}))(f.t)
 	f.awaitIssuer(f.t, f.name, func(s *cmacme.ACMEIssuerStatus) bool { return s.LastPrivateKeyHash != before })
 	f.start(c)

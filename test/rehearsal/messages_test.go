@@ -43,11 +43,16 @@ type messages struct {
 func watch(ctx context.Context, c *cluster.Cluster) (*messages, error) {
 	factory := externalversions.NewSharedInformerFactory(c.CertManager, 0)
 	events := informers.NewSharedInformerFactory(c.Kube, 0)
-	certificates, issuers, requests := factory.Certmanager().V1().Certificates(), factory.Certmanager().V1().ClusterIssuers(), factory.Certmanager().V1().CertificateRequests()
+	certificates, issuers, requests := factory.Certmanager().V1().Certificates(),
+		factory.Certmanager().V1().ClusterIssuers(), factory.Certmanager().V1().CertificateRequests()
 	orders, challenges := factory.Acme().V1().Orders(), factory.Acme().V1().Challenges()
-	m := &messages{certificates: certificates.Lister(), issuers: issuers.Lister(), requests: requests.Lister(), orders: orders.Lister(), challenges: challenges.Lister()}
+	m := &messages{
+		certificates: certificates.Lister(), issuers: issuers.Lister(), requests: requests.Lister(),
+		orders: orders.Lister(), challenges: challenges.Lister(),
+	}
 	for _, informer := range []cache.SharedIndexInformer{
-		certificates.Informer(), issuers.Informer(), requests.Informer(), orders.Informer(), challenges.Informer(), events.Core().V1().Events().Informer(),
+		certificates.Informer(), issuers.Informer(), requests.Informer(), orders.Informer(), challenges.Informer(),
+		events.Core().V1().Events().Informer(),
 	} {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: m.see, UpdateFunc: func(_, object any) { m.see(object) },

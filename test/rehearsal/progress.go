@@ -40,7 +40,10 @@ type invalidation struct {
 
 // watchProgress observes until ctx ends.
 func watchProgress(ctx context.Context, c *cluster.Cluster) (*progress, error) {
-	p := &progress{ready: map[string]bool{}, waiting: map[string]string{}, invalid: map[types.UID]invalidation{}, attempts: map[string]int{}}
+	p := &progress{
+		ready: map[string]bool{}, waiting: map[string]string{}, invalid: map[types.UID]invalidation{},
+		attempts: map[string]int{},
+	}
 	return p, observe(ctx, c, func(object any) {
 		switch o := object.(type) {
 		case *cmacme.Challenge:

@@ -63,7 +63,10 @@ func (r *Rehearsal) Steps() []steps.Step {
 	// In a compact cluster the router listens on port 80 of the node that holds the VIP, so
 	// that a challenge may succeed without the service.
 	if !r.Layout.Compact {
-		first = append(first, steps.Step{Title: "Certificate without the service: pending", Run: r.applyWithoutService, Base: true})
+		first = append(first, steps.Step{
+			Title: "Certificate without the service: pending", Run: r.applyWithoutService,
+			Base: true,
+		})
 	}
 	return append(first, []steps.Step{
 		{Title: "Start the service: the Certificate is ready", Run: r.startService, Base: true},
@@ -167,7 +170,8 @@ func (r *Rehearsal) applyWithoutService(ctx context.Context) (string, error) {
 		}
 		challenge = &all.Items[0]
 		reason = challenge.Status.Reason
-		if !strings.HasPrefix(reason, "Waiting for HTTP-01 challenge propagation: ") || challenge.Status.State != cmacme.Pending {
+		if !strings.HasPrefix(reason, "Waiting for HTTP-01 challenge propagation: ") ||
+			challenge.Status.State != cmacme.Pending {
 			return fmt.Errorf("the Challenge is %q: %s", challenge.Status.State, reason)
 		}
 		return nil
@@ -221,8 +225,11 @@ func (r *Rehearsal) apply(ctx context.Context) error {
 func certificateSpec(secret, issuer string, names ...string) cmapi.CertificateSpec {
 	return cmapi.CertificateSpec{
 		SecretName: secret, DNSNames: names,
-		PrivateKey: &cmapi.CertificatePrivateKey{Algorithm: cmapi.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: cmapi.RotationPolicyAlways},
-		IssuerRef:  cmmeta.IssuerReference{Kind: cmapi.ClusterIssuerKind, Name: issuer, Group: "cert-manager.io"},
+		PrivateKey: &cmapi.CertificatePrivateKey{
+			Algorithm: cmapi.ECDSAKeyAlgorithm, Size: 256,
+			RotationPolicy: cmapi.RotationPolicyAlways,
+		},
+		IssuerRef: cmmeta.IssuerReference{Kind: cmapi.ClusterIssuerKind, Name: issuer, Group: "cert-manager.io"},
 	}
 }
 
@@ -253,7 +260,8 @@ func (r *Rehearsal) startService(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s serves; ready %.0f s after the service: %s", holder.Name, time.Since(started).Seconds(), text), nil
+	return fmt.Sprintf("%s serves; ready %.0f s after the service: %s", holder.Name, time.Since(started).Seconds(), text),
+		nil
 }
 
 // config returns the configuration of the service on a node.
@@ -274,16 +282,18 @@ func (r *Rehearsal) holder(ctx context.Context) (*lab.ControlPlaneNode, error) {
 
 // awaitRevision waits until the Certificate is ready with a revision.
 func (r *Rehearsal) awaitRevision(ctx context.Context, revision int) error {
-	return lab.Within(ctx, issueLimit, fmt.Sprintf("revision %d of the Certificate", revision), func(ctx context.Context) error {
-		c, err := r.cluster.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace).Get(ctx, certificateName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if state := certificateState(c); state != "ready" || c.Status.Revision == nil || *c.Status.Revision != revision {
-			return fmt.Errorf("it is %s: %+v", state, c.Status)
-		}
-		return nil
-	})
+	return lab.Within(ctx, issueLimit, fmt.Sprintf("revision %d of the Certificate", revision),
+		func(ctx context.Context) error {
+			c, err := r.cluster.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace).Get(ctx, certificateName,
+				metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if state := certificateState(c); state != "ready" || c.Status.Revision == nil || *c.Status.Revision != revision {
+				return fmt.Errorf("it is %s: %+v", state, c.Status)
+			}
+			return nil
+		})
 }
 
 // renew moves the VIPs and has cert-manager renew the certificate.
@@ -335,7 +345,8 @@ func (r *Rehearsal) renew(ctx context.Context) (string, error) {
 // deactivateAuthorizations has the CA challenge the name again: a CA may reuse a valid
 // authorization, and Pebble does so for one order in a hundred.
 func (r *Rehearsal) deactivateAuthorizations(ctx context.Context) error {
-	secret, err := r.cluster.Kube.CoreV1().Secrets(cluster.OperandNamespace).Get(ctx, cluster.AccountSecret(issuerName), metav1.GetOptions{})
+	secret, err := r.cluster.Kube.CoreV1().Secrets(cluster.OperandNamespace).Get(ctx, cluster.AccountSecret(issuerName),
+		metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the account's key: %w", err)
 	}
@@ -401,7 +412,8 @@ func (r *Rehearsal) end(ctx context.Context) (string, error) {
 		ended = append(ended, lines...)
 	}
 	for _, line := range ended {
-		if !strings.Contains(line, "CA (Pebble) 3/3 → 200") || !strings.Contains(line, "self check ok") && !strings.Contains(line, "last → 200") {
+		if !strings.Contains(line, "CA (Pebble) 3/3 → 200") || !strings.Contains(line, "self check ok") &&
+			!strings.Contains(line, "last → 200") {
 			return "", fmt.Errorf("the journal has %q", line)
 		}
 	}

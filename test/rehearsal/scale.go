@@ -133,7 +133,8 @@ func (s *Scale) request(ctx context.Context) (string, error) {
 	client := s.cluster.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace)
 	for i := range s.Certificates {
 		name := fmt.Sprintf("scale-%03d", i)
-		crt := &cmapi.Certificate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: certificateSpec(name, issuerName, hostname(i))}
+		crt := &cmapi.Certificate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: certificateSpec(name, issuerName,
+			hostname(i))}
 		if _, err := client.Create(ctx, crt, metav1.CreateOptions{}); err != nil {
 			return "", fmt.Errorf("create a Certificate: %w", err)
 		}
@@ -146,7 +147,9 @@ func (s *Scale) request(ctx context.Context) (string, error) {
 const faultLimit = 45 * time.Second
 
 // inject injects a fault on the node that holds the VIPs and waits until clients are served.
-func (s *Scale) inject(ctx context.Context, title string, do func(context.Context, *lab.ControlPlaneNode) error) (string, error) {
+func (s *Scale) inject(ctx context.Context, title string, do func(context.Context, *lab.ControlPlaneNode) error) (
+	string, error,
+) {
 	holder, err := s.holder(ctx)
 	if err != nil {
 		return "", err
@@ -165,10 +168,12 @@ func (s *Scale) inject(ctx context.Context, title string, do func(context.Contex
 	}
 	took := time.Since(begin)
 	if took > faultLimit {
-		return "", fmt.Errorf("the clients reached the VIPs only %.2f s after the fault, want at most %v", took.Seconds(), faultLimit)
+		return "", fmt.Errorf("the clients reached the VIPs only %.2f s after the fault, want at most %v", took.Seconds(),
+			faultLimit)
 	}
 	s.excuses = append(s.excuses, period{title, begin, begin.Add(took)})
-	return fmt.Sprintf("on %s; %s serves after %.2f s, and the clients reach it after %.2f s", holder.Name, next.Name, serves.Seconds(), took.Seconds()), nil
+	return fmt.Sprintf("on %s; %s serves after %.2f s, and the clients reach it after %.2f s", holder.Name, next.Name,
+		serves.Seconds(), took.Seconds()), nil
 }
 
 // awaitReachable waits until the clients reach the VIPs. If two nodes were VRRP master for a
@@ -178,16 +183,17 @@ func (s *Scale) awaitReachable(ctx context.Context) error {
 	for _, client := range []*lab.Node{s.lab.Pods[0], s.lab.Internet.Node} {
 		for _, vip := range s.lab.API.Both() {
 			dials.Go(func() error {
-				return lab.Eventually(ctx, fmt.Sprintf("a connection of %s to %v", client.Name, vip), func(ctx context.Context) error {
-					// TCP sends a lost SYN again after 1, 3, 7 and 15 s.
-					ctx, cancel := context.WithTimeout(ctx, time.Second)
-					defer cancel()
-					conn, err := client.Dial(ctx, "tcp", netip.AddrPortFrom(vip, cluster.BalancerPort).String())
-					if err != nil {
-						return err
-					}
-					return conn.Close()
-				})
+				return lab.Eventually(ctx, fmt.Sprintf("a connection of %s to %v", client.Name, vip),
+					func(ctx context.Context) error {
+						// TCP sends a lost SYN again after 1, 3, 7 and 15 s.
+						ctx, cancel := context.WithTimeout(ctx, time.Second)
+						defer cancel()
+						conn, err := client.Dial(ctx, "tcp", netip.AddrPortFrom(vip, cluster.BalancerPort).String())
+						if err != nil {
+							return err
+						}
+						return conn.Close()
+					})
 			})
 		}
 	}
@@ -309,7 +315,8 @@ func (s *Scale) judge(context.Context) (string, error) {
 	if err := errors.Join(errs...); err != nil {
 		return "", fmt.Errorf("%s%w", faults.String(), err)
 	}
-	return fmt.Sprintf("self checks by status: %v; %d validations failed because of a fault\n%s", byStatus, len(invalid), faults.String()), nil
+	return fmt.Sprintf("self checks by status: %v; %d validations failed because of a fault\n%s", byStatus, len(invalid),
+		faults.String()), nil
 }
 
 // clock is the layout of times in messages.

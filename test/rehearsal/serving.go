@@ -43,7 +43,10 @@ func (r *Rehearsal) readSecret(ctx context.Context) (*x509.Certificate, *x509.Ce
 		return nil, nil, errors.New("the CA's root is not PEM")
 	}
 	between.AppendCertsFromPEM(data[corev1.TLSCertKey])
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: r.apiName(), Roots: roots, Intermediates: between}); err != nil {
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{
+		DNSName: r.apiName(), Roots: roots,
+		Intermediates: between,
+	}); err != nil {
 		return nil, nil, fmt.Errorf("verify the certificate of the Secret: %w", err)
 	}
 	return pair.Leaf, roots, nil
@@ -56,7 +59,8 @@ func (r *Rehearsal) verifySecret(ctx context.Context) (string, error) {
 		return "", err
 	}
 	r.serial = leaf.SerialNumber.Text(16)
-	return fmt.Sprintf("the Secret verifies for %s, serial %s, until %s", r.apiName(), r.serial, leaf.NotAfter.Format(time.TimeOnly)), nil
+	return fmt.Sprintf("the Secret verifies for %s, serial %s, until %s", r.apiName(), r.serial,
+		leaf.NotAfter.Format(time.TimeOnly)), nil
 }
 
 // serve has the API servers present the certificate of the Secret.
@@ -95,7 +99,8 @@ func (r *Rehearsal) presented(ctx context.Context, round string) (string, error)
 			return "", err
 		}
 	}
-	series := fmt.Sprintf(`http01_proxy_api_certificate_not_after_seconds{issuer=%q,name=%q} `, leaf.Issuer.CommonName, r.apiName())
+	series := fmt.Sprintf(`http01_proxy_api_certificate_not_after_seconds{issuer=%q,name=%q} `, leaf.Issuer.CommonName,
+		r.apiName())
 	metric, err := r.awaitMetric(ctx, holder, series, float64(leaf.NotAfter.Unix()))
 	if err != nil {
 		return "", err
@@ -105,7 +110,8 @@ func (r *Rehearsal) presented(ctx context.Context, round string) (string, error)
 		line, err = certificateLine(r.services[holder.Index].Log, r.apiName(), leaf)
 		return err
 	})
-	return fmt.Sprintf("serial %s for SNI %s on %s\nmetric: %s\njournal: %s", r.serial, r.apiName(), strings.Join(vips, " and "), metric, line), err
+	return fmt.Sprintf("serial %s for SNI %s on %s\nmetric: %s\njournal: %s", r.serial, r.apiName(),
+		strings.Join(vips, " and "), metric, line), err
 }
 
 // awaitPresented waits until a server presents the certificate with the current serial
@@ -130,7 +136,9 @@ func (r *Rehearsal) awaitPresented(ctx context.Context, address string, roots *x
 
 // awaitMetric waits until a metric of the service on a node has a value, and returns its
 // line.
-func (r *Rehearsal) awaitMetric(ctx context.Context, m *lab.ControlPlaneNode, series string, want float64) (found string, err error) {
+func (r *Rehearsal) awaitMetric(ctx context.Context, m *lab.ControlPlaneNode, series string,
+	want float64,
+) (found string, err error) {
 	url := "http://" + netip.AddrPortFrom(m.Addresses.Both()[0], metricsPort).String() + "/metrics"
 	err = lab.Eventually(ctx, "the metric of the certificate", func(ctx context.Context) error {
 		answer, err := r.lab.Gateway.Get(ctx, url)

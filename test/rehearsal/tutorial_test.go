@@ -120,15 +120,29 @@ func (w *workstation) expectedOutputs() []expected {
 	stillTrusted := trusted
 	stillTrusted.before = w.awaitPresented
 	// The same command as in beforeTheSwitch.
-	const named = "oc get apiserver cluster -o jsonpath='{.spec.servingCerts.namedCertificates[*].servingCertificate.name}'\n"
+	const named = "oc get apiserver cluster -o " +
+		"jsonpath='{.spec.servingCerts.namedCertificates[*].servingCertificate.name}'\n"
 	return []expected{
 		{document: tutorialDocument, output: `^` + name + `\n$`},
-		{document: tutorialDocument, output: `The entries of \S+/policy\.yaml are in force\.\n(.*\n)*machineconfig\S*/98-\S+ created\n(.*\n)*` +
-			`machineconfigpool\S*/master condition met\nmachineconfigpool\S*/master condition met\n$`},
-		{document: tutorialDocument, output: `^HTTP/1\.1 400 Bad Request\r\n(.*\r\n)+\r\nOnly /\.well-known/acme-challenge/\* is allowed$`},
-		{document: tutorialDocument, output: `^clusterissuer\S*/letsencrypt created\nclusterissuer\S*/letsencrypt condition met\n$`},
-		{document: tutorialDocument, output: `^certificate\S*/api-certificate created\ncertificate\S*/api-certificate condition met\n$`},
-		{document: tutorialDocument, output: `(?m)^challenge \S+ for "` + name + `": cert-manager's self check from \S+ got 200 from `},
+		{
+			document: tutorialDocument,
+			output: `The entries of \S+/policy\.yaml are in force\.\n(.*\n)*machineconfig\S*/98-\S+ created\n(.*\n)*` +
+				`machineconfigpool\S*/master condition met\nmachineconfigpool\S*/master condition met\n$`,
+		},
+		{
+			document: tutorialDocument,
+			output:   `^HTTP/1\.1 400 Bad Request\r\n(.*\r\n)+\r\nOnly /\.well-known/acme-challenge/\* is allowed$`,
+		},
+		{
+			document: tutorialDocument,
+			output:   `^clusterissuer\S*/letsencrypt created\nclusterissuer\S*/letsencrypt condition met\n$`,
+		},
+		{
+			document: tutorialDocument,
+			output:   `^certificate\S*/api-certificate created\ncertificate\S*/api-certificate condition met\n$`,
+		},
+		{document: tutorialDocument, output: `(?m)^challenge \S+ for "` + name +
+			`": cert-manager's self check from \S+ got 200 from `},
 		{document: tutorialDocument, output: `issuer=.*Pebble(.|\n)*notAfter=(.|\n)*DNS:` + name},
 
 		{document: beforeTheSwitch, output: `^Cluster "lab" set\.\n$`},
@@ -142,7 +156,10 @@ func (w *workstation) expectedOutputs() []expected {
 		{document: tutorialDocument, output: `^Property "clusters\.lab\.certificate-authority-data" unset\.\n$`},
 		{document: tutorialDocument, output: `^clusteroperator\S*/kube-apiserver condition met\n$`},
 		{document: tutorialDocument, output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\nok$`},
-		{document: tutorialDocument, output: `^certificate\S*/api-certificate patched\ncertificate\S*/api-certificate condition met\n$`},
+		{
+			document: tutorialDocument,
+			output:   `^certificate\S*/api-certificate patched\ncertificate\S*/api-certificate condition met\n$`,
+		},
 		{document: tutorialDocument, output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\n$`, before: w.awaitPresented},
 		{document: tutorialDocument, output: `Status: "Serving: .* challenges, last 200"`, before: w.awaitStatus},
 
@@ -213,19 +230,31 @@ func (w *workstation) createOpenShift() {
 		spec, status                map[string]any
 	}{
 		{"config.openshift.io", "dnses", "DNS", "cluster", map[string]any{"baseDomain": w.lab.Domain}, nil},
-		{"config.openshift.io", "apiservers", "APIServer", "cluster", map[string]any{"audit": map[string]any{"profile": "Default"}}, nil},
+		{
+			"config.openshift.io", "apiservers", "APIServer", "cluster",
+			map[string]any{"audit": map[string]any{"profile": "Default"}},
+			nil,
+		},
 		{"config.openshift.io", "clusteroperators", "ClusterOperator", "kube-apiserver", map[string]any{}, map[string]any{
-			"conditions": []any{map[string]any{"type": "Progressing", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}},
+			"conditions": []any{map[string]any{
+				"type": "Progressing", "status": "False",
+				"lastTransitionTime": "2026-01-01T00:00:00Z",
+			}},
 		}},
 		{"machineconfiguration.openshift.io", "machineconfigpools", "MachineConfigPool", "master", map[string]any{}, nil},
-		{"operator.openshift.io", "machineconfigurations", "MachineConfiguration", "cluster", map[string]any{"managementState": "Managed"}, nil},
+		{
+			"operator.openshift.io", "machineconfigurations", "MachineConfiguration", "cluster",
+			map[string]any{"managementState": "Managed"},
+			nil,
+		},
 	} {
 		resource := client.Resource(schema.GroupVersionResource{Group: one.group, Version: "v1", Resource: one.resource})
 		object := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": one.group + "/v1", "kind": one.kind, "metadata": map[string]any{"name": one.name}, "spec": one.spec,
 		}}
 		must(w.t, lab.Eventually(run, "the resource "+one.resource, func(ctx context.Context) error {
-			created, err := resource.Create(ctx, object.DeepCopy(), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+			created, err := resource.Create(ctx, object.DeepCopy(),
+				metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 			if apierrors.IsAlreadyExists(err) {
 				created, err = resource.Get(ctx, one.name, metav1.GetOptions{})
 			}
@@ -292,7 +321,8 @@ func (w *workstation) awaitPair(pair func(context.Context) (tls.Certificate, err
 				return err
 			}
 			defer func() { _ = conn.Close() }()
-			client := tls.Client(conn, &tls.Config{ServerName: w.name, InsecureSkipVerify: true}) // only its serial number counts
+			// only its serial number counts
+			client := tls.Client(conn, &tls.Config{ServerName: w.name, InsecureSkipVerify: true})
 			if err := client.HandshakeContext(ctx); err != nil {
 				return err
 			}
@@ -315,7 +345,8 @@ func (w *workstation) expire() {
 		must(w.t, a.Present(identity.Chain, identity.Key))
 	}
 	w.awaitPair(func(context.Context) (tls.Certificate, error) { return tls.X509KeyPair(identity.Chain, identity.Key) })
-	const rules = "table inet node_firewall {\n chain input { type filter hook input priority 1; tcp dport 8888 drop; }\n}\n"
+	const rules = "table inet node_firewall {\n chain input { type filter hook input priority 1; tcp dport 8888 " +
+		"drop; }\n}\n"
 	must1(w.holder.Input(run, rules, "nft", "-f", "-"))(w.t)
 }
 
@@ -398,7 +429,8 @@ func (w *workstation) newShell(kubectl string) *shell {
 	must(w.t, os.WriteFile(filepath.Join(bin, "oc"), []byte("#!/bin/bash\n. '"+prelude+"'\noc \"$@\"\n"), 0o700))
 	bash := startShell(w.t, w.dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "WORKSTATION="+w.dir,
 		"KUBECONFIG="+kubeconfig, "KUBECTL="+kubectl, "ROOTS="+roots, "TOKEN="+w.cluster.Config.BearerToken, "IMAGE="+image,
-		"NAMESPACE="+w.lab.Internet.Namespace, "RESOLV="+w.lab.Internet.HostFile("resolv.conf"), "NODE="+w.lab.ControlPlane[0].Dir,
+		"NAMESPACE="+w.lab.Internet.Namespace, "RESOLV="+w.lab.Internet.HostFile("resolv.conf"), "NODE="+
+			w.lab.ControlPlane[0].Dir,
 		"NODE_NAMESPACE="+w.lab.ControlPlane[0].Namespace, "API="+w.name,
 		"CHECK="+binary+" check --name "+w.name+" "+strings.Join(w.lab.ControlPlane[0].CheckFlags(), " "),
 		"REPOSITORY="+must1(lab.ModuleFolder(".."))(w.t), "GOFLAGS=-buildvcs=false"))
@@ -449,7 +481,9 @@ func (s *shell) run(t *testing.T, block string) string {
 
 // serveACME starts a server in front of the lab's CA until the test ends. wrap changes its
 // responses.
-func serveACME(t *testing.T, l *lab.Lab, address netip.AddrPort, identity lab.Identity, wrap func(http.Handler) http.Handler) netip.AddrPort {
+func serveACME(t *testing.T, l *lab.Lab, address netip.AddrPort, identity lab.Identity,
+	wrap func(http.Handler) http.Handler,
+) netip.AddrPort {
 	t.Helper()
 	directory, bundle := l.Internet.Directory()
 	pebble := must1(url.Parse(directory))(t)
@@ -466,7 +500,8 @@ func serveACME(t *testing.T, l *lab.Lab, address netip.AddrPort, identity lab.Id
 		},
 	}
 	listener := must1(l.Internet.Listen(run, address.String()))(t)
-	stop := lab.Serve(listener, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}, wrap(to))
+	stop := lab.Serve(listener, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12},
+		wrap(to))
 	t.Cleanup(func() { must(t, stop()) })
 	return must1(netip.ParseAddrPort(listener.Addr().String()))(t)
 }

@@ -63,7 +63,8 @@ Examples, in build/:
 			set.StringVar(&f.out, "out", "../dist/image", "`DIR` of the OCI layout, which replaces an existing one")
 			set.StringVar(&f.push, "push", "", "`REFERENCE` to push to, REGISTRY/NAME[:TAG]; the default tag is the version")
 			set.StringVar(&f.version, "version", "", "`VERSION` in the image's metadata; default: that of the binaries")
-			set.StringVar(&f.released, "released", "", "`DIGEST` of the released image in --out, which is the only one that may be written or pushed")
+			set.StringVar(&f.released, "released", "",
+				"`DIGEST` of the released image in --out, which is the only one that may be written or pushed")
 			set.BoolVar(&f.plainHTTP, "plain-http", false, "allow a registry without TLS")
 			return f.run
 		},
@@ -112,9 +113,11 @@ func (f *flags) build(options image.Options) (v1.ImageIndex, string, error) {
 	}
 	digest := hash.String()
 	if f.released != "" && digest != f.released {
-		return nil, "", fmt.Errorf("the image of these binaries (%s) is %s, but %s contains a release whose MachineConfigs name %s; "+
-			"to push its image, check out its commit without changes and use its Go release; for another image, set DIST= to another folder or run make clean",
-			options.Version, digest, filepath.Dir(filepath.Clean(f.out)), f.released)
+		return nil, "",
+			fmt.Errorf("the image of these binaries (%s) is %s, but %s contains a release whose MachineConfigs name %s; "+
+				"to push its image, check out its commit without changes and use its Go release; for another image, set DIST= "+
+				"to another folder or run make clean",
+				options.Version, digest, filepath.Dir(filepath.Clean(f.out)), f.released)
 	}
 	if err := image.WriteLayout(f.out, index); err != nil {
 		return nil, "", err
@@ -131,10 +134,14 @@ func describe(notes io.Writer, version string, commit binary.Commit) {
 	fmt.Fprintf(notes, "image: http01-proxyd %s\n", version)
 	switch {
 	case commit.Revision == "":
-		fmt.Fprintln(notes, "image: warning: the binaries record no commit, so this image cannot be built again; build them in a clone of the repository, with git")
+		fmt.Fprintln(notes,
+			"image: warning: the binaries record no commit, so this image cannot be built again; build them in a clone of "+
+				"the repository, with git")
 	case commit.Dirty():
-		fmt.Fprintln(notes, "image: warning: git status shows changes or new files, so this image cannot be built again, and its digest is not that of the commit; "+
-			"commit or remove them, then build the image again")
+		fmt.Fprintln(notes,
+			"image: warning: git status shows changes or new files, so this image cannot be built again, and its digest is "+
+				"not that of the commit; "+
+				"commit or remove them, then build the image again")
 	}
 }
 
@@ -150,7 +157,8 @@ func (f *flags) options() (image.Options, binary.Commit, error) {
 	}
 	missing := slices.DeleteFunc(image.Architectures(), func(arch string) bool { return o.Binaries[arch] != "" })
 	if len(missing) > 0 {
-		return image.Options{}, binary.Commit{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run make binaries", f.binaries, strings.Join(missing, ", "))
+		return image.Options{}, binary.Commit{}, fmt.Errorf("%s has no http01-proxyd-linux-* for %s; run make binaries",
+			f.binaries, strings.Join(missing, ", "))
 	}
 	commit := binaries[0].Commit // of all of them
 	o.Version, o.Revision, o.Created = commit.Version, commit.Revision, commit.Time

@@ -38,7 +38,8 @@ Example, in build/:
 		Setup: func(set *flag.FlagSet) program.Run {
 			var f flags
 			set.StringVar(&f.binaries, "binaries", "../dist", "`DIR` of the binaries")
-			set.StringVar(&f.image, "image", "", "`REFERENCE` of the image by digest, REGISTRY/NAME@sha256:HEX; default: no image")
+			set.StringVar(&f.image, "image", "",
+				"`REFERENCE` of the image by digest, REGISTRY/NAME@sha256:HEX; default: no image")
 			set.StringVar(&f.out, "out", "-", "`FILE` to write, - for standard output")
 			return f.run
 		},

@@ -36,11 +36,19 @@ func TestExecute(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		"defaults":     {nil, program.OK, "wrote dist\n", "tool: writing\n"},
-		"a flag":       {[]string{"--out", "x"}, program.OK, "wrote x\n", "tool: writing\n"},
-		"a failure":    {[]string{"--out", "full"}, program.Failure, "", "tool: write to full: no space\n"},
-		"unknown flag": {[]string{"--in", "x"}, program.Usage, "", "tool: unknown flag --in; in build/, see go run ./cmd/tool --help\n"},
-		"an argument":  {[]string{"x"}, program.Usage, "", "tool: takes no argument, got \"x\"; in build/, see go run ./cmd/tool --help\n"},
+		"defaults":  {nil, program.OK, "wrote dist\n", "tool: writing\n"},
+		"a flag":    {[]string{"--out", "x"}, program.OK, "wrote x\n", "tool: writing\n"},
+		"a failure": {[]string{"--out", "full"}, program.Failure, "", "tool: write to full: no space\n"},
+		"unknown flag": {
+			[]string{"--in", "x"},
+			program.Usage, "",
+			"tool: unknown flag --in; in build/, see go run ./cmd/tool --help\n",
+		},
+		"an argument": {
+			[]string{"x"},
+			program.Usage, "",
+			"tool: takes no argument, got \"x\"; in build/, see go run ./cmd/tool --help\n",
+		},
 		"help": {[]string{"--help"}, program.OK, `Do it.
 
 Example:

@@ -68,7 +68,10 @@ func breakCommand() *cobra.Command {
 }
 
 func secretCommand() *cobra.Command {
-	return &cobra.Command{Use: "secret", Short: "internal", Long: "Internal.", Hidden: true, RunE: func(*cobra.Command, []string) error { return nil }}
+	return &cobra.Command{
+		Use: "secret", Short: "internal", Long: "Internal.", Hidden: true,
+		RunE: func(*cobra.Command, []string) error { return nil },
+	}
 }
 
 const (
@@ -142,14 +145,17 @@ func TestExecute(t *testing.T) {
 	usage := func(message string) outcome { return outcome{cli.Usage, "", message + "\n"} }
 	version := outcome{cli.OK, "tool " + cli.Version() + "\n", ""}
 	for line, want := range map[string]outcome{
-		"":                              {cli.Usage, "", toolHelp},
-		"help":                          {cli.OK, toolHelp, ""},
-		"-h":                            {cli.OK, toolHelp, ""},
-		"--help":                        {cli.OK, toolHelp, ""},
-		"help copy":                     {cli.OK, copyHelp, ""},
-		"copy --help":                   {cli.OK, copyHelp, ""},
-		"copy -h":                       {cli.OK, copyHelp, ""},
-		"help secret":                   {cli.OK, "Internal.\n\nUsage:\n  tool secret [flags]\n\nFlags:\n  -h, --help   print this help\n", ""},
+		"":            {cli.Usage, "", toolHelp},
+		"help":        {cli.OK, toolHelp, ""},
+		"-h":          {cli.OK, toolHelp, ""},
+		"--help":      {cli.OK, toolHelp, ""},
+		"help copy":   {cli.OK, copyHelp, ""},
+		"copy --help": {cli.OK, copyHelp, ""},
+		"copy -h":     {cli.OK, copyHelp, ""},
+		"help secret": {
+			cli.OK,
+			"Internal.\n\nUsage:\n  tool secret [flags]\n\nFlags:\n  -h, --help   print this help\n", "",
+		},
 		"help paste":                    {cli.OK, toolHelp, ""},
 		"paste":                         usage(`tool: unknown command "paste" for "tool"; see tool --help`),
 		"--upper copy":                  usage("tool: unknown flag: --upper; see tool --help"),
@@ -159,29 +165,45 @@ func TestExecute(t *testing.T) {
 		"copy -ojson --lower":           {cli.Usage, "", jsonError},
 		"copy -l":                       usage("tool copy: unknown shorthand flag: 'l' in -l; see tool copy --help"),
 		"copy --suffix":                 usage("tool copy: flag needs an argument: --suffix; see tool copy --help"),
-		"copy --every=abc":              usage(`tool copy: invalid argument "abc" for "--every" flag: time: invalid duration "abc"; see tool copy --help`),
-		"copy --suffix=":                usage("tool copy: --suffix is empty: give a value or remove the flag; see tool copy --help"),
-		"copy --upper=2":                usage(`tool copy: invalid argument "2" for "-u, --upper" flag: strconv.ParseBool: parsing "2": invalid syntax; see tool copy --help`),
-		"copy -o toml":                  usage(`tool copy: invalid argument "toml" for "-o, --output" flag: use text, json or yaml; see tool copy --help`),
-		"copy this":                     usage(`tool copy: unknown command "this" for "tool copy"; see tool copy --help`),
-		"copy -- --upper":               usage(`tool copy: unknown command "--upper" for "tool copy"; see tool copy --help`),
-		"breaking":                      {cli.Failure, "", "tool breaking: read it: no\nclose it: no\n"},
-		"breaking --output=yaml":        {cli.Failure, "", yamlError},
-		"breaking --usage":              usage("tool breaking: judge the flags: remove --usage; see tool breaking --help"),
-		"breaking --code":               {cli.Unhealthy, "", ""},
-		"breaking --code --usage":       usage("tool breaking: if any flags in the group [usage code] are set none of the others can be; [code usage] were all set; see tool breaking --help"),
-		"secret":                        {cli.OK, "", ""},
-		"version":                       version,
-		"--version":                     version,
-		"version now":                   usage(`tool version: unknown command "now" for "tool version"; see tool version --help`),
-		"__complete c":                  {cli.OK, "completion\tGenerate the autocompletion script for the specified shell\ncopy\treturn the input\n:4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
-		"__complete copy -o j":          {cli.OK, "text\njson\nyaml\n:4\n", "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
-		"__complete copy --file x":      {cli.OK, ":0\n", "Completion ended with directive: ShellCompDirectiveDefault\n"},
+		"copy --every=abc": usage(
+			`tool copy: invalid argument "abc" for "--every" flag: time: invalid duration "abc"; see tool copy --help`),
+		"copy --suffix=": usage(
+			"tool copy: --suffix is empty: give a value or remove the flag; see tool copy --help"),
+		"copy --upper=2": usage(
+			`tool copy: invalid argument "2" for "-u, --upper" flag: strconv.ParseBool: parsing "2": invalid syntax; see tool copy --help`),
+		"copy -o toml": usage(
+			`tool copy: invalid argument "toml" for "-o, --output" flag: use text, json or yaml; see tool copy --help`),
+		"copy this":              usage(`tool copy: unknown command "this" for "tool copy"; see tool copy --help`),
+		"copy -- --upper":        usage(`tool copy: unknown command "--upper" for "tool copy"; see tool copy --help`),
+		"breaking":               {cli.Failure, "", "tool breaking: read it: no\nclose it: no\n"},
+		"breaking --output=yaml": {cli.Failure, "", yamlError},
+		"breaking --usage":       usage("tool breaking: judge the flags: remove --usage; see tool breaking --help"),
+		"breaking --code":        {cli.Unhealthy, "", ""},
+		"breaking --code --usage": usage(
+			"tool breaking: if any flags in the group [usage code] are set none of the others can be; [code usage] were all " +
+				"set; see tool breaking --help"),
+		"secret":      {cli.OK, "", ""},
+		"version":     version,
+		"--version":   version,
+		"version now": usage(`tool version: unknown command "now" for "tool version"; see tool version --help`),
+		"__complete c": {
+			cli.OK,
+			"completion\tGenerate the autocompletion script for the specified shell\ncopy\treturn the input\n:4\n",
+			"Completion ended with directive: ShellCompDirectiveNoFileComp\n",
+		},
+		"__complete copy -o j": {
+			cli.OK, "text\njson\nyaml\n:4\n",
+			"Completion ended with directive: ShellCompDirectiveNoFileComp\n",
+		},
+		"__complete copy --file x": {cli.OK, ":0\n", "Completion ended with directive: ShellCompDirectiveDefault\n"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
 			var out, err strings.Builder
-			code := cli.Execute(t.Context(), tool(), strings.Fields(line), cli.Streams{In: strings.NewReader("text"), Out: &out, Err: &err})
+			code := cli.Execute(t.Context(), tool(), strings.Fields(line), cli.Streams{
+				In: strings.NewReader("text"), Out: &out,
+				Err: &err,
+			})
 			if diff := cmp.Diff(want, outcome{code, out.String(), err.String()}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -20,7 +20,8 @@ func TestYAMLHasSameContent(t *testing.T) {
 	t.Parallel()
 	hostile := "hos\x1b[31mt\x1b]0;title\a\u009b2J\u0085\r\tA\u202eB\u2066C\u200bD\u2028E\u00adF\ufeffG\U000e0041H\U0010ffffI"
 	document := map[string]any{
-		"hostile": hostile, hostile: []any{hostile, hostile + "\n" + hostile}, "lines": "one\n two\n", "empty": []any{}, "none": map[string]any{},
+		"hostile": hostile, hostile: []any{hostile, hostile + "\n" + hostile}, "lines": "one\n two\n", "empty": []any{},
+		"none":  map[string]any{},
 		"texts": []any{"true", "1", "null", "~", "", " x", "- a", "a: b", "#", "2026-11-23", "'", `"`, `\u0041`, "é…"},
 		"other": []any{true, 1.5, nil, 1e21, float64(1 << 53)},
 	}

@@ -26,17 +26,29 @@ func hostReport(name string) report.Report {
 	return report.Report{
 		Time: now, Version: "v1.2.3 " + name, Build: report.Build{Revision: "0123456", GoVersion: "go1.26"},
 		Conditions: []report.Condition{
-			{Type: report.ConditionType, Status: "True", Reason: report.Serving, Message: "holds 192.0.2.5 " + name, LastTransitionTime: ago(90 * time.Minute)},
-			{Type: report.TrustConditionType, Status: "False", Reason: report.TrustRejected, Message: name, LastTransitionTime: ago(time.Hour)},
+			{
+				Type: report.ConditionType, Status: "True", Reason: report.Serving, Message: "holds 192.0.2.5 " + name,
+				LastTransitionTime: ago(90 * time.Minute),
+			},
+			{
+				Type: report.TrustConditionType, Status: "False", Reason: report.TrustRejected, Message: name,
+				LastTransitionTime: ago(time.Hour),
+			},
 		},
 		VIPs: []report.VIP{
 			{Address: vip, Family: "IPv4", State: report.VIPHeld, Since: ago(20 * time.Minute)},
 			{Address: other, Family: "IPv6", State: report.VIPStandby, Since: ago(2 * time.Hour)},
 		},
 		VIPTests: []report.VIPTest{
-			{VIP: other, Result: report.VIPTimedOut, Checked: ago(3 * time.Second), Failures: 4, Cause: "vip-unreachable-from-here", Error: name},
+			{
+				VIP: other, Result: report.VIPTimedOut, Checked: ago(3 * time.Second), Failures: 4,
+				Cause: "vip-unreachable-from-here", Error: name,
+			},
 		},
-		TestRequests: report.TestRequests{Sources: []report.TestSource{{Address: netip.MustParseAddr("192.0.2.11"), Last: ago(4 * time.Second)}}},
+		TestRequests: report.TestRequests{Sources: []report.TestSource{{
+			Address: netip.MustParseAddr("192.0.2.11"),
+			Last:    ago(4 * time.Second),
+		}}},
 		History: []report.Change{
 			{Time: ago(2 * time.Hour), Condition: report.ConditionType, To: "Starting"},
 			{Time: ago(2*time.Hour - time.Second), VIP: vip, To: "Standby"},
@@ -60,12 +72,16 @@ func hostReport(name string) report.Report {
 			Total: 12, Rejected: map[report.Rejection]uint64{report.NotChallenge: 30, report.ForeignHost: 10},
 			Recent: []report.RecentChallenge{
 				{
-					Time: ago(time.Minute), DurationMS: 3.1, VIP: "192.0.2.5", Client: "203.0.113.9:1234", Method: "GET", Host: name, TokenPrefix: name,
-					ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Status: 502, Upstream: "192.0.2.6:80", Cause: "ingress-refused", Detail: name,
+					Time: ago(time.Minute), DurationMS: 3.1, VIP: "192.0.2.5", Client: "203.0.113.9:1234", Method: "GET", Host: name,
+					TokenPrefix: name,
+					ClientKind:  report.LetsEncrypt, Outcome: report.UpstreamError, Status: 502, Upstream: "192.0.2.6:80",
+					Cause: "ingress-refused", Detail: name,
 				},
 				{
-					Time: ago(30 * time.Second), DurationMS: 2.1, VIP: "192.0.2.5", Client: "203.0.113.9:1235", Method: "GET", Host: "api.example.com",
-					TokenPrefix: "evaGxfAD", ClientKind: report.ClientKind(name), Outcome: report.Answered, Status: 200, Upstream: "192.0.2.6:80",
+					Time: ago(30 * time.Second), DurationMS: 2.1, VIP: "192.0.2.5", Client: "203.0.113.9:1235", Method: "GET",
+					Host:        "api.example.com",
+					TokenPrefix: "evaGxfAD", ClientKind: report.ClientKind(name), Outcome: report.Answered, Status: 200,
+					Upstream: "192.0.2.6:80",
 				},
 				{Time: ago(20 * time.Second), ClientKind: report.OtherClient, Outcome: report.Outcome(name)},
 			},
@@ -78,18 +94,27 @@ func hostReport(name string) report.Report {
 				{Outcome: report.Outcome(report.ForeignHost), ClientKind: report.OtherClient, Count: 10},
 				{Outcome: report.Outcome(name), ClientKind: report.ClientKind(name), Count: 1},
 			},
-			Durations:      report.Histogram{Count: 12, Sum: 0.048, Buckets: map[int]uint64{report.BucketOf(4 * time.Millisecond): 12}},
+			Durations: report.Histogram{
+				Count: 12, Sum: 0.048,
+				Buckets: map[int]uint64{report.BucketOf(4 * time.Millisecond): 12},
+			},
 			UpstreamErrors: map[string]uint64{"ingress-refused": 3, "ingress-timeout": 2, "unknown " + name: 1},
 		},
 		Certificates: []report.Certificate{
-			{Address: "192.0.2.5:6443", Name: name, Issuer: name, Serial: name, NotBefore: ago(80 * 24 * time.Hour), NotAfter: now.Add(10 * 24 * time.Hour), Checked: now},
+			{
+				Address: "192.0.2.5:6443", Name: name, Issuer: name, Serial: name, NotBefore: ago(80 * 24 * time.Hour),
+				NotAfter: now.Add(10 * 24 * time.Hour), Checked: now,
+			},
 			{Address: "192.0.2.5:6443", Error: name, Checked: now},
 		},
-		Config:      report.Config{Source: "file", Path: name, Error: name + "\n" + name},
-		Metrics:     report.Metrics{Address: name, Error: name},
-		Events:      report.Events{VIPTransitions: 3, Reloads: map[string]uint64{name: 1}, LastRuleDelay: 850},
-		Trust:       report.Trust{Kind: report.TrustLastGood, Source: name, Error: name},
-		EgressProxy: report.EgressProxy{Upstream: "auto", Pending: true, Message: name, Spec: report.EgressSetting{HTTPProxy: name}},
+		Config:  report.Config{Source: "file", Path: name, Error: name + "\n" + name},
+		Metrics: report.Metrics{Address: name, Error: name},
+		Events:  report.Events{VIPTransitions: 3, Reloads: map[string]uint64{name: 1}, LastRuleDelay: 850},
+		Trust:   report.Trust{Kind: report.TrustLastGood, Source: name, Error: name},
+		EgressProxy: report.EgressProxy{
+			Upstream: "auto", Pending: true, Message: name,
+			Spec: report.EgressSetting{HTTPProxy: name},
+		},
 	}
 }
 
@@ -99,7 +124,10 @@ func checkReport(name string) *result.Report {
 		Host: name, Outcome: result.Problem, Summary: name, Advice: []string{name},
 		Checks: []result.Result{
 			{Name: name, Outcome: result.OK, Text: name, NotChecked: name},
-			{Name: "vip-holder", Outcome: result.Problem, Findings: []findings.Finding{{ID: findings.ID(name), Level: findings.Problem, Message: name, Remediation: name}}},
+			{
+				Name: "vip-holder", Outcome: result.Problem,
+				Findings: []findings.Finding{{ID: findings.ID(name), Level: findings.Problem, Message: name, Remediation: name}},
+			},
 		},
 		Trace: []result.Step{{Step: name, To: name, Outcome: result.Problem, Text: name, DurationMs: 1}},
 	}

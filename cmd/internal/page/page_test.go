@@ -24,10 +24,13 @@ import (
 // remediation, the last challenges, and the table.
 func TestContents(t *testing.T) {
 	t.Parallel()
-	got := visible(parse(t, page.ForHost(page.Host{Name: "master0", Status: hostReport("x"), Check: checkReport("y")}, now)))
+	got := visible(parse(t, page.ForHost(page.Host{Name: "master0", Status: hostReport("x"), Check: checkReport("y")},
+		now)))
 	for _, want := range []string{
 		"http01-proxyd check master0 Created 2026-03-04 12:30:00 UTC",
-		"Problems found y ", " y Serving holds 192.0.2.5 x HTTP01ChallengeProxyReady is True since 2026-03-04 11:00:00 UTC (90m). Reported 2026-03-04 12:30:00 UTC by version v1.2.3 x.",
+		"Problems found y ",
+		" y Serving holds 192.0.2.5 x HTTP01ChallengeProxyReady is True since 2026-03-04 11:00:00 UTC (90m). Reported " +
+			"2026-03-04 12:30:00 UTC by version v1.2.3 x.",
 		"y Fix: y",
 		"UpstreamTrustReady is Rejected: x",
 		"warning certificate-expires-soon The certificate that 192.0.2.5:6443 presents for x",
@@ -35,9 +38,12 @@ func TestContents(t *testing.T) {
 		"192.0.2.5 Held since 2026-03-04 12:10:00, 20m",
 		"2001:db8::5 Standby since 2026-03-04 10:30:01, 119m",
 		"API VIP 192.0.2.5 Held, test requests from 192.0.2.11 (4s ago)",
-		"API VIP 2001:db8::5 Standby, there is no answer in time, or no host has the address, 4 times in a row (3s ago) [vip-unreachable-from-here]",
-		"problem vip-unreachable-from-here Port 80 of the API VIP 2001:db8::5 cannot be reached from this host: there is no answer in time, or no host has the address Fix: Run oc http01 check",
-		"The last 8 changes of VIPs and conditions, newest first Time (UTC) VIP or condition From To 2026-03-04 12:10:00.000 HTTP01ChallengeProxyReady Standby Serving",
+		"API VIP 2001:db8::5 Standby, there is no answer in time, or no host has the address, 4 times in a row (3s ago) " +
+			"[vip-unreachable-from-here]",
+		"problem vip-unreachable-from-here Port 80 of the API VIP 2001:db8::5 cannot be reached from this host: there is " +
+			"no answer in time, or no host has the address Fix: Run oc http01 check",
+		"The last 8 changes of VIPs and conditions, newest first Time (UTC) VIP or condition From To 2026-03-04 " +
+			"12:10:00.000 HTTP01ChallengeProxyReady Standby Serving",
 		"Requests cert-manager lets-encrypt x ok 9 0 0 upstream-error 0 3 0 x 0 0 1",
 		"Challenges 12 forwarded, 10 rejected as foreign-host, 30 rejected as not-challenge",
 		"30s 2026-03-04 12:29:30 200 2.1 api.example.com evaGxfAD…",
@@ -75,7 +81,8 @@ func TestFailureUntilSuccess(t *testing.T) {
 	t.Parallel()
 	r := hostReport("x")
 	r.Challenges.Recent = r.Challenges.Recent[:1]
-	if got := visible(parse(t, page.ForHost(page.Host{Status: r}, now))); !strings.Contains(got, "problem ingress-refused x (2026-03-04 12:29:00 UTC)") {
+	if got := visible(parse(t, page.ForHost(page.Host{Status: r}, now))); !strings.Contains(got,
+		"problem ingress-refused x (2026-03-04 12:29:00 UTC)") {
 		t.Error(got)
 	}
 }
@@ -86,14 +93,20 @@ func TestEmptyReport(t *testing.T) {
 	for name, h := range map[string]page.Host{
 		"no status":   {Name: "a", Error: "cannot query the service"},
 		"unreachable": {Name: "a", Status: report.ServiceUnreachable(now, errors.New("no answer"))},
-		"worker":      {Name: "a", Error: "cannot query the service", Check: &result.Report{Outcome: result.NotApplicable, Summary: "Nothing here"}},
-		"zero":        {Name: "a"},
+		"worker": {Name: "a", Error: "cannot query the service", Check: &result.Report{
+			Outcome: result.NotApplicable,
+			Summary: "Nothing here",
+		}},
+		"zero": {Name: "a"},
 	} {
 		got := visible(parse(t, page.ForHost(h, now)))
 		if strings.Contains(got, "Problems") == (name == "worker" || name == "no status") {
 			t.Errorf("%s: the problems: %s", name, got)
 		}
-		if want := map[string]string{"no status": "cannot query the service", "worker": "Nothing to check Nothing here"}[name]; !strings.Contains(got, want) {
+		if want := map[string]string{
+			"no status": "cannot query the service",
+			"worker":    "Nothing to check Nothing here",
+		}[name]; !strings.Contains(got, want) {
 			t.Errorf("%s: lacks %q: %s", name, want, got)
 		}
 	}
@@ -118,9 +131,12 @@ func structure(root *html.Node) []string {
 // hostile are texts that leave their place in a page whose author has not escaped them.
 func hostile() []string {
 	return []string{
-		`<script>alert(1)</script>`, `</style><script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
-		`--><svg onload=alert(1)>`, `]]><b>`, `&lt;b&gt;&#60;`, `</title><h1>`, `</td></tr></table><form action=http://192.0.2.1>`,
-		"a\x00<b\x1b[31m\n\t", "\u202etxt.exe\u2066", "\xff\xfe<i>", "`${alert(1)}`", "{{.}}", `<!--`, `<plaintext>`, `<a href="javascript:alert(1)">`,
+		`<script>alert(1)</script>`, `</style><script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`,
+		`' onmouseover='alert(1)`,
+		`--><svg onload=alert(1)>`, `]]><b>`, `&lt;b&gt;&#60;`, `</title><h1>`,
+		`</td></tr></table><form action=http://192.0.2.1>`,
+		"a\x00<b\x1b[31m\n\t", "\u202etxt.exe\u2066", "\xff\xfe<i>", "`${alert(1)}`", "{{.}}", `<!--`, `<plaintext>`,
+		`<a href="javascript:alert(1)">`,
 	}
 }
 
@@ -171,7 +187,8 @@ func TestLoadsNothing(t *testing.T) {
 				if n.Data == "meta" && attributes(n)["http-equiv"] == "Content-Security-Policy" {
 					policy = attributes(n)["content"]
 				}
-				if n.Data == "style" && (strings.Contains(n.FirstChild.Data, "url(") || strings.Contains(n.FirstChild.Data, "@import")) {
+				if n.Data == "style" && (strings.Contains(n.FirstChild.Data, "url(") || strings.Contains(n.FirstChild.Data,
+					"@import")) {
 					t.Error("the style sheet loads something")
 				}
 			}
@@ -185,10 +202,12 @@ func TestLoadsNothing(t *testing.T) {
 // expectInert expects only elements and attributes that load and run nothing.
 func expectInert(t *testing.T, root *html.Node) {
 	t.Helper()
-	allowed := strings.Fields("html head meta title style body header main footer section h1 h2 h3 p b br span div dl dt dd ul li pre " +
-		"table caption thead tbody tr th td time a svg rect text")
-	names := strings.Fields("lang charset http-equiv content name class id role tabindex aria-label aria-labelledby aria-hidden scope datetime " +
-		"width height x y href")
+	allowed := strings.Fields(
+		"html head meta title style body header main footer section h1 h2 h3 p b br span div dl dt dd ul li pre " +
+			"table caption thead tbody tr th td time a svg rect text")
+	names := strings.Fields(
+		"lang charset http-equiv content name class id role tabindex aria-label aria-labelledby aria-hidden scope datetime " +
+			"width height x y href")
 	for n := range root.Descendants() {
 		if n.Type != html.ElementNode {
 			continue
@@ -222,8 +241,10 @@ func FuzzReport(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	f.Add([]byte(`{"history":[{"time":"0001-01-01T00:00:00Z","vip":"192.0.2.5","to":"Held"},{"time":"9999-01-01T00:00:00Z","vip":"192.0.2.5","from":"Held"}],"time":"9999-12-31T00:00:00Z"}`))
-	f.Add([]byte(`{"history":[{"time":"2026-03-04T12:00:00Z","condition":"HTTP01ChallengeProxyReady","to":"x"}],"time":"0001-01-02T00:00:00Z"}`))
+	f.Add([]byte(
+		`{"history":[{"time":"0001-01-01T00:00:00Z","vip":"192.0.2.5","to":"Held"},{"time":"9999-01-01T00:00:00Z","vip":"192.0.2.5","from":"Held"}],"time":"9999-12-31T00:00:00Z"}`))
+	f.Add([]byte(
+		`{"history":[{"time":"2026-03-04T12:00:00Z","condition":"HTTP01ChallengeProxyReady","to":"x"}],"time":"0001-01-02T00:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var r report.Report
 		if json.Unmarshal(text, &r) != nil {
@@ -328,10 +349,14 @@ func TestTimelineBars(t *testing.T) {
 			[]string{"Standby 0.000%+50.000%", "Held 50.000%+10.000%", "Standby 60.000%+40.000%"},
 		},
 	} {
-		r := report.Report{Time: now, History: tt.history, VIPs: []report.VIP{{Address: vip, State: tt.state, Since: ago(90 * time.Minute)}}}
+		r := report.Report{
+			Time: now, History: tt.history,
+			VIPs: []report.VIP{{Address: vip, State: tt.state, Since: ago(90 * time.Minute)}},
+		}
 		var got []string
 		for n := range parse(t, page.ForHost(page.Host{Status: r}, now)).Descendants() {
-			if n.Data != "svg" || n.Parent.Data != "svg" || !strings.Contains(n.Parent.FirstChild.FirstChild.Data, vip.String()) {
+			if n.Data != "svg" || n.Parent.Data != "svg" || !strings.Contains(n.Parent.FirstChild.FirstChild.Data,
+				vip.String()) {
 				continue
 			}
 			state, _, _ := strings.Cut(n.FirstChild.FirstChild.Data, " ")

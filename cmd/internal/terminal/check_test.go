@@ -19,8 +19,14 @@ func checkReport() result.Report {
 	return result.NewReport(result.Conditions{Host: "master-0", Privileged: true}, []result.Result{
 		{Name: "config", Outcome: result.OK, Text: "/etc/http01-proxyd/config.yaml"},
 		{Name: "ruleset", Outcome: result.Problem, Findings: []findings.Finding{
-			{ID: "packet-lost", Level: findings.Problem, Message: "chain input of table inet admin drops packets to port 8888", Remediation: "open the port: tcp dport 8888 accept"},
-			{ID: "nftables-unsupported", Level: findings.Warning, Message: "a name with an \x1b[31mescape\nand a newline", Remediation: "none"},
+			{
+				ID: "packet-lost", Level: findings.Problem, Message: "chain input of table inet admin drops packets to port 8888",
+				Remediation: "open the port: tcp dport 8888 accept",
+			},
+			{
+				ID: "nftables-unsupported", Level: findings.Warning, Message: "a name with an \x1b[31mescape\nand a newline",
+				Remediation: "none",
+			},
 		}},
 		{Name: "mtu", Outcome: result.Warning, NotChecked: "2001:db8::6: no way there", Findings: []findings.Finding{
 			{ID: findings.PathMTUBlackHole, Level: findings.Warning, Message: "too small", Remediation: "widen it"},
@@ -111,7 +117,10 @@ func TestCheckColours(t *testing.T) {
 	if err := terminal.Check(checkReport(), false).Write(&b, terminal.View{Colour: true}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\x1b[32m✓\x1b[0m config", "\x1b[31m✗\x1b[0m ruleset", "\x1b[33m!\x1b[0m ruleset", "\x1b[2m-\x1b[0m dns"} {
+	for _, want := range []string{
+		"\x1b[32m✓\x1b[0m config", "\x1b[31m✗\x1b[0m ruleset", "\x1b[33m!\x1b[0m ruleset",
+		"\x1b[2m-\x1b[0m dns",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("missing %q", want)
 		}

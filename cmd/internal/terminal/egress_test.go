@@ -16,7 +16,10 @@ func TestEgressConditionAndRow(t *testing.T) {
 	t.Parallel()
 	proxy := report.EgressSetting{HTTPProxy: "http://p:3128", HTTPSProxy: "http://p:3128", Source: "/etc/mco/proxy.env"}
 	other := report.EgressSetting{HTTPSProxy: "https://xxxxx@q", Source: "configuration"}
-	through := []report.EgressRoute{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Addresses: []string{"192.0.2.9"}}}
+	through := []report.EgressRoute{{
+		Ingress: "198.51.100.6:443", Proxy: "http://p:3128",
+		Addresses: []string{"192.0.2.9"},
+	}}
 	unresolved := []report.EgressRoute{{Ingress: "198.51.100.6:443", Proxy: "http://p:3128", Error: "resolve p: no"}}
 	for name, tt := range map[string]struct {
 		e       report.EgressProxy
@@ -48,12 +51,17 @@ func TestEgressConditionAndRow(t *testing.T) {
 		"no route through it": {
 			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: other},
 			"True", report.EgressDirect,
-			"https://xxxxx@q for https (from configuration) is in use, and the ingress is reached directly (it is in the no-proxy set, or the proxy is not for this scheme)", "✓ https://xxxxx@q",
+			"https://xxxxx@q for https (from configuration) is in use, and the ingress is reached directly (it is in the " +
+				"no-proxy set, or the proxy is not for this scheme)", "✓ https://xxxxx@q",
 		},
 		"pending": {
-			report.EgressProxy{Upstream: "auto", Spec: other, Accepted: proxy, Pending: true, Message: "https://a is not ready: no", Routes: through, Since: start, NextCheck: start.Add(90 * time.Second)},
+			report.EgressProxy{
+				Upstream: "auto", Spec: other, Accepted: proxy, Pending: true,
+				Message: "https://a is not ready: no", Routes: through, Since: start, NextCheck: start.Add(90 * time.Second),
+			},
 			"False", report.EgressNotReady,
-			"https://xxxxx@q for https (from configuration) is not accepted yet: https://a is not ready: no; http://p:3128 (from /etc/mco/proxy.env) is in use",
+			"https://xxxxx@q for https (from configuration) is not accepted yet: https://a is not ready: no; http://p:3128 " +
+				"(from /etc/mco/proxy.env) is in use",
 			"! https://xxxxx@q for https (from configuration) is not accepted yet",
 		},
 		"first requests": {
@@ -62,9 +70,13 @@ func TestEgressConditionAndRow(t *testing.T) {
 			"not accepted yet: the requests to its readiness endpoints are running; no proxy is in use", "! http://p:3128",
 		},
 		"rejected": {
-			report.EgressProxy{Upstream: "auto", Accepted: proxy, InvalidInput: report.EgressInputFile, Message: "proxy.env: line 1: no"},
+			report.EgressProxy{
+				Upstream: "auto", Accepted: proxy, InvalidInput: report.EgressInputFile,
+				Message: "proxy.env: line 1: no",
+			},
 			"False", report.EgressInvalid,
-			"the configured egress proxy is rejected: proxy.env: line 1: no; http://p:3128", "✗ the configured egress proxy is rejected",
+			"the configured egress proxy is rejected: proxy.env: line 1: no; http://p:3128",
+			"✗ the configured egress proxy is rejected",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,8 +39,10 @@ func fullReport() report.Report {
 		ClientKind: report.CertManager, Client: client, Upstream: ingress, Status: 200,
 	})
 	b.RecordChallenge(report.Challenge{
-		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com", TokenPrefix: "abcdefgh",
-		ClientKind: report.LetsEncrypt, Client: client, Upstream: ingress, Status: 503, Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
+		Time: start.Add(30 * time.Second), Duration: 3100 * time.Microsecond, Host: "api.example.com",
+		TokenPrefix: "abcdefgh",
+		ClientKind:  report.LetsEncrypt, Client: client, Upstream: ingress, Status: 503,
+		Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
 	})
 	b.CountForwarded([]report.ForwardedCount{{ClientKind: report.CertManager, Outcome: report.Answered, Count: 2}})
 	b.CountRejected([]report.RejectionCount{{Rejection: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}})
@@ -52,7 +54,10 @@ func fullReport() report.Report {
 			{Chain: "input", Packets: 0},
 		},
 	})
-	r.Events = report.Events{VIPTransitions: 3, TableRepairs: 1, Reloads: map[string]uint64{report.ReloadRejected: 1, report.ReloadAccepted: 2}}
+	r.Events = report.Events{VIPTransitions: 3, TableRepairs: 1, Reloads: map[string]uint64{
+		report.ReloadRejected: 1,
+		report.ReloadAccepted: 2,
+	}}
 	r.Traffic = report.Traffic{
 		Requests: []report.RequestCount{
 			{Outcome: report.NoRoute, ClientKind: report.LetsEncrypt, Count: 1},
@@ -67,12 +72,18 @@ func fullReport() report.Report {
 	}
 	day := 24 * time.Hour
 	r.Certificates = []report.Certificate{
-		{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: start.Add(-30 * day), NotAfter: start.Add(60 * day), Checked: start},
+		{
+			Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: start.Add(-30 * day),
+			NotAfter: start.Add(60 * day), Checked: start,
+		},
 		{Address: "192.0.2.5:6443", Checked: start, Error: "connection refused"},
 	}
 	r.SelfTests = []report.SelfTest{
 		{VIP: netip.MustParseAddr("192.0.2.5"), OK: true, Since: start, Checked: start.Add(30 * time.Second)},
-		{VIP: netip.MustParseAddr("2001:db8::5"), Since: start, Checked: start.Add(40 * time.Second), Cause: "ingress-refused", Error: "[2001:db8::6]:80 refuses connections"},
+		{
+			VIP: netip.MustParseAddr("2001:db8::5"), Since: start, Checked: start.Add(40 * time.Second),
+			Cause: "ingress-refused", Error: "[2001:db8::6]:80 refuses connections",
+		},
 	}
 	return r
 }
@@ -164,8 +175,14 @@ AGE  STATUS    MS  HOST          TOKEN      CLIENT    ADDRESS       DETAIL
 func TestWriteTextInvalidConfig(t *testing.T) {
 	t.Parallel()
 	b := newTracker()
-	result := tracker.ReconcileResult{Reason: report.InvalidConfig, Message: "a; b; the last good configuration stays in force"}
-	result.Config = report.Config{Source: "last-accepted", Path: "/etc/c.yaml", Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b"}
+	result := tracker.ReconcileResult{
+		Reason:  report.InvalidConfig,
+		Message: "a; b; the last good configuration stays in force",
+	}
+	result.Config = report.Config{
+		Source: "last-accepted", Path: "/etc/c.yaml",
+		Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b",
+	}
 	b.SetReconcileResult(result, start)
 	want := `State:          ✗ InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
 Message:        a; b; the last good configuration stays in force
@@ -188,7 +205,8 @@ func TestWriteTextNotReachable(t *testing.T) {
 	want := `State:          ! NotReachable (HTTP01ChallengeProxyReady=Unknown for 5s)
 Message:        it is gone
 `
-	if diff := cmp.Diff(want, renderText(t, report.ServiceUnreachable(start, errors.New("it is gone")), start.Add(5*time.Second), terminal.View{})); diff != "" {
+	if diff := cmp.Diff(want, renderText(t, report.ServiceUnreachable(start, errors.New("it is gone")),
+		start.Add(5*time.Second), terminal.View{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -198,10 +216,13 @@ Message:        it is gone
 func TestFailureRows(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]report.Challenge{
-		"! 5s ago: 192.0.2.6:80 answered 404":             {Status: 404, Upstream: ingress},
-		"✗ 5s ago: 192.0.2.6:80 answered 500":             {Status: 500, Upstream: ingress},
-		"✓ 5s ago: 192.0.2.6:80 answered 200":             {Status: 200, Upstream: ingress},
-		"✗ 5s ago: no ingress address is known":           {Status: 502, Cause: "ingress-no-address", Detail: "no ingress address is known"},
+		"! 5s ago: 192.0.2.6:80 answered 404": {Status: 404, Upstream: ingress},
+		"✗ 5s ago: 192.0.2.6:80 answered 500": {Status: 500, Upstream: ingress},
+		"✓ 5s ago: 192.0.2.6:80 answered 200": {Status: 200, Upstream: ingress},
+		"✗ 5s ago: no ingress address is known": {
+			Status: 502, Cause: "ingress-no-address",
+			Detail: "no ingress address is known",
+		},
 		"! 5s ago: the client disconnected before the re": {Upstream: ingress},
 	} {
 		b := newTracker()
@@ -215,7 +236,8 @@ func TestFailureRows(t *testing.T) {
 			{Outcome: report.UpstreamError, Cause: "ingress-refused", Count: 4},
 		})
 		got := renderText(t, b.Report(report.Table{}), start.Add(5*time.Second), terminal.View{})
-		if !strings.Contains(got, "\nFailed:         4 ingress-refused\n") || !strings.Contains(got, "\nLast challenge: "+want) {
+		if !strings.Contains(got, "\nFailed:         4 ingress-refused\n") || !strings.Contains(got, "\nLast challenge: "+
+			want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
@@ -232,7 +254,8 @@ func TestMetricsRow(t *testing.T) {
 	} {
 		b := newTracker()
 		b.SetMetrics(m)
-		if got := renderText(t, b.Report(report.Table{}), start, terminal.View{}); !strings.Contains(got, "\nMetrics:        "+want+"\n") {
+		if got := renderText(t, b.Report(report.Table{}), start, terminal.View{}); !strings.Contains(got,
+			"\nMetrics:        "+want+"\n") {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
@@ -242,7 +265,10 @@ func TestWriteTextFitsEveryTerminal(t *testing.T) {
 	t.Parallel()
 	r := fullReport()
 	for i := range 30 {
-		r.Challenges.Recent = append(r.Challenges.Recent, report.RecentChallenge{Host: fmt.Sprint("h", i), Detail: strings.Repeat("long ", 50)})
+		r.Challenges.Recent = append(r.Challenges.Recent, report.RecentChallenge{
+			Host:   fmt.Sprint("h", i),
+			Detail: strings.Repeat("long ", 50),
+		})
 	}
 	for width := 1; width < 200; width++ {
 		got := renderText(t, r, start, terminal.View{Width: width})
@@ -266,7 +292,8 @@ func TestColourAddsNoInformation(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, coloured)
 		}
 	}
-	if diff := cmp.Diff(renderText(t, fullReport(), now, terminal.View{}), sgr.ReplaceAllString(coloured, "")); diff != "" {
+	if diff := cmp.Diff(renderText(t, fullReport(), now, terminal.View{}), sgr.ReplaceAllString(coloured,
+		"")); diff != "" {
 		t.Errorf("(-plain +coloured without colours):\n%s", diff)
 	}
 }
@@ -281,7 +308,10 @@ func TestCertificateRows(t *testing.T) {
 		"✗ x at a: EXPIRED 5m ago, until": {6 * day, -5 * time.Minute},
 		"✗ x at a: NOT YET VALID for 3h,": {6 * day, 6*day + 3*time.Hour},
 	} {
-		r := report.Report{Certificates: []report.Certificate{{Address: "a", Name: "x", NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left)}}}
+		r := report.Report{Certificates: []report.Certificate{{
+			Address: "a", Name: "x",
+			NotBefore: start.Add(tt.left - tt.life), NotAfter: start.Add(tt.left),
+		}}}
 		if got := renderText(t, r, start, terminal.View{}); !strings.Contains(got, "\nCertificate:    "+want) {
 			t.Errorf("want %s in\n%s", want, got)
 		}
@@ -291,16 +321,22 @@ func TestCertificateRows(t *testing.T) {
 // TestRenewalRows: failed attempts to renew a certificate, and those that are left.
 func TestRenewalRows(t *testing.T) {
 	t.Parallel()
-	due := report.Certificate{Address: "a", Name: "x", NotBefore: start.Add(-110 * time.Hour), NotAfter: start.Add(50 * time.Hour)}
+	due := report.Certificate{
+		Address: "a", Name: "x", NotBefore: start.Add(-110 * time.Hour),
+		NotAfter: start.Add(50 * time.Hour),
+	}
 	failed := due
 	failed.FailedRenewals, failed.FirstFailure = 2, start.Add(-2*time.Hour)
 	for want, c := range map[string]report.Certificate{
-		"✓ x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; its renewal is due, with cert-manager's defaults, further attempts before the expiry: at most 7\n": due,
-		"! x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; failed renewal attempts: 2, with cert-manager's defaults, further attempts before the expiry: at most 5; " +
+		"✓ x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; its renewal is due, with " +
+			"cert-manager's defaults, further attempts before the expiry: at most 7\n": due,
+		"! x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; failed renewal attempts: 2, with " +
+			"cert-manager's defaults, further attempts before the expiry: at most 5; " +
 			"fix the cause that http01-proxyd check reports, then run cmctl renew\n": failed,
 	} {
 		c.Checked = start
-		got := renderText(t, report.Report{Certificates: []report.Certificate{c.WithAttemptsLeft(start)}}, start, terminal.View{})
+		got := renderText(t, report.Report{Certificates: []report.Certificate{c.WithAttemptsLeft(start)}}, start,
+			terminal.View{})
 		if !strings.Contains(got, "\nCertificate:    "+want) {
 			t.Errorf("want %s in\n%s", want, got)
 		}
@@ -363,7 +399,10 @@ func TestWriteTextReplacesControlCharacters(t *testing.T) {
 	present.Certificates[0].Error = ""
 	present.Traffic.Requests[0].Count = 1
 	typed.Conditions[0].Type = report.ConditionType
-	for name, r := range map[string]report.Report{"worst": worst, "reachable": reachable, "present": present, "typed": typed, "missing": report.ServiceUnreachable(start, errors.New(hostile))} {
+	for name, r := range map[string]report.Report{
+		"worst": worst, "reachable": reachable, "present": present,
+		"typed": typed, "missing": report.ServiceUnreachable(start, errors.New(hostile)),
+	} {
 		for _, view := range []terminal.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
 			out := renderText(t, r, start, view)
 			if !strings.Contains(out, "file") && !strings.Contains(out, "hos") {

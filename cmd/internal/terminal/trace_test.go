@@ -18,14 +18,28 @@ import (
 // tracedRequest is a SYN that a chain of the host drops after the redirect.
 func tracedRequest() report.TracedPacket {
 	return report.TracedPacket{
-		Time: start.Add(123456 * time.Microsecond), Client: netip.MustParseAddrPort("203.0.113.9:40000"), VIP: netip.MustParseAddrPort("192.0.2.5:80"),
-		Flags: "SYN", TranslatedTo: 8888, Redirected: true, End: report.TraceDropped, Message: "dropped at port 8888 in chain inet filter ports: tcp dport 8888 drop (handle 9)",
-		Fix: "nft insert rule inet filter input tcp dport 8888 accept",
+		Time: start.Add(123456 * time.Microsecond), Client: netip.MustParseAddrPort("203.0.113.9:40000"),
+		VIP:   netip.MustParseAddrPort("192.0.2.5:80"),
+		Flags: "SYN", TranslatedTo: 8888, Redirected: true, End: report.TraceDropped,
+		Message: "dropped at port 8888 in chain inet filter ports: tcp dport 8888 drop (handle 9)",
+		Fix:     "nft insert rule inet filter input tcp dport 8888 accept",
 		Steps: []report.TraceStep{
-			{Device: "eth0", Family: "inet", Table: "http01-trace-7", Chain: "prerouting", Hook: "prerouting", Priority: -500, Verdict: "accept", Port: 80},
-			{Device: "eth0", Family: "ip", Table: "raw", Chain: "PREROUTING", Hook: "prerouting", Priority: -300, Verdict: "accept", Port: 80},
-			{Device: "eth0", Family: "inet", Table: "http01-proxyd", Chain: "prerouting", Hook: "prerouting", Priority: -110, Own: true, RuleChain: "prerouting", Handle: 5, Rule: "dnat to :8888", Verdict: "accept", Port: 80},
-			{Device: "eth0", Family: "inet", Table: "filter", Chain: "input", Hook: "input", RuleChain: "ports", Handle: 9, Rule: "tcp dport 8888 drop", Verdict: "drop", Port: 8888},
+			{
+				Device: "eth0", Family: "inet", Table: "http01-trace-7", Chain: "prerouting", Hook: "prerouting", Priority: -500,
+				Verdict: "accept", Port: 80,
+			},
+			{
+				Device: "eth0", Family: "ip", Table: "raw", Chain: "PREROUTING", Hook: "prerouting", Priority: -300,
+				Verdict: "accept", Port: 80,
+			},
+			{
+				Device: "eth0", Family: "inet", Table: "http01-proxyd", Chain: "prerouting", Hook: "prerouting", Priority: -110,
+				Own: true, RuleChain: "prerouting", Handle: 5, Rule: "dnat to :8888", Verdict: "accept", Port: 80,
+			},
+			{
+				Device: "eth0", Family: "inet", Table: "filter", Chain: "input", Hook: "input", RuleChain: "ports", Handle: 9,
+				Rule: "tcp dport 8888 drop", Verdict: "drop", Port: 8888,
+			},
 		},
 	}
 }
@@ -37,20 +51,28 @@ func TestWriteTrace(t *testing.T) {
 	delivered.End, delivered.Message, delivered.Fix = report.TraceDelivered, "delivered to the proxy at port 8888", ""
 	delivered.Steps = delivered.Steps[:3]
 	reply := report.TracedPacket{
-		Time: start.Add(time.Second), Client: netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:40000"), VIP: netip.MustParseAddrPort("[2001:db8::5]:80"),
+		Time: start.Add(time.Second), Client: netip.MustParseAddrPort("[2001:db8:1111:2222:3333:4444:5555:6666]:40000"),
+		VIP:   netip.MustParseAddrPort("[2001:db8::5]:80"),
 		Reply: true, Flags: "SYN-ACK", End: report.TraceSent, Message: "sent by eth0",
 		Steps: []report.TraceStep{
 			{Device: "eth0", Family: "inet", Table: "filter", Chain: "output", Hook: "output", Verdict: "accept", Port: 8888},
-			{Device: "eth0", Family: "ip6", Table: "nat", Chain: "POSTROUTING", Hook: "postrouting", Priority: 100, Verdict: "accept", Port: 80},
+			{
+				Device: "eth0", Family: "ip6", Table: "nat", Chain: "POSTROUTING", Hook: "postrouting", Priority: 100,
+				Verdict: "accept", Port: 80,
+			},
 		},
 	}
 	lost := report.TracedPacket{
-		Time: start, Client: netip.MustParseAddrPort("203.0.113.9:40001"), VIP: netip.MustParseAddrPort("192.0.2.5:80"), Flags: "SYN", Local: true, End: report.TraceLost,
+		Time: start, Client: netip.MustParseAddrPort("203.0.113.9:40001"), VIP: netip.MustParseAddrPort("192.0.2.5:80"),
+		Flags: "SYN", Local: true, End: report.TraceLost,
 		Message: "passed prerouting, and never reached input",
 	}
 	policy := tracedRequest()
 	policy.Message = "dropped"
-	policy.Steps = []report.TraceStep{{Device: "br0", Family: "ip", Table: "fil\x1bter", Chain: "INPUT", Hook: "input", Verdict: "drop", Port: 8888}}
+	policy.Steps = []report.TraceStep{{
+		Device: "br0", Family: "ip", Table: "fil\x1bter", Chain: "INPUT", Hook: "input",
+		Verdict: "drop", Port: 8888,
+	}}
 	const head = "Trace:          port 80 of 192.0.2.5 on master0, 2.5 s\nDevices:        eth0 (vip), bond0 (bond)\n"
 	for name, tt := range map[string]struct {
 		packets []report.TracedPacket
@@ -139,7 +161,8 @@ Result:         ✓ no packet was dropped, lost or not redirected (1 traced)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := report.Trace{
-				Host: "master0", DurationMs: 2500, VIPs: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Packets: tt.packets, Lost: tt.lost, Message: tt.message,
+				Host: "master0", DurationMs: 2500, VIPs: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Packets: tt.packets,
+				Lost: tt.lost, Message: tt.message,
 				Devices: []report.TracedDevice{{Name: "eth0", Index: 2, Kind: "vip"}, {Name: "bond0", Index: 3, Kind: "bond"}},
 			}
 			view := terminal.View{Width: 80, Wide: tt.wide}

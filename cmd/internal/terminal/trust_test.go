@@ -16,14 +16,21 @@ import (
 func TestTrustConditionAndRow(t *testing.T) {
 	t.Parallel()
 	const bundle, system = "/etc/b.crt", "/etc/s.pem"
-	out := []report.IgnoredCertificate{{Line: 7, Subject: "CN=Old", Serial: "a", Reason: "it has expired"}, {Line: 9, Reason: "no base64"}, {Line: 12, Reason: "no base64"}}
+	out := []report.IgnoredCertificate{
+		{Line: 7, Subject: "CN=Old", Serial: "a", Reason: "it has expired"},
+		{Line: 9, Reason: "no base64"},
+		{Line: 12, Reason: "no base64"},
+	}
 	for name, tt := range map[string]struct {
 		trust     report.Trust
 		condition string
 		row       string
 	}{
 		"the admin's": {
-			report.Trust{Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 2, Since: start.Add(-3 * time.Minute)},
+			report.Trust{
+				Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 2,
+				Since: start.Add(-3 * time.Minute),
+			},
 			"True InForce", "✓ /etc/b.crt (2 CAs) is in use, since 3m ago",
 		},
 		"some left out": {
@@ -35,15 +42,24 @@ func TestTrustConditionAndRow(t *testing.T) {
 			"True SystemTrust", "✓ this host's /etc/s.pem (140 CAs) is in use, because /etc/b.crt does not exist",
 		},
 		"rejected": {
-			report.Trust{Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "/etc/b.crt: it is empty: fill it"},
+			report.Trust{
+				Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2,
+				Error: "/etc/b.crt: it is empty: fill it",
+			},
 			"False Rejected", "✗ /etc/b.crt: it is empty: fill it; the last good content of /etc/b.crt (2 CAs) stays in use",
 		},
 		"refused, and this host's before": {
-			report.Trust{Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140, Error: "/etc/b.crt: it is empty: fill it"},
+			report.Trust{
+				Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140,
+				Error: "/etc/b.crt: it is empty: fill it",
+			},
 			"False Rejected", "✗ /etc/b.crt: it is empty: fill it; this host's /etc/s.pem (140 CAs) stays in use",
 		},
 		"nothing left": {
-			report.Trust{Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "x", NoUsableCertificate: true, Ignored: out, IgnoredTotal: 3},
+			report.Trust{
+				Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "x",
+				NoUsableCertificate: true, Ignored: out, IgnoredTotal: 3,
+			},
 			"False NoUsableCertificate", "✗ x; the last good content of /etc/b.crt (2 CAs) stays in use",
 		},
 		"nothing at all": {
@@ -60,10 +76,12 @@ func TestTrustConditionAndRow(t *testing.T) {
 			if got := renderText(t, r, start, terminal.View{}); !strings.Contains(got, "\nTrust:          "+tt.row+"\n") {
 				t.Errorf("want the row %q in\n%s", tt.row, got)
 			}
-			if len(r.Conditions) != 2 || r.Conditions[0].Type != report.ConditionType || r.Conditions[1].Type != report.TrustConditionType {
+			if len(r.Conditions) != 2 || r.Conditions[0].Type != report.ConditionType ||
+				r.Conditions[1].Type != report.TrustConditionType {
 				t.Fatalf("%+v", r.Conditions)
 			}
-			if c := r.Conditions[1]; c.Status+" "+string(c.Reason) != tt.condition || c.Message == "" || !c.LastTransitionTime.Equal(start) {
+			if c := r.Conditions[1]; c.Status+" "+string(c.Reason) != tt.condition || c.Message == "" ||
+				!c.LastTransitionTime.Equal(start) {
 				t.Errorf("%+v, want %s", c, tt.condition)
 			}
 			if c := r.Condition(); c.Reason != report.Starting {

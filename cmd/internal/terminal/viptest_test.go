@@ -28,10 +28,18 @@ func TestVIPRow(t *testing.T) {
 		"held, not tested": {report.VIPHeld, nil, nil, "API VIP:        192.0.2.5 Held\n"},
 		"held": {
 			report.VIPHeld, nil,
-			[]report.TestSource{source("192.0.2.11", checked.Add(-time.Second)), source("192.0.2.12", checked), source("192.0.2.13", checked.Add(-time.Hour)), source("2001:db8::1", checked)},
+			[]report.TestSource{
+				source("192.0.2.11", checked.Add(-time.Second)), source("192.0.2.12", checked),
+				source("192.0.2.13", checked.Add(-time.Hour)), source("2001:db8::1", checked),
+			},
 			"API VIP:        192.0.2.5 Held, test requests from 192.0.2.11, 192.0.2.12 (3s ago)\n",
 		},
-		"answered": {report.VIPStandby, []report.VIPTest{{VIP: vip, Result: report.VIPAnswered, Checked: checked}}, nil, "API VIP:        ✓ 192.0.2.5 Standby, reachable from here (3s ago)\n"},
+		"answered": {
+			report.VIPStandby,
+			[]report.VIPTest{{VIP: vip, Result: report.VIPAnswered, Checked: checked}},
+			nil,
+			"API VIP:        ✓ 192.0.2.5 Standby, reachable from here (3s ago)\n",
+		},
 		"a failure": {
 			report.VIPStandby,
 			[]report.VIPTest{{VIP: vip, Result: report.VIPRefused, Checked: checked, Failures: 1}},
@@ -40,9 +48,13 @@ func TestVIPRow(t *testing.T) {
 		},
 		"a finding": {
 			report.VIPStandby,
-			[]report.VIPTest{{VIP: vip, Result: report.VIPRefused, Checked: checked, Failures: 4, Cause: "vip-unreachable-from-here"}},
+			[]report.VIPTest{{
+				VIP: vip, Result: report.VIPRefused, Checked: checked, Failures: 4,
+				Cause: "vip-unreachable-from-here",
+			}},
 			nil,
-			"API VIP:        ✗ 192.0.2.5 Standby, the connection is refused, 4 times in a row (3s ago) [vip-unreachable-from-here]\n",
+			"API VIP:        ✗ 192.0.2.5 Standby, the connection is refused, 4 times in a row (3s ago) " +
+				"[vip-unreachable-from-here]\n",
 		},
 		"two hosts": {
 			report.VIPStandby,
@@ -50,13 +62,19 @@ func TestVIPRow(t *testing.T) {
 			nil,
 			"API VIP:        ✗ 192.0.2.5 Standby, two hosts answer (3s ago) [vip-two-hosts]\n",
 		},
-		"another VIP": {report.VIPStandby, []report.VIPTest{{VIP: netip.MustParseAddr("192.0.2.7"), Result: report.VIPRefused}}, nil, "API VIP:        192.0.2.5 Standby\n"},
+		"another VIP": {
+			report.VIPStandby,
+			[]report.VIPTest{{VIP: netip.MustParseAddr("192.0.2.7"), Result: report.VIPRefused}},
+			nil,
+			"API VIP:        192.0.2.5 Standby\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := report.Report{
 				Conditions: []report.Condition{{Type: report.ConditionType, Status: "True", Reason: report.Serving}},
-				VIPs:       []report.VIP{{Address: vip, State: tt.state}}, VIPTests: tt.tests, TestRequests: report.TestRequests{Sources: tt.from},
+				VIPs:       []report.VIP{{Address: vip, State: tt.state}}, VIPTests: tt.tests,
+				TestRequests: report.TestRequests{Sources: tt.from},
 			}
 			if shown := renderText(t, r, start, terminal.View{}); !strings.Contains(shown, tt.want) {
 				t.Errorf("no row %q:\n%s", tt.want, shown)
@@ -74,7 +92,10 @@ func TestClusterVIPRow(t *testing.T) {
 			ReachableFrom: reachable, UnreachableFrom: unreachable, Tested: start.Add(-3 * time.Second),
 		}
 	}
-	untested := report.ClusterVIP{Address: netip.MustParseAddr("192.0.2.5"), Holders: []string{"master0"}, Since: start.Add(-time.Hour)}
+	untested := report.ClusterVIP{
+		Address: netip.MustParseAddr("192.0.2.5"), Holders: []string{"master0"},
+		Since: start.Add(-time.Hour),
+	}
 	for name, tt := range map[string]struct {
 		vips []report.ClusterVIP
 		want []string

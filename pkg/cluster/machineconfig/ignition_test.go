@@ -41,8 +41,12 @@ const servicePath = "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd"
 // limits of MachineConfigs do not apply.
 func TestIgnition(t *testing.T) {
 	t.Parallel()
-	text := append(program(3, "example.com/fork/cmd/http01-proxyd", "linux", "s390x"), noise(machineconfig.TotalLimit+1)...)
-	o := must1(machineconfig.RenderIgnition(sources.Files, machineconfig.Site{}, machineconfig.Input{Name: "b", Text: text}))(t)
+	text := append(program(3, "example.com/fork/cmd/http01-proxyd", "linux", "s390x"),
+		noise(machineconfig.TotalLimit+1)...)
+	o := must1(machineconfig.RenderIgnition(sources.Files, machineconfig.Site{}, machineconfig.Input{
+		Name: "b",
+		Text: text,
+	}))(t)
 	c, remarks, err := ignition.Parse(o.Text)
 	if err != nil || len(remarks.Entries) > 0 {
 		t.Fatal(err, remarks)
@@ -72,21 +76,32 @@ func TestIgnitionRefuses(t *testing.T) {
 		want   string
 	}{
 		"no binary": {nil, nil, "b: not http01-proxyd (unrecognized file format)" + remediation},
-		"script":    {[]byte("#!/bin/sh\nexec true\n" + strings.Repeat("#", 64)), nil, "b: not http01-proxyd (unrecognized file format)" + remediation},
-		"not by Go": {program(2, servicePath, "linux", "amd64")[:128], nil, "b: not http01-proxyd (not a Go executable)" + remediation},
+		"script": {
+			[]byte("#!/bin/sh\nexec true\n" + strings.Repeat("#", 64)), nil,
+			"b: not http01-proxyd (unrecognized file format)" + remediation,
+		},
+		"not by Go": {program(2, servicePath, "linux", "amd64")[:128], nil, "b: not http01-proxyd (not a Go executable)" +
+			remediation},
 		"other program": {
 			program(2, "github.com/http01-proxyd/http01-proxyd/cmd/oc-http01", "linux", "amd64"), nil,
-			`b: not http01-proxyd for Linux, but built from "github.com/http01-proxyd/http01-proxyd/cmd/oc-http01" for linux` + remediation,
+			`b: not http01-proxyd for Linux, but built from "github.com/http01-proxyd/http01-proxyd/cmd/oc-http01" for linux` +
+				remediation,
 		},
-		"other system": {program(2, servicePath, "freebsd", "arm64"), nil, `b: not http01-proxyd for Linux, but built from "` + servicePath + `" for freebsd` + remediation},
+		"other system": {
+			program(2, servicePath, "freebsd", "arm64"), nil,
+			`b: not http01-proxyd for Linux, but built from "` + servicePath + `" for freebsd` + remediation,
+		},
 		"both": {
 			nil, &machineconfig.Input{Name: "c.yaml", Text: []byte("port: 1\n")},
-			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift\nb: not http01-proxyd (unrecognized file format)" + remediation,
+			"c.yaml:1:1: unknown key \"port\" in the configuration: use one of mode, customDeployment, vips, upstream, " +
+				"egressProxy, hosts, limits, metrics, selfTest, microshift\nb: not http01-proxyd (unrecognized file format)" +
+				remediation,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := machineconfig.RenderIgnition(sources.Files, machineconfig.Site{Config: tt.config}, machineconfig.Input{Name: "b", Text: tt.binary})
+			_, err := machineconfig.RenderIgnition(sources.Files, machineconfig.Site{Config: tt.config},
+				machineconfig.Input{Name: "b", Text: tt.binary})
 			if err == nil {
 				t.Fatal("accepted")
 			}

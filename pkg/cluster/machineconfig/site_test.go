@@ -28,8 +28,9 @@ func ca(t *testing.T, name string, ends time.Time) string {
 	t.Helper()
 	key := must1(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name}, NotBefore: ends.Add(-48 * time.Hour), NotAfter: ends,
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name}, NotBefore: ends.Add(-48 * time.Hour),
+		NotAfter: ends,
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der := must1(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
@@ -84,7 +85,8 @@ func TestSite(t *testing.T) {
 	t.Parallel()
 	good := ca(t, "Lab CA", time.Now().Add(time.Hour))
 	past := ca(t, "Old CA", time.Now().Add(-time.Hour))
-	const credentials = "the URL of the proxy contains credentials, and so does the MachineConfig: without --proxy, hosts read the same settings from /etc/mco/proxy.env"
+	const credentials = "the URL of the proxy contains credentials, and so does the MachineConfig: without --proxy, " +
+		"hosts read the same settings from /etc/mco/proxy.env"
 	const unused = "hosts do not use the proxy unless the configuration sets egressProxy.upstream: auto"
 	const untried = "the configuration has no egressProxy.readinessEndpoints: hosts accept the proxy without testing it"
 	for name, tt := range map[string]struct {
@@ -101,15 +103,21 @@ func TestSite(t *testing.T) {
 			"# nothing\n", good,
 			[]string{
 				`ca.yaml: ca-bundle.crt: left out: line 2: "CN=Old CA", serial 7: `,
-				"the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the cluster's domain: use --cluster-domain",
+				"the certificate of the ingress must be for the API's name, but routers usually have one for *.apps of the " +
+					"cluster's domain: use --cluster-domain",
 			},
 		},
 		"the name from hosts": {
-			machineconfig.Site{Config: given("# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080}\n")},
-			"# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080, verifyNames: ['*.apps.cluster.example.com']}\n", "", nil,
+			machineconfig.Site{Config: given(
+				"# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080}\n")},
+			"# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080, verifyNames: " +
+				"['*.apps.cluster.example.com']}\n", "", nil,
 		},
 		"names of its own": {
-			machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream: {verifyNames: [router.example]}\n"), TrustedCA: configMap(good)},
+			machineconfig.Site{
+				Config:    given("hosts: [api.a.example]\nupstream: {verifyNames: [router.example]}\n"),
+				TrustedCA: configMap(good),
+			},
 			"hosts: [api.a.example]\nupstream: {verifyNames: [router.example]}\n", good, nil,
 		},
 		"names, and a domain for none": {
@@ -126,13 +134,20 @@ func TestSite(t *testing.T) {
 			"hosts: [api.a.example]\nupstream:\n  # whose?\n  verifyNames:\n  - '*.apps.a.example'\n", "", nil,
 		},
 		"what the cluster has accepted": {
-			machineconfig.Site{Config: given("# only this\n"), Proxy: proxyObject("  httpProxy: http://other.example.com:1\n", proxyStatus)},
-			"# With settings of proxy.yaml: change these files, and render again.\negressProxy:\n  httpProxy: http://u:secret@proxy.example.com:3128\n  httpsProxy: https://proxy.example.com:3129\n  noProxy: .cluster.local,.svc,192.0.2.0/24\n", "",
+			machineconfig.Site{Config: given("# only this\n"), Proxy: proxyObject("  httpProxy: http://other.example.com:1\n",
+				proxyStatus)},
+			"# With settings of proxy.yaml: change these files, and render again.\negressProxy:\n  httpProxy: " +
+				"http://u:secret@proxy.example.com:3128\n  httpsProxy: https://proxy.example.com:3129\n  noProxy: " +
+				".cluster.local,.svc,192.0.2.0/24\n", "",
 			[]string{unused, untried, credentials},
 		},
 		"everything": {
-			machineconfig.Site{Config: given("upstream:\negressProxy:\n  upstream: auto\nhosts: [api.a.example]\n"), TrustedCA: configMap(good), Proxy: proxyObject("", "  httpsProxy: proxy.example.com:3128\n")},
-			"# With settings of proxy.yaml: change these files, and render again.\nupstream:\n  verifyNames:\n  - '*.apps.a.example'\negressProxy:\n  upstream: auto\n  httpsProxy: proxy.example.com:3128\nhosts: [api.a.example]\n", good,
+			machineconfig.Site{
+				Config:    given("upstream:\negressProxy:\n  upstream: auto\nhosts: [api.a.example]\n"),
+				TrustedCA: configMap(good), Proxy: proxyObject("", "  httpsProxy: proxy.example.com:3128\n"),
+			},
+			"# With settings of proxy.yaml: change these files, and render again.\nupstream:\n  verifyNames:\n  - " +
+				"'*.apps.a.example'\negressProxy:\n  upstream: auto\n  httpsProxy: proxy.example.com:3128\nhosts: [api.a.example]\n", good,
 			[]string{untried},
 		},
 	} {
@@ -157,8 +172,12 @@ func TestSite(t *testing.T) {
 func TestSiteOnFCOS(t *testing.T) {
 	t.Parallel()
 	bundle := ca(t, "Lab CA", time.Now().Add(time.Hour))
-	binary := machineconfig.Input{Name: "b", Text: program(2, "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd", "linux", "amd64")}
-	o := must1(machineconfig.RenderIgnition(sources.Files, machineconfig.Site{TrustedCA: configMap(bundle), Domain: "a.example"}, binary))(t)
+	binary := machineconfig.Input{Name: "b", Text: program(2, "github.com/http01-proxyd/http01-proxyd/cmd/http01-proxyd",
+		"linux", "amd64")}
+	o := must1(machineconfig.RenderIgnition(sources.Files, machineconfig.Site{
+		TrustedCA: configMap(bundle),
+		Domain:    "a.example",
+	}, binary))(t)
 	if !strings.Contains(string(o.Text), `"path":"/etc/http01-proxyd/ca-bundle.crt"`) {
 		t.Errorf("no bundle in %.2000s", o.Text)
 	}
@@ -171,7 +190,8 @@ func TestSiteRefused(t *testing.T) {
 	good := ca(t, "Lab CA", time.Now().Add(time.Hour))
 	const configMapMend = `: give the output of "oc get configmap NAME -n NAMESPACE -o yaml" or "oc create configmap ingress-ca --from-file=ca-bundle.crt=FILE --dry-run=client -o yaml"`
 	const domainMend = `not the domain of a cluster: give the parent domain of api. and apps., such as cluster.example.com: "oc get dns cluster -o jsonpath={.spec.baseDomain}" prints it`
-	const noCAs = "ca.yaml: the ConfigMap has no CAs in the key ca-bundle.crt: put the CAs in PEM under that key: openssl x509 -inform der -in FILE converts a certificate in DER"
+	const noCAs = "ca.yaml: the ConfigMap has no CAs in the key ca-bundle.crt: put the CAs in PEM under that key: " +
+		"openssl x509 -inform der -in FILE converts a certificate in DER"
 	const noProxy = `proxy.yaml: the status has no egress proxy: leave --proxy out; if the spec has one, the cluster has not accepted it: see "oc describe clusteroperator network"`
 	const proxyMend = `: give the output of "oc get proxy cluster -o yaml"`
 	bundle := func(text string) machineconfig.Site {
@@ -184,32 +204,68 @@ func TestSiteRefused(t *testing.T) {
 		site machineconfig.Site
 		want string
 	}{
-		"no YAML":               {bundle("a: [secret"), "ca.yaml: not valid YAML: line 1: did not find expected" + configMapMend},
-		"nothing":               {bundle(""), "ca.yaml: contains no object" + configMapMend},
-		"two objects":           {bundle("kind: ConfigMap\n---\nkind: ConfigMap\n"), "ca.yaml: a second document: keep one object or one List" + configMapMend},
-		"a Secret":              {bundle("apiVersion: v1\nkind: Secret\ndata: {ca-bundle.crt: secret}\n"), `ca.yaml: kind "Secret" of "v1" is not accepted here: want ConfigMap` + configMapMend},
-		"a list":                {bundle("apiVersion: v1\nkind: List\nitems: []\n"), "ca.yaml: contains 0 objects" + configMapMend},
-		"data of another shape": {bundle("apiVersion: v1\nkind: ConfigMap\ndata: [secret]\n"), "ca.yaml: data: wrong type: array: export the object again, or correct the file"},
-		"no data":               {bundle("apiVersion: v1\nkind: ConfigMap\n"), noCAs},
-		"an empty bundle":       {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {ca-bundle.crt: ' '}\n"), noCAs},
+		"no YAML": {bundle("a: [secret"), "ca.yaml: not valid YAML: line 1: did not find expected" +
+			configMapMend},
+		"nothing": {bundle(""), "ca.yaml: contains no object" + configMapMend},
+		"two objects": {
+			bundle("kind: ConfigMap\n---\nkind: ConfigMap\n"),
+			"ca.yaml: a second document: keep one object or one List" + configMapMend,
+		},
+		"a Secret": {
+			bundle("apiVersion: v1\nkind: Secret\ndata: {ca-bundle.crt: secret}\n"),
+			`ca.yaml: kind "Secret" of "v1" is not accepted here: want ConfigMap` + configMapMend,
+		},
+		"a list": {bundle("apiVersion: v1\nkind: List\nitems: []\n"), "ca.yaml: contains 0 objects" +
+			configMapMend},
+		"data of another shape": {
+			bundle("apiVersion: v1\nkind: ConfigMap\ndata: [secret]\n"),
+			"ca.yaml: data: wrong type: array: export the object again, or correct the file",
+		},
+		"no data":         {bundle("apiVersion: v1\nkind: ConfigMap\n"), noCAs},
+		"an empty bundle": {bundle("apiVersion: v1\nkind: ConfigMap\ndata: {ca-bundle.crt: ' '}\n"), noCAs},
 		"a private key": {
-			machineconfig.Site{TrustedCA: configMap("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n" + good)},
-			"ca.yaml: ca-bundle.crt: line 1: the file contains a private key: remove it, and replace the key if others could read the file",
+			machineconfig.Site{TrustedCA: configMap("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n" +
+				good)},
+			"ca.yaml: ca-bundle.crt: line 1: the file contains a private key: remove it, and replace the key if others could " +
+				"read the file",
 		},
 		"a bundle elsewhere": {
 			machineconfig.Site{TrustedCA: configMap(good), Config: given("upstream: {trustedCA: /etc/other.crt}")},
-			"ca.yaml: the configuration has upstream.trustedCA: /etc/other.crt: remove that key: the bundle is written to /etc/http01-proxyd/ca-bundle.crt",
+			"ca.yaml: the configuration has upstream.trustedCA: /etc/other.crt: remove that key: the bundle is written to " +
+				"/etc/http01-proxyd/ca-bundle.crt",
 		},
-		"no domain":             {machineconfig.Site{Domain: "https://a.example"}, `cluster domain "https://a.example": ` + domainMend},
-		"the API's name":        {machineconfig.Site{Domain: "api.a.example"}, `cluster domain "api.a.example": ` + domainMend},
-		"the ingress's domain":  {machineconfig.Site{Domain: "Apps.a.example"}, `cluster domain "Apps.a.example": ` + domainMend},
-		"no DNS name":           {machineconfig.Site{Domain: "a_b.example"}, `cluster domain "a_b.example": ` + domainMend},
-		"another object":        {machineconfig.Site{Proxy: configMap(good)}, `proxy.yaml: kind "ConfigMap" of "v1" is not accepted here: want Proxy` + proxyMend},
-		"no proxy":              {proxy("", "  noProxy: a.example\n"), noProxy},
-		"a proxy not accepted":  {proxy(proxyStatus, "  {}\n"), noProxy},
-		"a proxy of its own":    {machineconfig.Site{Config: given("egressProxy:\n  httpProxy: http://u:secret@other:1\n"), Proxy: proxyObject("", proxyStatus)}, "my.yaml:2:14: egressProxy.httpProxy is also set by proxy.yaml: remove one of the two"},
-		"a file of its own":     {machineconfig.Site{Config: given("egressProxy: {file: /etc/p.env}\n"), Proxy: proxyObject("", "  httpProxy: proxy:1\n")}, "proxy.yaml and my.yaml: egressProxy has both a file and a proxy URL: keep one of the two"},
-		"a proxy of other kind": {proxy("", "  httpProxy: socks5://u:secret@proxy:1\n"), "proxy.yaml: egressProxy.httpProxy has a scheme other than http and https: specify the proxy's URL, such as http://proxy.example.com:3128"},
+		"no domain": {machineconfig.Site{Domain: "https://a.example"}, `cluster domain "https://a.example": ` +
+			domainMend},
+		"the API's name": {machineconfig.Site{Domain: "api.a.example"}, `cluster domain "api.a.example": ` +
+			domainMend},
+		"the ingress's domain": {machineconfig.Site{Domain: "Apps.a.example"}, `cluster domain "Apps.a.example": ` +
+			domainMend},
+		"no DNS name": {machineconfig.Site{Domain: "a_b.example"}, `cluster domain "a_b.example": ` + domainMend},
+		"another object": {
+			machineconfig.Site{Proxy: configMap(good)},
+			`proxy.yaml: kind "ConfigMap" of "v1" is not accepted here: want Proxy` + proxyMend,
+		},
+		"no proxy":             {proxy("", "  noProxy: a.example\n"), noProxy},
+		"a proxy not accepted": {proxy(proxyStatus, "  {}\n"), noProxy},
+		"a proxy of its own": {
+			machineconfig.Site{
+				Config: given("egressProxy:\n  httpProxy: http://u:secret@other:1\n"),
+				Proxy:  proxyObject("", proxyStatus),
+			},
+			"my.yaml:2:14: egressProxy.httpProxy is also set by proxy.yaml: remove one of the two",
+		},
+		"a file of its own": {
+			machineconfig.Site{
+				Config: given("egressProxy: {file: /etc/p.env}\n"),
+				Proxy:  proxyObject("", "  httpProxy: proxy:1\n"),
+			},
+			"proxy.yaml and my.yaml: egressProxy has both a file and a proxy URL: keep one of the two",
+		},
+		"a proxy of other kind": {
+			proxy("", "  httpProxy: socks5://u:secret@proxy:1\n"),
+			"proxy.yaml: egressProxy.httpProxy has a scheme other than http and https: specify the proxy's URL, such as " +
+				"http://proxy.example.com:3128",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,12 +299,14 @@ func TestLargeBundle(t *testing.T) {
 		return machineconfig.Request{Image: image, Pool: "master", Site: site}
 	}
 	object := render(t, certificates(230))[1]
-	const want = "98-master-http01-proxyd-config.yaml is too large for the annotation of client-side oc apply: use oc apply --server-side"
+	const want = "98-master-http01-proxyd-config.yaml is too large for the annotation of client-side oc apply: use oc " +
+		"apply --server-side"
 	if len(object.Notes) != 1 || object.Notes[0] != want {
 		t.Errorf("%d bytes, notes %q", object.Size, object.Notes)
 	}
 	got := rejection(t, sources.Files, certificates(300))
-	if !strings.HasPrefix(got, "MachineConfigs: together ") || !strings.Contains(got, "at most 524288, 33.33 %, are allowed") {
+	if !strings.HasPrefix(got, "MachineConfigs: together ") ||
+		!strings.Contains(got, "at most 524288, 33.33 %, are allowed") {
 		t.Error(got)
 	}
 }

@@ -35,7 +35,8 @@ func TestRunCoordinated(t *testing.T) {
 	}{
 		"a holder and two others": {
 			map[string]string{
-				"m0": "started '" + both + "'; traces; next; result", "m1": "started; next; result", "m2": "started; next; await test m0; result",
+				"m0": "started '" + both + "'; traces; next; result", "m1": "started; next; result",
+				"m2": "started; next; await test m0; result",
 			},
 			long,
 			map[string]string{"m0": holds, "m1": "begin\ntest\n", "m2": "begin\ntest\n"},
@@ -50,7 +51,8 @@ func TestRunCoordinated(t *testing.T) {
 			nil,
 		},
 		"BGP: all hold": {
-			map[string]string{"m0": "started '" + both + "'; traces; next; result", "m1": "started '" + both + "'; traces; next; result"},
+			map[string]string{"m0": "started '" + both + "'; traces; next; result", "m1": "started '" + both +
+				"'; traces; next; result"},
 			long,
 			map[string]string{"m0": holds, "m1": holds},
 			nil,
@@ -73,7 +75,10 @@ func TestRunCoordinated(t *testing.T) {
 			nil,
 		},
 		"one does not start": {
-			map[string]string{"m0": "started '" + both + "'; traces; next; result", "m1": "trap 'exit 1' INT; while :; do sleep 0.01; done"},
+			map[string]string{
+				"m0": "started '" + both + "'; traces; next; result",
+				"m1": "trap 'exit 1' INT; while :; do sleep 0.01; done",
+			},
 			time.Second,
 			map[string]string{"m0": holds, "m1": ""},
 			map[string]string{"m1": "no output within 1s"},

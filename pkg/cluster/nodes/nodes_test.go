@@ -44,7 +44,10 @@ func TestList(t *testing.T) {
 		connection = "; if the API does not respond, run http01-proxyd on the control-plane nodes, for example over SSH"
 		remediate  = ": check the connection with oc get nodes" + connection
 	)
-	m0 := nodes.Node{Name: "m0", Absent: "the kubelet does not respond since 2026-01-02T03:04:05Z: Kubelet stopped posting [31m"}
+	m0 := nodes.Node{
+		Name:   "m0",
+		Absent: "the kubelet does not respond since 2026-01-02T03:04:05Z: Kubelet stopped posting [31m",
+	}
 	for name, tt := range map[string]struct {
 		script    string
 		oc        nodes.OC
@@ -81,9 +84,28 @@ func TestList(t *testing.T) {
 			nil, "get nodes --output=json --selector=a\n",
 			"cannot list the nodes: E1 a / The connection to the server [31m was refused" + remediate,
 		},
-		"no message":  {"exit 7", nodes.OC{}, nodes.Selection{Selector: "a"}, nil, "get nodes --output=json --selector=a\n", "cannot list the nodes: exit status 7"},
-		"no list":     {"echo hello", nodes.OC{}, nodes.Selection{Selector: "a"}, nil, "get nodes --output=json --selector=a\n", "cannot list the nodes: oc printed no list: invalid character 'h' looking for beginning of value"},
-		"wrong names": {`echo '{"items": [{"metadata": {"name": "-f"}}]}'`, nodes.OC{}, nodes.Selection{Selector: "a"}, nil, "get nodes --output=json --selector=a\n", `cannot list the nodes: oc printed a node with the name "-f"`},
+		"no message": {
+			"exit 7",
+			nodes.OC{},
+			nodes.Selection{Selector: "a"},
+			nil, "get nodes --output=json --selector=a\n",
+			"cannot list the nodes: exit status 7",
+		},
+		"no list": {
+			"echo hello",
+			nodes.OC{},
+			nodes.Selection{Selector: "a"},
+			nil,
+			"get nodes --output=json --selector=a\n",
+			"cannot list the nodes: oc printed no list: invalid character 'h' looking for beginning of value",
+		},
+		"wrong names": {
+			`echo '{"items": [{"metadata": {"name": "-f"}}]}'`,
+			nodes.OC{},
+			nodes.Selection{Selector: "a"},
+			nil,
+			"get nodes --output=json --selector=a\n", `cannot list the nodes: oc printed a node with the name "-f"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := installOC(t, `echo "$*" >> "${0%/*}/calls"`+"\n"+tt.script)
@@ -106,7 +128,8 @@ func TestList(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	installOC(t, "exec sleep 600")
 	_, err := nodes.OC{}.List(t.Context(), 50*time.Millisecond, nodes.Selection{})
-	if want := "cannot list the nodes: no answer within 50ms: check the connection with oc get nodes"; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := "cannot list the nodes: no answer within 50ms: check the connection with oc get nodes"; err == nil ||
+		!strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	t.Setenv("PATH", t.TempDir())
@@ -131,13 +154,16 @@ case "$*" in
 *node/endless*) trap 'touch "${0%/*}/interrupted"; exit 1' INT; head -c 40000000 /dev/zero; while :; do sleep 0.01; done ;;
 esac`)
 	want := map[string]nodes.Output{
-		"good":    {Document: []byte(`{"a": 1}`)},
-		"exit":    {Document: []byte(`{"a": 2}`)},
-		"noise":   {Document: []byte(`{"a": 3}`)},
-		"empty":   {Problem: "no JSON document", Remediation: byHand},
-		"fails":   {Problem: "no JSON document: Error: pods is  [31mforbidden", Remediation: byHand},
-		"bare":    {Problem: "no JSON document: exit status 3", Remediation: byHand},
-		"missing": {Problem: "no JSON document: chroot: failed to run command 'http01-proxyd': No such file or directory", Remediation: byHand},
+		"good":  {Document: []byte(`{"a": 1}`)},
+		"exit":  {Document: []byte(`{"a": 2}`)},
+		"noise": {Document: []byte(`{"a": 3}`)},
+		"empty": {Problem: "no JSON document", Remediation: byHand},
+		"fails": {Problem: "no JSON document: Error: pods is  [31mforbidden", Remediation: byHand},
+		"bare":  {Problem: "no JSON document: exit status 3", Remediation: byHand},
+		"missing": {
+			Problem:     "no JSON document: chroot: failed to run command 'http01-proxyd': No such file or directory",
+			Remediation: byHand,
+		},
 		"endless": {Problem: "the output is longer than 33554432 bytes", Remediation: byHand},
 		"absent":  {Problem: "gone", Remediation: "Check the node: oc describe node absent."},
 	}
@@ -161,7 +187,8 @@ esac`)
 		}
 	}
 	arguments, err := os.ReadFile(filepath.Join(dir, "arguments"))
-	if want := "debug --context=c --quiet node/good -- chroot /host http01-proxyd status -o json\n"; err != nil || string(arguments) != want {
+	if want := "debug --context=c --quiet node/good -- chroot /host http01-proxyd status -o json\n"; err != nil ||
+		string(arguments) != want {
 		t.Errorf("%v, arguments %s, want %s", err, arguments, want)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "interrupted")); err != nil {
@@ -178,8 +205,10 @@ case "$*" in
 *) trap 'touch "${0%/*}/interrupted"; exit 1' INT; echo 'Waiting for a container' >&2; while :; do sleep 0.01; done ;;
 esac`)
 	got := nodes.OC{}.RunOnEach(t.Context(), []nodes.Node{{Name: "slow"}, {Name: "good"}}, time.Second, "true")
-	want := "Increase --timeout if the image of the debug pod is not on the node yet, or run the command by hand: oc debug node/slow -- chroot /host true."
-	if got[0].Problem != "no output within 1s: Waiting for a container" || got[0].Remediation != want || string(got[1].Document) != "{}" {
+	want := "Increase --timeout if the image of the debug pod is not on the node yet, or run the command by hand: oc " +
+		"debug node/slow -- chroot /host true."
+	if got[0].Problem != "no output within 1s: Waiting for a container" || got[0].Remediation != want ||
+		string(got[1].Document) != "{}" {
 		t.Errorf("%+v", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "interrupted")); err != nil {

@@ -28,8 +28,10 @@ func policyText() string {
 // configuration returns the MachineConfiguration of a cluster with these lists in the spec
 // and in the status, and the observed generation.
 func configuration(spec, status, observed string) string {
-	return "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n  generation: 7\nspec:\n  managementState: Managed\n" +
-		"  nodeDisruptionPolicy:\n" + spec + "status:\n  observedGeneration: " + observed + "\n  nodeDisruptionPolicyStatus:\n   clusterPolicies:\n" + status
+	return "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n  " +
+		"generation: 7\nspec:\n  managementState: Managed\n" +
+		"  nodeDisruptionPolicy:\n" + spec + "status:\n  observedGeneration: " + observed +
+		"\n  nodeDisruptionPolicyStatus:\n   clusterPolicies:\n" + status
 }
 
 // without removes the entry of a key.
@@ -43,23 +45,28 @@ func without(t *testing.T, lists, key string) string {
 }
 
 func pool(spec, conditions string) string {
-	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: master}\nspec: {" + spec + "}\nstatus: {conditions: [" + conditions + "]}\n"
+	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: master}\nspec: {" +
+		spec + "}\nstatus: {conditions: [" + conditions + "]}\n"
 }
 
 func osConfig(of string) string {
-	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineOSConfig\nmetadata: {name: layered}\nspec: {machineConfigPool: {name: " + of + "}}\n"
+	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineOSConfig\nmetadata: {name: layered}\nspec: " +
+		"{machineConfigPool: {name: " + of + "}}\n"
 }
 
 func version(release string) string {
-	return "apiVersion: config.openshift.io/v1\nkind: ClusterVersion\nmetadata: {name: version}\nstatus: {desired: {version: 4.99.0}, history: [{state: Partial, version: 4.99.0}, {state: Completed, version: " + release + "}]}\n"
+	return "apiVersion: config.openshift.io/v1\nkind: ClusterVersion\nmetadata: {name: version}\nstatus: {desired: " +
+		"{version: 4.99.0}, history: [{state: Partial, version: 4.99.0}, {state: Completed, version: " + release + "}]}\n"
 }
 
 func machineConfig(name, role, config string) string {
-	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: " + name + ", labels: {machineconfiguration.openshift.io/role: " + role + "}}\nspec: {config: {" + config + "}}\n"
+	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: " + name +
+		", labels: {machineconfiguration.openshift.io/role: " + role + "}}\nspec: {config: {" + config + "}}\n"
 }
 
 func apiServer(certificates string) string {
-	return "apiVersion: config.openshift.io/v1\nkind: APIServer\nmetadata: {name: cluster}\nspec: {servingCerts: {namedCertificates: [" + certificates + "]}}\n"
+	return "apiVersion: config.openshift.io/v1\nkind: APIServer\nmetadata: {name: cluster}\nspec: {servingCerts: " +
+		"{namedCertificates: [" + certificates + "]}}\n"
 }
 
 const (
@@ -90,7 +97,10 @@ func TestCheck(t *testing.T) {
 	full := policyText()
 	live := configuration(full, full, "7")
 	healthy := func(live string, more ...string) []string {
-		return append([]string{live, pool("paused: false", "{type: Degraded, status: \"False\"}"), none, machineConfig("00-master", "master", chony)}, more...)
+		return append([]string{
+			live, pool("paused: false", "{type: Degraded, status: \"False\"}"), none,
+			machineConfig("00-master", "master", chony),
+		}, more...)
 	}
 	withEntry := func(lists, entry string) string {
 		return strings.Replace(lists, "    files:\n", "    files:\n"+entry, 1)
@@ -111,58 +121,126 @@ func TestCheck(t *testing.T) {
 		ids     []string
 		text    string // in a message or a remediation
 	}{
-		"healthy":                 {healthy(live), nil, ""},
-		"with rendered files":     {healthy(live, string(rendered), string(renderedPolicy)), nil, ""},
-		"a unit's entry missing":  {healthy(configuration(without(t, full, timer), without(t, full, timer), "7")), []string{"policy-entries-missing"}, "no entry for http01-proxyd-install.timer. A merge patch"},
-		"all entries missing":     {healthy(configuration("    files: []\n", "    files: [{path: /etc/motd, actions: [{type: None}]}]\n", "7")), []string{"policy-entries-missing"}, directory + ", /usr/local/bin/http01-proxyd-install, "},
-		"no policy and no status": {healthy("apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster, generation: 1}\nspec: {}\n"), []string{"policy-entries-missing", "policy-not-observed"}, "generation 0 of 1"},
-		"removed, not observed":   {healthy(configuration(without(t, full, timer), full, "6")), []string{"policy-entries-missing", "policy-not-observed"}, timer},
-		"applied, not observed":   {healthy(configuration(full, without(t, full, timer), "6")), []string{"policy-not-observed"}, "it has observed the generation 6 of 7"},
-		"observed, not in force":  {healthy(configuration(full, without(t, full, directory), "7")), []string{"policy-not-observed"}, "the policy in force has no entry for " + directory},
+		"healthy":             {healthy(live), nil, ""},
+		"with rendered files": {healthy(live, string(rendered), string(renderedPolicy)), nil, ""},
+		"a unit's entry missing": {
+			healthy(configuration(without(t, full, timer), without(t, full, timer), "7")),
+			[]string{"policy-entries-missing"},
+			"no entry for http01-proxyd-install.timer. A merge patch",
+		},
+		"all entries missing": {healthy(configuration("    files: []\n",
+			"    files: [{path: /etc/motd, actions: [{type: None}]}]\n", "7")), []string{"policy-entries-missing"}, directory +
+			", /usr/local/bin/http01-proxyd-install, "},
+		"no policy and no status": {healthy(
+			"apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster, generation: " +
+				"1}\nspec: {}\n"), []string{"policy-entries-missing", "policy-not-observed"}, "generation 0 of 1"},
+		"removed, not observed": {
+			healthy(configuration(without(t, full, timer), full, "6")),
+			[]string{"policy-entries-missing", "policy-not-observed"},
+			timer,
+		},
+		"applied, not observed": {
+			healthy(configuration(full, without(t, full, timer), "6")),
+			[]string{"policy-not-observed"},
+			"it has observed the generation 6 of 7",
+		},
+		"observed, not in force": {
+			healthy(configuration(full, without(t, full, directory), "7")),
+			[]string{"policy-not-observed"},
+			"the policy in force has no entry for " + directory,
+		},
 		"Reboot for a deeper path": {
-			healthy(configuration(withEntry(full, reboot), withEntry(full, reboot), "7"), machineConfig("98-master-http01-proxyd-config", "master", "storage: {files: [{path: /etc/http01-proxyd/config.yaml}]}")),
+			healthy(configuration(withEntry(full, reboot), withEntry(full, reboot), "7"),
+				machineConfig("98-master-http01-proxyd-config", "master",
+					"storage: {files: [{path: /etc/http01-proxyd/config.yaml}]}")),
 			[]string{"policy-entries-reboot"},
 			"for /etc/http01-proxyd/config.yaml",
 		},
 		"other actions": {
-			healthy(configuration(full, withEntry(without(t, full, directory), "    - {path: /etc/http01-proxyd, actions: [{type: Restart, restart: {serviceName: a.service}}]}\n"), "7")),
+			healthy(configuration(full, withEntry(without(t, full, directory),
+				"    - {path: /etc/http01-proxyd, actions: [{type: Restart, restart: {serviceName: a.service}}]}\n"), "7")),
 			[]string{"policy-entries-differ"},
 			"for " + directory,
 		},
-		"a rendered unit is new": {healthy(live, machineConfig("98-master-http01-proxyd", "master", "systemd: {units: [{name: http01-proxyd-install.service}, {name: http01-proxyd-new.service}]}")), []string{"policy-entries-missing"}, "http01-proxyd-new.service"},
+		"a rendered unit is new": {
+			healthy(live, machineConfig("98-master-http01-proxyd", "master",
+				"systemd: {units: [{name: http01-proxyd-install.service}, {name: http01-proxyd-new.service}]}")),
+			[]string{"policy-entries-missing"},
+			"http01-proxyd-new.service",
+		},
 		"a downgrade removes a unit": {
-			healthy(configuration(full+newUnit, full+newUnit, "7"), string(renderedPolicy), machineConfig("98-master-http01-proxyd", "master", "systemd: {units: [{name: http01-proxyd-install.service}, {name: http01-proxyd-new.service}]}")),
+			healthy(configuration(full+newUnit, full+newUnit, "7"), string(renderedPolicy),
+				machineConfig("98-master-http01-proxyd", "master",
+					"systemd: {units: [{name: http01-proxyd-install.service}, {name: http01-proxyd-new.service}]}")),
 			[]string{"policy-drops-entries"},
 			"no entry for http01-proxyd-new.service, but",
 		},
-		"paused": {[]string{live, pool("paused: true", ""), none, machineConfig("a", "master", chony)}, []string{"pool-paused"}, "oc patch mcp/master --type=merge"},
+		"paused": {
+			[]string{live, pool("paused: true", ""), none, machineConfig("a", "master", chony)},
+			[]string{"pool-paused"},
+			"oc patch mcp/master --type=merge",
+		},
 		"degraded": {
-			[]string{live, pool("", `{type: NodeDegraded, status: "True", message: "Node m0: unexpected on-disk state."}, {type: Degraded, status: "True", message: ""}`), none, machineConfig("a", "master", chony)},
+			[]string{
+				live,
+				pool("", `{type: NodeDegraded, status: "True", message: "Node m0: unexpected on-disk state."}, {type: Degraded, status: "True", message: ""}`), none, machineConfig("a", "master", chony),
+			},
 			[]string{"pool-degraded"},
 			"is degraded: Node m0: unexpected on-disk state",
 		},
-		"layered, 4.18":    {healthy(live, osConfig("master"), version("4.18.22")), []string{"pool-layered"}, "MachineOSConfig layered: OpenShift 4.18.22 drains"},
-		"layered, 4.19":    {healthy(live, osConfig("master"), version("4.19.1-rc.2")), []string{"pool-layered"}, "4.19.1-rc.2"},
-		"layered, 4.20":    {healthy(live, osConfig("master"), version("4.20.0")), nil, ""},
-		"layered, 5.0":     {healthy(live, osConfig("master"), version("5.0.1")), nil, ""},
-		"layered, unknown": {healthy(live, osConfig("master")), []string{"pool-layered"}, "OpenShift before 4.20 (no ClusterVersion was given)"},
-		"layered workers":  {healthy(live, osConfig("worker"), version("4.18.22")), nil, ""},
+		"layered, 4.18": {
+			healthy(live, osConfig("master"), version("4.18.22")),
+			[]string{"pool-layered"},
+			"MachineOSConfig layered: OpenShift 4.18.22 drains",
+		},
+		"layered, 4.19": {
+			healthy(live, osConfig("master"), version("4.19.1-rc.2")),
+			[]string{"pool-layered"},
+			"4.19.1-rc.2",
+		},
+		"layered, 4.20": {healthy(live, osConfig("master"), version("4.20.0")), nil, ""},
+		"layered, 5.0":  {healthy(live, osConfig("master"), version("5.0.1")), nil, ""},
+		"layered, unknown": {
+			healthy(live, osConfig("master")),
+			[]string{"pool-layered"},
+			"OpenShift before 4.20 (no ClusterVersion was given)",
+		},
+		"layered workers": {healthy(live, osConfig("worker"), version("4.18.22")), nil, ""},
 		"our file elsewhere": {
-			healthy(live, machineConfig("99-mine", "master", "storage: {files: [{path: /etc/http01-proxyd/config.yaml}, {path: /etc/other}]}")),
+			healthy(live, machineConfig("99-mine", "master",
+				"storage: {files: [{path: /etc/http01-proxyd/config.yaml}, {path: /etc/other}]}")),
 			[]string{"machineconfig-overlaps"},
 			"99-mine also contains /etc/http01-proxyd/config.yaml: ",
 		},
-		"our unit elsewhere":  {healthy(live, machineConfig("99-mine", "master", "systemd: {units: [{name: http01-proxyd.service, dropins: [{name: a.conf}]}]}")), []string{"machineconfig-overlaps"}, "http01-proxyd.service"},
-		"in another pool":     {healthy(live, machineConfig("99-worker", "worker", "systemd: {units: [{name: http01-proxyd.service}]}")), nil, ""},
-		"rendered for a pool": {healthy(live, "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: rendered-master-1}\nspec: {config: {systemd: {units: [{name: http01-proxyd.service}]}}}\n"), nil, ""},
-		"eleven certificates": {healthy(live, apiServer(strings.Repeat("{servingCertificate: {name: a}},", 11))), []string{"named-certificates-too-many"}, "has 11 entries, but kube-apiserver-operator accepts at most 10"},
-		"ten certificates":    {healthy(live, apiServer(strings.Repeat("{names: [api.ocp.example.com]},", 10))), nil, ""},
+		"our unit elsewhere": {
+			healthy(live, machineConfig("99-mine", "master",
+				"systemd: {units: [{name: http01-proxyd.service, dropins: [{name: a.conf}]}]}")),
+			[]string{"machineconfig-overlaps"},
+			"http01-proxyd.service",
+		},
+		"in another pool": {healthy(live, machineConfig("99-worker", "worker",
+			"systemd: {units: [{name: http01-proxyd.service}]}")), nil, ""},
+		"rendered for a pool": {healthy(live,
+			"apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: "+
+				"rendered-master-1}\nspec: {config: {systemd: {units: [{name: http01-proxyd.service}]}}}\n"), nil, ""},
+		"eleven certificates": {
+			healthy(live, apiServer(strings.Repeat("{servingCertificate: {name: a}},", 11))),
+			[]string{"named-certificates-too-many"},
+			"has 11 entries, but kube-apiserver-operator accepts at most 10",
+		},
+		"ten certificates": {healthy(live, apiServer(strings.Repeat("{names: [api.ocp.example.com]},", 10))), nil, ""},
 		"a certificate for the nodes' name": {
-			healthy(live, apiServer("{names: ['*.ocp.example.com', api-internal.ocp.example.com]}, {names: [a.example.com, API-INT.ocp.example.com.]}")),
+			healthy(live,
+				apiServer("{names: ['*.ocp.example.com', api-internal.ocp.example.com]}, {names: [a.example.com, "+
+					"API-INT.ocp.example.com.]}")),
 			[]string{"named-certificate-internal-name"},
 			"spec.servingCerts.namedCertificates[1].names[1] is API-INT.ocp.example.com., by which",
 		},
-		"PR 459": {healthy(live, machineConfig("98-nftables-crtmgr-http01-dnat", "master", "")), []string{"dnat-machineconfig-present"}, "98-nftables-crtmgr-http01-dnat"},
+		"PR 459": {
+			healthy(live, machineConfig("98-nftables-crtmgr-http01-dnat", "master", "")),
+			[]string{"dnat-machineconfig-present"},
+			"98-nftables-crtmgr-http01-dnat",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,12 +251,16 @@ func TestCheck(t *testing.T) {
 				ids = append(ids, f.ID)
 				text.WriteString(f.Message + "\n" + f.Remediation + "\n")
 			}
-			if diff := cmp.Diff(tt.ids, ids); diff != "" || !strings.Contains(text.String(), tt.text) || strings.ContainsAny(strings.ReplaceAll(text.String(), `'{"spec":{"paused":false}}'`, ""), "{}") {
+			if diff := cmp.Diff(tt.ids, ids); diff != "" || !strings.Contains(text.String(), tt.text) ||
+				strings.ContainsAny(strings.ReplaceAll(text.String(), `'{"spec":{"paused":false}}'`, ""), "{}") {
 				t.Errorf("findings (-want +got):\n%swant %q in\n%s", diff, tt.text, text.String())
 			}
 			want := report.ClusterOK
 			switch {
-			case len(tt.ids) == 1 && slices.Contains([]string{"policy-entries-differ", "named-certificates-too-many", "named-certificate-internal-name"}, tt.ids[0]):
+			case len(tt.ids) == 1 && slices.Contains([]string{
+				"policy-entries-differ", "named-certificates-too-many",
+				"named-certificate-internal-name",
+			}, tt.ids[0]):
 				want = report.ClusterWarnings
 			case len(tt.ids) > 0:
 				want = report.ClusterProblems
@@ -215,19 +297,27 @@ func TestNotExamined(t *testing.T) {
 	for name, tt := range map[string]struct {
 		objects, want []string
 	}{
-		"nothing but a version":     {[]string{version("4.19.1")}, []string{noPolicy, noPool, noLayers, noConfigs}},
-		"no policy":                 {[]string{ofPool, none, config}, []string{noPolicy}},
-		"another pool":              {[]string{live, strings.Replace(ofPool, "master", "worker", 1), none, config}, []string{noPool}},
-		"only ours":                 {[]string{live, ofPool, none, machineConfig("98-master-http01-proxyd", "master", "systemd: {units: [{name: http01-proxyd-install.service}]}")}, []string{noConfigs}},
-		"no MachineOSConfigs":       {[]string{live, ofPool, config}, []string{noLayers}},
-		"of another pool":           {[]string{live, ofPool, config, osConfig("worker")}, []string{noLayers}}, // one object, by its name
-		"a List of others":          {[]string{list(live, ofPool, config)}, []string{noLayers}},
-		"a List of others, 4.18":    {[]string{list(live, ofPool, config, version("4.18.22"))}, []string{noLayers}},
-		"a List of others, 4.19":    {[]string{list(live, ofPool, config, version("4.19.7"))}, []string{noLayers}},
-		"a List of others, 4.20":    {[]string{list(live, ofPool, config, version("4.20.1"))}, nil},
-		"one List for all":          {[]string{list(live, ofPool, config, osConfig("worker"))}, nil},
-		"a List of some":            {[]string{list(live, ofPool), config}, []string{noLayers}},
-		"the JSON of an empty List": {[]string{list(live, ofPool), config, `{"apiVersion": "v1", "items": [], "kind": "List", "metadata": {"resourceVersion": ""}}`}, nil},
+		"nothing but a version": {[]string{version("4.19.1")}, []string{noPolicy, noPool, noLayers, noConfigs}},
+		"no policy":             {[]string{ofPool, none, config}, []string{noPolicy}},
+		"another pool": {
+			[]string{live, strings.Replace(ofPool, "master", "worker", 1), none, config},
+			[]string{noPool},
+		},
+		"only ours": {[]string{live, ofPool, none, machineConfig("98-master-http01-proxyd", "master",
+			"systemd: {units: [{name: http01-proxyd-install.service}]}")}, []string{noConfigs}},
+		"no MachineOSConfigs": {[]string{live, ofPool, config}, []string{noLayers}},
+		// one object, by its name
+		"of another pool":        {[]string{live, ofPool, config, osConfig("worker")}, []string{noLayers}},
+		"a List of others":       {[]string{list(live, ofPool, config)}, []string{noLayers}},
+		"a List of others, 4.18": {[]string{list(live, ofPool, config, version("4.18.22"))}, []string{noLayers}},
+		"a List of others, 4.19": {[]string{list(live, ofPool, config, version("4.19.7"))}, []string{noLayers}},
+		"a List of others, 4.20": {[]string{list(live, ofPool, config, version("4.20.1"))}, nil},
+		"one List for all":       {[]string{list(live, ofPool, config, osConfig("worker"))}, nil},
+		"a List of some":         {[]string{list(live, ofPool), config}, []string{noLayers}},
+		"the JSON of an empty List": {[]string{
+			list(live, ofPool), config,
+			`{"apiVersion": "v1", "items": [], "kind": "List", "metadata": {"resourceVersion": ""}}`,
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -259,16 +349,22 @@ func TestBadInput(t *testing.T) {
 		objects []string
 		want    string
 	}{
-		"a text":        {[]string{"hello"}, "a.yaml: wrong type: string"},
-		"a wrong kind":  {[]string{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"}, `a.yaml: kind "Pod" of "v1" is not accepted here: want APIServer, ClusterVersion, MachineConfig, MachineConfigPool, MachineConfiguration, MachineOSConfig` + from},
+		"a text": {[]string{"hello"}, "a.yaml: wrong type: string"},
+		"a wrong kind": {
+			[]string{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"},
+			`a.yaml: kind "Pod" of "v1" is not accepted here: want APIServer, ClusterVersion, MachineConfig, MachineConfigPool, MachineConfiguration, MachineOSConfig` + from,
+		},
 		"not UTF-8":     {[]string{"kind: \xff\n"}, "a.yaml: not valid YAML: invalid leading UTF-8 octet"},
 		"too deep":      {[]string{deep}, "a.yaml: not valid YAML: exceeded max depth of 10000"},
 		"an alias bomb": {[]string{bomb.String()}, "a.yaml: not valid YAML: document contains excessive aliasing" + from},
 		"a wrong type":  {[]string{pool("paused: [1]", "")}, "a.yaml: spec.paused: wrong type: array: "},
 		"two clusters":  {[]string{live, live}, "b.yaml: a second MachineConfiguration: give one"},
 		"two servers":   {[]string{apiServer(""), apiServer("")}, "b.yaml: a second APIServer: give one"},
-		"a wrong list":  {[]string{strings.Replace(apiServer(""), "[]", "x", 1)}, "a.yaml: spec.servingCerts.namedCertificates: wrong type: string: "},
-		"every file":    {[]string{"", "hello"}, "a.yaml: contains no object" + from + "\nb.yaml: wrong type: string: "},
+		"a wrong list": {
+			[]string{strings.Replace(apiServer(""), "[]", "x", 1)},
+			"a.yaml: spec.servingCerts.namedCertificates: wrong type: string: ",
+		},
+		"every file": {[]string{"", "hello"}, "a.yaml: contains no object" + from + "\nb.yaml: wrong type: string: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

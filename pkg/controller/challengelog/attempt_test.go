@@ -31,7 +31,10 @@ func TestAttempt(t *testing.T) {
 		},
 		"a self check that never succeeds": {
 			requests: ask(report.CertManager, 404, 503, 503),
-			want:     Attempt{Text: "cert-manager's self check was not answered with 200, at last with 503 route-missing", Cause: "route-missing"},
+			want: Attempt{
+				Text:  "cert-manager's self check was not answered with 200, at last with 503 route-missing",
+				Cause: "route-missing",
+			},
 		},
 		"a token that the solver does not have": {
 			requests: ask(report.CertManager, 404),
@@ -43,7 +46,11 @@ func TestAttempt(t *testing.T) {
 		},
 		"a CA that gets something else": {
 			requests: append(ask(report.CertManager, 200, 200), ask(report.LetsEncrypt, 200, 502, 502)...),
-			want:     Attempt{Invalid: true, Text: "2 of 3 requests of the CA were not answered with 200, the last with 502 ingress-refused", Cause: "ingress-refused"},
+			want: Attempt{
+				Invalid: true,
+				Text:    "2 of 3 requests of the CA were not answered with 200, the last with 502 ingress-refused",
+				Cause:   "ingress-refused",
+			},
 		},
 		"one of a CA's perspectives": {
 			requests: append(ask(report.CertManager, 200, 200), ask(report.LetsEncrypt, 502, 200, 200)...),
@@ -51,7 +58,11 @@ func TestAttempt(t *testing.T) {
 		},
 		"a CA with any User-Agent": {
 			requests: append(ask(report.CertManager, 200), ask(report.OtherClient, 503)...),
-			want:     Attempt{Invalid: true, Text: "1 of 1 requests of the CA were not answered with 200, the last with 503 route-missing", Cause: "route-missing"},
+			want: Attempt{
+				Invalid: true,
+				Text:    "1 of 1 requests of the CA were not answered with 200, the last with 503 route-missing",
+				Cause:   "route-missing",
+			},
 		},
 		"only a CA, for a token that no solver has": {
 			requests: ask(report.Pebble, 404, 404),
@@ -61,11 +72,20 @@ func TestAttempt(t *testing.T) {
 			requests: append(ask(report.CertManager, 404), ask(report.OtherClient, 404)...),
 			want:     Attempt{Text: "cert-manager's self check was not answered with 200, at last with 404"},
 		},
-		"a stranger":                  {requests: ask(report.OtherClient, 404, 404), none: true},
-		"a Go program":                {requests: ask(report.StepCA, 404, 404), none: true},
-		"a stranger with a token":     {requests: ask(report.OtherClient, 200), want: Attempt{Text: "the CA's requests were answered with 200, but the API server presents no new certificate"}},
-		"http01-proxyd check itself":  {requests: ask(report.CheckClient, 404), none: true},
-		"a CA that follows no answer": {requests: ask(report.LetsEncrypt, 503), want: Attempt{Text: "1 of 1 requests of the CA were not answered with 200, the last with 503 route-missing", Cause: "route-missing"}},
+		"a stranger":   {requests: ask(report.OtherClient, 404, 404), none: true},
+		"a Go program": {requests: ask(report.StepCA, 404, 404), none: true},
+		"a stranger with a token": {
+			requests: ask(report.OtherClient, 200),
+			want:     Attempt{Text: "the CA's requests were answered with 200, but the API server presents no new certificate"},
+		},
+		"http01-proxyd check itself": {requests: ask(report.CheckClient, 404), none: true},
+		"a CA that follows no answer": {
+			requests: ask(report.LetsEncrypt, 503),
+			want: Attempt{
+				Text:  "1 of 1 requests of the CA were not answered with 200, the last with 503 route-missing",
+				Cause: "route-missing",
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

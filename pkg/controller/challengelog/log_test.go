@@ -73,10 +73,16 @@ func TestChallenges(t *testing.T) {
 			},
 		},
 		"of a route that comes": {
-			[]report.Challenge{request(report.CertManager, 1, 0, 503), request(report.CertManager, 1, time.Second, 503), request(report.CertManager, 1, 10*time.Second, 200)},
+			[]report.Challenge{
+				request(report.CertManager, 1, 0, 503), request(report.CertManager, 1, time.Second, 503),
+				request(report.CertManager, 1, 10*time.Second, 200),
+			},
 			[]string{
-				"! " + title + ": cert-manager's self check from 203.0.113.9 got 503 from 192.0.2.6:80 in 3.1 ms (route-missing: no route: fix it)",
-				"  " + title + ": cert-manager's self check from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms (before: 503 route-missing)",
+				"! " + title +
+					": cert-manager's self check from 203.0.113.9 got 503 from 192.0.2.6:80 in 3.1 ms (route-missing: no " +
+					"route: fix it)",
+				"  " + title +
+					": cert-manager's self check from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms (before: 503 route-missing)",
 				"  " + title + " has ended: self check 1/3 ok, last → 200, 3.1 ms, 10 s",
 			},
 		},
@@ -103,7 +109,10 @@ func TestChallenges(t *testing.T) {
 			},
 		},
 		"of two tokens": {
-			[]report.Challenge{request(report.StepCA, 1, 0, 200), request(report.StepCA, 2, time.Second, 200), request(report.StepCA, 1, time.Second, 200)},
+			[]report.Challenge{
+				request(report.StepCA, 1, 0, 200), request(report.StepCA, 2, time.Second, 200),
+				request(report.StepCA, 1, time.Second, 200),
+			},
 			[]string{
 				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
 				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
@@ -167,7 +176,9 @@ func TestIdleTimeout(t *testing.T) {
 
 // recordOverTime records requests as they arrive, and returns how many entries of each kind
 // there were, and how many requests without one.
-func recordOverTime(challenges *ChallengeLog, until time.Duration, next func(after time.Duration) []report.Challenge) (lines map[EventKind]int, suppressed uint64) {
+func recordOverTime(challenges *ChallengeLog, until time.Duration, next func(after time.Duration) []report.Challenge) (
+	lines map[EventKind]int, suppressed uint64,
+) {
 	lines = make(map[EventKind]int)
 	take := func(entries []Entry) {
 		for _, l := range entries {

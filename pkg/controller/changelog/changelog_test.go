@@ -47,7 +47,10 @@ func start(t *testing.T) (l *Log, lines func() []string, stop func()) {
 }
 
 func change(subject string, n int) Entry {
-	return Entry{Subject: subject, Message: fmt.Sprintf("%s is %d", subject, n), Attrs: []slog.Attr{slog.String("event", "e")}}
+	return Entry{
+		Subject: subject, Message: fmt.Sprintf("%s is %d", subject, n),
+		Attrs: []slog.Attr{slog.String("event", "e")},
+	}
 }
 
 // TestRareChanges: each change has its own entry, immediately, and in order.
@@ -83,7 +86,10 @@ func TestFlaps(t *testing.T) {
 		if len(got) > seconds {
 			t.Errorf("%d entries in %d s", len(got), seconds)
 		}
-		if diff := cmp.Diff([]string{`msg="a is 0" event=e`, `msg="a is 5" event=e`, `msg="a is 909 (the last of 904 changes)" event=e count=904`}, []string{got[0], got[5], got[6]}); diff != "" {
+		if diff := cmp.Diff([]string{
+			`msg="a is 0" event=e`, `msg="a is 5" event=e`,
+			`msg="a is 909 (the last of 904 changes)" event=e count=904`,
+		}, []string{got[0], got[5], got[6]}); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		l.Record(change("b", 0))

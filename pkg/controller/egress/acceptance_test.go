@@ -59,7 +59,8 @@ func TestAcceptance(t *testing.T) {
 		now = a.nextProbe
 	}
 	want := []time.Duration{
-		time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute, time.Minute,
+		time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute,
+		time.Minute, time.Minute,
 	}
 	if !slices.Equal(waits, want) {
 		t.Errorf("the waits are %v, want %v", waits, want)

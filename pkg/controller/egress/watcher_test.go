@@ -80,7 +80,8 @@ func newWatcherTest(t *testing.T, dir string) *watcherTest {
 	t.Helper()
 	nstest.Require(t)
 	w := &watcherTest{
-		t: t, dir: dir, config: config.Default(), inputs: make(chan Input), dialFailed: make(chan struct{}), log: &nstest.Log{},
+		t: t, dir: dir, config: config.Default(), inputs: make(chan Input), dialFailed: make(chan struct{}),
+		log: &nstest.Log{},
 	}
 	w.config.EgressProxy.File = filepath.Join(dir, "proxy.env")
 	w.config.EgressProxy.TrustedCA = filepath.Join(dir, "proxy-ca.crt")
@@ -90,7 +91,8 @@ func newWatcherTest(t *testing.T, dir string) *watcherTest {
 	var err error
 	w.Watcher, err = New(Options{
 		Log: slog.New(slog.NewTextHandler(w.log, nil)), SystemCABundles: []string{filepath.Join(dir, "system.crt")},
-		StateDir: filepath.Join(dir, "state"), ResolvConf: filepath.Join(dir, "resolv.conf"), HostsFile: filepath.Join(dir, "hosts"),
+		StateDir: filepath.Join(dir, "state"), ResolvConf: filepath.Join(dir, "resolv.conf"),
+		HostsFile:        filepath.Join(dir, "hosts"),
 		APIServerURLFile: filepath.Join(dir, "apiserver-url.env"), StallTimeout: nstest.Timeout, Save: saveNow,
 	})
 	must(t, err)
@@ -235,22 +237,29 @@ func TestLifecycle(t *testing.T) {
 	w := newWatcherTest(t, t.TempDir()).start()
 	g, addr := startStrictProxy(t)
 	s := w.await(report.EgressNotConfigured, nil)
-	if got := w.lastRoutes(); len(got.Routes) != 0 || !strings.HasPrefix(s.NoProxy, "localhost,127.0.0.0/8,::1,.svc,.cluster.local,192.0.2.5,203.0.113.0/24") {
+	if got := w.lastRoutes(); len(got.Routes) != 0 || !strings.HasPrefix(s.NoProxy,
+		"localhost,127.0.0.0/8,::1,.svc,.cluster.local,192.0.2.5,203.0.113.0/24") {
 		t.Errorf("%v, %+v", got, s)
 	}
 
 	// A proxy without readiness endpoints is accepted immediately, for both schemes.
-	env := fmt.Sprintf("HTTP_PROXY=http://%s@%s\r\nHTTPS_PROXY='http://%s@%s'\r\nNO_PROXY=.example.test\r\n", credentials, addr, credentials, addr)
+	env := fmt.Sprintf("HTTP_PROXY=http://%s@%s\r\nHTTPS_PROXY='http://%s@%s'\r\nNO_PROXY=.example.test\r\n", credentials,
+		addr, credentials, addr)
 	w.write("proxy.env", env)
 	s = w.await(report.EgressAccepted, nil)
-	want := ingress.EgressProxy{Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}, Authorization: ingress.NewSecret("Basic dXNlcjpwQHNzOnclcmQ=")}
+	want := ingress.EgressProxy{
+		Name: "127.0.0.1", Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)},
+		Authorization: ingress.NewSecret("Basic dXNlcjpwQHNzOnclcmQ="),
+	}
 	wanted := ingress.Egress{Routes: []ingress.EgressRoute{
-		{Ingress: netip.MustParseAddrPort("198.51.100.6:80"), Proxy: want}, {Ingress: netip.MustParseAddrPort("198.51.100.6:443"), Proxy: want},
+		{Ingress: netip.MustParseAddrPort("198.51.100.6:80"), Proxy: want},
+		{Ingress: netip.MustParseAddrPort("198.51.100.6:443"), Proxy: want},
 	}}
 	if diff := cmp.Diff(wanted, w.lastRoutes(), compareAddrs()); diff != "" {
 		t.Errorf("passed on (-want +got):\n%s", diff)
 	}
-	if !strings.HasSuffix(s.NoProxy, ",.example.test") || s.Accepted.HTTPProxy != "http://xxxxx@"+addr || s.Accepted.Source != w.config.EgressProxy.File || len(s.Routes) != 2 {
+	if !strings.HasSuffix(s.NoProxy, ",.example.test") || s.Accepted.HTTPProxy != "http://xxxxx@"+addr ||
+		s.Accepted.Source != w.config.EgressProxy.File || len(s.Routes) != 2 {
 		t.Errorf("%+v", s)
 	}
 
@@ -259,8 +268,11 @@ func TestLifecycle(t *testing.T) {
 	w.config.EgressProxy.ReadinessEndpoints = []string{"http://ready.test/healthz?token=t0ken"}
 	w.configure()
 	w.write("proxy.env", strings.ReplaceAll(env, "example.test", "other.test"))
-	s = w.await(report.EgressNotReady, func(s report.EgressProxy) bool { return s.Message != "" && s.Spec.NoProxy == ".other.test" })
-	if s.Message != "http://ready.test/healthz is not ready: the response status is 503, not 2xx or 3xx: correct the endpoint's server, or name another URL in egressProxy.readinessEndpoints" || s.NextCheck.IsZero() || s.Accepted.NoProxy != ".example.test" ||
+	s = w.await(report.EgressNotReady,
+		func(s report.EgressProxy) bool { return s.Message != "" && s.Spec.NoProxy == ".other.test" })
+	if s.Message != "http://ready.test/healthz is not ready: the response status is 503, not 2xx or 3xx: correct the "+
+		"endpoint's server, or name another URL in egressProxy.readinessEndpoints" || s.NextCheck.IsZero() ||
+		s.Accepted.NoProxy != ".example.test" ||
 		len(s.Endpoints) != 1 || s.Endpoints[0].OK || len(w.lastRoutes().Routes) != 2 {
 		t.Errorf("%+v", s)
 	}
@@ -278,7 +290,8 @@ func TestLifecycle(t *testing.T) {
 	// An invalid file changes nothing, and the message has the line.
 	w.write("proxy.env", "HTTP_PROXY=\"http://"+credentials)
 	s = w.await(report.EgressInvalid, nil)
-	if s.InvalidInput != report.EgressInputFile || !strings.Contains(s.Message, "proxy.env: line 1: ") || len(w.lastRoutes().Routes) != 2 {
+	if s.InvalidInput != report.EgressInputFile || !strings.Contains(s.Message, "proxy.env: line 1: ") ||
+		len(w.lastRoutes().Routes) != 2 {
 		t.Errorf("%+v", s)
 	}
 
@@ -301,7 +314,8 @@ func TestLifecycle(t *testing.T) {
 	}
 	w.write("proxy-ca.crt", testCA(t, "Proxy CA"))
 	s = w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.TrustedCAs == 1 })
-	if got := w.lastRoutes(); len(got.AdditionalCAs.Roots) != 1 || got.AdditionalCAs.Description != "the 1 CA of egressProxy.trustedCA" || len(got.ProxyCAs.Roots) != 0 {
+	if got := w.lastRoutes(); len(got.AdditionalCAs.Roots) != 1 ||
+		got.AdditionalCAs.Description != "the 1 CA of egressProxy.trustedCA" || len(got.ProxyCAs.Roots) != 0 {
 		t.Errorf("%v, %+v", got.AdditionalCAs.Description, s)
 	}
 	w.checkNoCredentials()
@@ -320,7 +334,8 @@ func TestLifecycle(t *testing.T) {
 	if got := again.lastRoutes(); len(got.Routes) != 2 || len(got.AdditionalCAs.Roots) != 1 {
 		t.Errorf("after a restart: %v", got)
 	}
-	if text := again.log.String(); !strings.Contains(text, "is not accepted yet: ") || !strings.Contains(text, " is in use: 198.51.100.6:80 through ") {
+	if text := again.log.String(); !strings.Contains(text, "is not accepted yet: ") ||
+		!strings.Contains(text, " is in use: 198.51.100.6:80 through ") {
 		t.Errorf("after a restart the log has:\n%s", text)
 	}
 	if s.Accepted.NoProxy != ".example.test" || s.Spec.NoProxy != ".third.test" {
@@ -439,7 +454,8 @@ func TestNameIsResolved(t *testing.T) {
 	if got := w.lastRoutes(); len(got.Routes) != 1 || len(got.Routes[0].Proxy.Addrs) != 0 || !got.Routes[0].Proxy.TLS {
 		t.Errorf("a route without an address is missing: %v", got)
 	}
-	if got := w.lastRoutes().ProxyCAs; len(got.Roots) != 3 || got.Description != "the 1 CA of egressProxy.trustedCA and the 2 CAs of this host" {
+	if got := w.lastRoutes().ProxyCAs; len(got.Roots) != 3 ||
+		got.Description != "the 1 CA of egressProxy.trustedCA and the 2 CAs of this host" {
 		t.Errorf("CAs for TLS with the proxy: %d, %s", len(got.Roots), got.Description)
 	}
 	if got := w.lastRoutes().AdditionalCAs; len(got.Roots) != 1 || got.Description != "the 1 CA of egressProxy.trustedCA" {
@@ -453,11 +469,13 @@ func TestNameIsResolved(t *testing.T) {
 	w.await(report.EgressAccepted, func(s report.EgressProxy) bool {
 		return slices.Equal(s.Routes[0].Addresses, []string{"198.51.100.99"}) && s.Routes[0].Error == ""
 	})
-	if got := w.lastRoutes().Routes[0].Proxy.Addrs; len(got) != 1 || got[0] != netip.MustParseAddrPort("198.51.100.99:443") {
+	if got := w.lastRoutes().Routes[0].Proxy.Addrs; len(got) != 1 ||
+		got[0] != netip.MustParseAddrPort("198.51.100.99:443") {
 		t.Errorf("passed on %v", got)
 	}
 	// A slow machine can add another reason: a timeout of the server.
-	if text := w.log.String(); strings.Count(text, "no DNS server in") != 1 || !strings.Contains(text, "event=egress-resolve") {
+	if text := w.log.String(); strings.Count(text, "no DNS server in") != 1 ||
+		!strings.Contains(text, "event=egress-resolve") {
 		t.Errorf("%d lines with the reason:\n%s", strings.Count(text, "no DNS server in"), text)
 	}
 	logged := make(map[string]bool)
@@ -493,7 +511,8 @@ func TestNameIsResolvedBeforeUse(t *testing.T) {
 	}
 	expect("first.test", "198.51.100.91:3128")
 	w.write("proxy.env", "HTTP_PROXY=http://second.test:3128\n")
-	w.await(report.EgressAccepted, func(s report.EgressProxy) bool { return s.Accepted.HTTPProxy == "http://second.test:3128" })
+	w.await(report.EgressAccepted,
+		func(s report.EgressProxy) bool { return s.Accepted.HTTPProxy == "http://second.test:3128" })
 	expect("first.test", "198.51.100.91:3128")
 	close(released)
 	expect("second.test", "198.51.100.92:3128")
@@ -578,7 +597,8 @@ func startDNSServer(t *testing.T, names map[string]string, held map[string]<-cha
 			}
 			if addr := names[q.Name.String()]; addr != "" && q.Type == dnsmessage.TypeA {
 				m.Answers = []dnsmessage.Resource{{
-					Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type}, Body: &dnsmessage.AResource{A: netip.MustParseAddr(addr).As4()},
+					Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type},
+					Body:   &dnsmessage.AResource{A: netip.MustParseAddr(addr).As4()},
 				}}
 			}
 			if packed, err := m.Pack(); err == nil {

@@ -23,7 +23,10 @@ var startTime = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 // presents returns an endpoint with a certificate that is valid for 90 days from a day on.
 func presents(address, name, serial string, from int) report.Certificate {
 	before := startTime.AddDate(0, 0, from)
-	return report.Certificate{Address: address, Name: name, Issuer: "R11", Serial: serial, NotBefore: before, NotAfter: before.AddDate(0, 0, 90)}
+	return report.Certificate{
+		Address: address, Name: name, Issuer: "R11", Serial: serial, NotBefore: before,
+		NotAfter: before.AddDate(0, 0, 90),
+	}
 }
 
 func unanswered(address, name string) report.Certificate {
@@ -41,66 +44,129 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	type all = []report.Certificate
 	const (
-		tail = "; see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run http01-proxyd check"
+		tail = "; see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), and run " +
+			"http01-proxyd check"
 	)
 	late := func(attempts int) string {
-		return fmt.Sprintf(" of a lifetime of 90d: its renewal is late; with cert-manager's defaults, further attempts before the expiry: at most %d%s", attempts, tail)
+		return fmt.Sprintf(
+			" of a lifetime of 90d: its renewal is late; with cert-manager's defaults, further attempts before the expiry: "+
+				"at most %d%s", attempts, tail)
 	}
 	for name, looks := range map[string][]reading{
 		"renewed in time": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
 			{59, all{presents(vip4, api, "a", 0)}, nil},
-			{60, all{presents(vip4, api, "b", 60)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-07-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{
+				60,
+				all{presents(vip4, api, "b", 60)},
+				[]string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed " +
+					"and is valid until 2026-07-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""},
+			},
 			{61, all{presents(vip4, api, "b", 60)}, nil},
 		},
 		"not renewed": {
 			{0, all{presents(vip4, api, "a", 0)}, nil},
-			{70, all{presents(vip4, api, "a", 0)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late(20)}},
+			{
+				70,
+				all{presents(vip4, api, "a", 0)},
+				[]string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by " +
+					"\"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late(20)},
+			},
 			{71, all{presents(vip4, api, "a", 0)}, nil},
-			{82, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late(11)}},
+			{
+				82,
+				all{presents(vip4, api, "a", 0)},
+				[]string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by " +
+					"\"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late(11)},
+			},
 			{83, all{presents(vip4, api, "a", 0)}, nil},
-			{90, all{presents(vip4, api, "a", 0)}, []string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expired at 2026-05-30 00:00 UTC: clients reject it" + tail}},
+			{
+				90,
+				all{presents(vip4, api, "a", 0)},
+				[]string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by " +
+					"\"R11\", expired at 2026-05-30 00:00 UTC: clients reject it" + tail},
+			},
 			{91, all{presents(vip4, api, "a", 0)}, nil},
-			{92, all{presents(vip4, api, "b", 92)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-08-30 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{
+				92,
+				all{presents(vip4, api, "b", 92)},
+				[]string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed " +
+					"and is valid until 2026-08-30 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""},
+			},
 		},
 		"one certificate at many endpoints is one line": {
-			{85, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0), presents(vip6, "", "a", 0), presents(vip6, api, "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(9),
+			{85, all{
+				presents(vip4, "", "a", 0), presents(vip4, api, "a", 0), presents(vip6, "", "a", 0),
+				presents(vip6, api, "a", 0),
+			}, []string{
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for clients without " +
+					"SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(9),
 			}},
 		},
 		"a list of names is cut": {
-			{85, all{presents(vip4, "a", "a", 0), presents(vip4, "b", "a", 0), presents(vip4, "c", "a", 0), presents(vip4, "d", "a", 0), presents(vip4, "e", "a", 0), presents(vip4, "f", "a", 0)}, []string{
-				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(9),
+			{85, all{
+				presents(vip4, "a", "a", 0), presents(vip4, "b", "a", 0), presents(vip4, "c", "a", 0),
+				presents(vip4, "d", "a", 0), presents(vip4, "e", "a", 0), presents(vip4, "f", "a", 0),
+			}, []string{
+				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by " +
+					"\"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(9),
 			}},
 		},
 		"one for each name": {
 			{0, all{presents(vip4, "", "i", 0), presents(vip4, api, "a", -70)}, []string{
-				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", expires in 20d, at 2026-03-21 00:00 UTC," + late(20),
+				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", " +
+					"expires in 20d, at 2026-03-21 00:00 UTC," + late(20),
 			}},
 		},
 		"an older certificate returns": {
 			{0, all{presents(vip4, api, "b", 0)}, nil},
-			{1, all{presents(vip4, api, "a", -1)}, []string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was replaced by one that is valid until 2026-05-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""}},
+			{
+				1,
+				all{presents(vip4, api, "a", -1)},
+				[]string{"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was replaced " +
+					"by one that is valid until 2026-05-29 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\""},
+			},
 		},
 		"an API server that is away ages all the same": {
 			{0, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, nil},
 			{1, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{
-				"WARN the API server does not present a certificate on 192.0.2.5:6443 for clients without SNI, api.example.com; its expiry cannot be watched: connection refused",
+				"WARN the API server does not present a certificate on 192.0.2.5:6443 for clients without SNI, api.example.com; " +
+					"its expiry cannot be watched: connection refused",
 			}},
 			{2, all{unanswered(vip4, ""), unanswered(vip4, api)}, nil},
-			{75, all{unanswered(vip4, ""), unanswered(vip4, api)}, []string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late(17)}},
+			{
+				75,
+				all{unanswered(vip4, ""), unanswered(vip4, api)},
+				[]string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, " +
+					"api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late(17)},
+			},
 			{76, all{presents(vip4, "", "a", 0), presents(vip4, api, "b", 76)}, []string{
 				"INFO the API server presents a certificate again on 192.0.2.5:6443 for clients without SNI, api.example.com",
-				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is valid until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
+				"INFO the certificate that the API server presents on 192.0.2.5:6443 for api.example.com was renewed and is " +
+					"valid until 2026-08-14 00:00 UTC (before: 2026-05-30 00:00 UTC), issued by \"R11\"",
 			}},
 		},
 		"a name without a certificate": {
-			{0, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, []string{"WARN the API server does not present a certificate on 192.0.2.5:6443 for api.example.com; its expiry cannot be watched: connection refused"}},
+			{
+				0,
+				all{presents(vip4, "", "a", 0), unanswered(vip4, api)},
+				[]string{"WARN the API server does not present a certificate on 192.0.2.5:6443 for api.example.com; its expiry " +
+					"cannot be watched: connection refused"},
+			},
 			{1, all{presents(vip4, "", "a", 0), unanswered(vip4, api)}, nil},
-			{2, all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)}, []string{"INFO the API server presents a certificate again on 192.0.2.5:6443 for api.example.com"}},
+			{
+				2,
+				all{presents(vip4, "", "a", 0), presents(vip4, api, "a", 0)},
+				[]string{"INFO the API server presents a certificate again on 192.0.2.5:6443 for api.example.com"},
+			},
 		},
 		"a VIP that is away": {
-			{0, all{presents(vip4, "", "a", 0), unanswered(vip6, "")}, []string{"WARN the API server does not present a certificate on [2001:db8::5]:6443 for clients without SNI; its expiry cannot be watched: connection refused"}},
+			{
+				0,
+				all{presents(vip4, "", "a", 0), unanswered(vip6, "")},
+				[]string{"WARN the API server does not present a certificate on [2001:db8::5]:6443 for clients without SNI; its " +
+					"expiry cannot be watched: connection refused"},
+			},
 		},
 		"no endpoints": {
 			{0, nil, nil},

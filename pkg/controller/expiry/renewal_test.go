@@ -31,14 +31,18 @@ func TestFailedRenewals(t *testing.T) {
 	const day = 24 * time.Hour
 	const late = 60*day + time.Minute // the renewal of 90 days is due
 	ended := func(at time.Duration, token uint64, change ...func(*challengelog.Attempt)) *challengelog.Attempt {
-		a := challengelog.Attempt{Name: api, Token: token, Started: startTime.Add(at - 20*time.Second), Ended: startTime.Add(at), Text: "what was observed", Cause: "route-missing"}
+		a := challengelog.Attempt{
+			Name: api, Token: token, Started: startTime.Add(at - 20*time.Second),
+			Ended: startTime.Add(at), Text: "what was observed", Cause: "route-missing",
+		}
 		for _, c := range change {
 			c(&a)
 		}
 		return &a
 	}
 	invalid := func(a *challengelog.Attempt) { a.Invalid = true }
-	old, next := all{presents(vip4, "", "i", 0), presents(vip4, api, "a", 0), presents(vip6, api, "a", 0)}, all{presents(vip4, "", "i", 0), presents(vip4, api, "b", 60), presents(vip6, api, "b", 60)}
+	old, next := all{presents(vip4, "", "i", 0), presents(vip4, api, "a", 0), presents(vip6, api, "a", 0)},
+		all{presents(vip4, "", "i", 0), presents(vip4, api, "b", 60), presents(vip6, api, "b", 60)}
 	half := all{presents(vip4, "", "i", 0), presents(vip4, api, "a", 0), presents(vip6, api, "b", 60)}
 	silent := all{unanswered(vip4, ""), unanswered(vip4, api), unanswered(vip6, api)}
 	for name, steps := range map[string][]step{
@@ -142,7 +146,10 @@ func TestFailedRenewals(t *testing.T) {
 func TestFailedRenewalText(t *testing.T) {
 	t.Parallel()
 	var h history
-	short := report.Certificate{Address: vip4, Name: api, Issuer: "YE1", Serial: "a", NotBefore: startTime, NotAfter: startTime.Add(160 * time.Hour)}
+	short := report.Certificate{
+		Address: vip4, Name: api, Issuer: "YE1", Serial: "a", NotBefore: startTime,
+		NotAfter: startTime.Add(160 * time.Hour),
+	}
 	h.record([]report.Certificate{short}, startTime)
 	at := short.RenewalTime().Add(time.Minute)
 	if !h.addAttempt(challengelog.Attempt{Name: api, Token: 1, Started: at, Ended: at, Text: "the CA got 503"}, at) {
@@ -152,8 +159,10 @@ func TestFailedRenewalText(t *testing.T) {
 	if len(failed) != 1 {
 		t.Fatalf("%d failed attempts", len(failed))
 	}
-	const want = "an attempt to renew the certificate that the API server presents on 192.0.2.5:6443 for api.example.com failed: the CA got 503; " +
-		"failed attempts observed by this host: 1; with cert-manager's defaults, further attempts before the expiry: at most 6, at 2026-03-07 16:00 UTC; " +
+	const want = "an attempt to renew the certificate that the API server presents on 192.0.2.5:6443 for " +
+		"api.example.com failed: the CA got 503; " +
+		"failed attempts observed by this host: 1; with cert-manager's defaults, further attempts before the expiry: at " +
+		"most 6, at 2026-03-07 16:00 UTC; " +
 		"fix the cause that http01-proxyd check and oc describe challenge -A report, then run cmctl renew"
 	if diff := cmp.Diff(want, failed[0].Text()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -78,9 +78,13 @@ func withWatcher(t *testing.T, test func(w *watcherTest)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watcherTest{start: time.Now()}
 		w.answer = func(q protocol.CertificateRequest) report.Certificate {
-			return report.Certificate{Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start, NotAfter: w.start.AddDate(0, 0, 90)}
+			return report.Certificate{
+				Address: q.Addr.String(), Name: q.Name, Serial: "1", NotBefore: w.start,
+				NotAfter: w.start.AddDate(0, 0, 90),
+			}
 		}
-		w.Watcher = NewWatcher(slog.New(slog.NewTextHandler(w, nil)), filepath.Join(t.TempDir(), "apiserver-url.env"), CheckInterval)
+		w.Watcher = NewWatcher(slog.New(slog.NewTextHandler(w, nil)), filepath.Join(t.TempDir(), "apiserver-url.env"),
+			CheckInterval)
 		w.readCertificates = func(_ context.Context, questions []protocol.CertificateRequest) ([]report.Certificate, error) {
 			w.testMu.Lock()
 			defer w.testMu.Unlock()
@@ -133,11 +137,14 @@ func TestCertificateReadSchedule(t *testing.T) {
 		check("without VIPs", nil, w.advance(time.Hour+time.Millisecond))
 		w.setVIPs("192.0.2.5", "2001:db8::5")
 		check("VIPs that arrive", []string{"1h0m10s 192.0.2.5/ 2001:db8::5/"}, w.advance(time.Minute))
-		check("every hour", []string{"2h0m10s 192.0.2.5/ 2001:db8::5/", "3h0m10s 192.0.2.5/ 2001:db8::5/"}, w.advance(2*time.Hour))
+		check("every hour", []string{"2h0m10s 192.0.2.5/ 2001:db8::5/", "3h0m10s 192.0.2.5/ 2001:db8::5/"},
+			w.advance(2*time.Hour))
 		w.setVIPs("2001:db8::5", "192.0.2.5")
 		check("another order", nil, w.advance(30*time.Minute))
 		w.configure("api.example.com")
-		check("another name", []string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"}, w.advance(time.Minute))
+		check("another name",
+			[]string{"3h31m10s 192.0.2.5/ 192.0.2.5/api.example.com 2001:db8::5/ 2001:db8::5/api.example.com"},
+			w.advance(time.Minute))
 
 		if n := len(w.lastKnown()); n != 4 {
 			t.Errorf("%d certificates in the report", n)
@@ -159,7 +166,8 @@ func TestCertificateReadRetry(t *testing.T) {
 			}
 		})
 		w.setVIPs("192.0.2.5")
-		if diff := cmp.Diff([]string{"10s 192.0.2.5/", "5m10s 192.0.2.5/", "10m10s 192.0.2.5/"}, w.advance(11*time.Minute)); diff != "" {
+		if diff := cmp.Diff([]string{"10s 192.0.2.5/", "5m10s 192.0.2.5/", "10m10s 192.0.2.5/"},
+			w.advance(11*time.Minute)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if n := w.lines("does not present a certificate"); n != 1 {
@@ -239,7 +247,10 @@ func TestFailedRenewal(t *testing.T) {
 		const api = "api.example.com"
 		ended := func(token uint64) {
 			now := time.Now()
-			w.ObserveAttempt(challengelog.Attempt{Name: api, Token: token, Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute), Text: "the CA got 503", Cause: "route-missing"})
+			w.ObserveAttempt(challengelog.Attempt{
+				Name: api, Token: token, Started: now.Add(-2 * time.Minute),
+				Ended: now.Add(-time.Minute), Text: "the CA got 503", Cause: "route-missing",
+			})
 		}
 		reads := func(after time.Duration) (at []string) {
 			t.Helper()
@@ -273,11 +284,14 @@ func TestFailedRenewal(t *testing.T) {
 		if diff := cmp.Diff([]string{"5s", "5m5s", "10m5s", "15m5s"}, at); diff != "" {
 			t.Errorf("after an attempt (-want +got):\n%s", diff)
 		}
-		const line = "level=WARN msg=\"an attempt to renew the certificate that the API server presents on 192.0.2.5:6443 for api.example.com failed: the CA got 503; failed attempts observed by this host: 1; "
-		if w.lines(line) != 1 || w.lines("event=renewal-failed") != 1 || w.lines("cause=route-missing count=1 attempts_left=26") != 1 {
+		const line = "level=WARN msg=\"an attempt to renew the certificate that the API server presents on 192.0.2.5:6443 " +
+			"for api.example.com failed: the CA got 503; failed attempts observed by this host: 1; "
+		if w.lines(line) != 1 || w.lines("event=renewal-failed") != 1 ||
+			w.lines("cause=route-missing count=1 attempts_left=26") != 1 {
 			t.Errorf("in the journal:\n%s", &w.output)
 		}
-		if all := w.lastKnown(); len(all) != 2 || all[0].FailedRenewals != 0 || all[1].FailedRenewals != 1 || all[1].FirstFailure.IsZero() {
+		if all := w.lastKnown(); len(all) != 2 || all[0].FailedRenewals != 0 || all[1].FailedRenewals != 1 ||
+			all[1].FirstFailure.IsZero() {
 			t.Errorf("in the report: %+v", all)
 		}
 		w.change(func() { w.answer = first })

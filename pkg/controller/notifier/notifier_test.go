@@ -41,7 +41,8 @@ func newNotifierTest(t *testing.T) notifierTest {
 
 // setResult sets the result of a reconciliation.
 func (n notifierTest) setResult(number int) {
-	n.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("result %d", number)}, time.Now())
+	n.tracker.SetReconcileResult(tracker.ReconcileResult{Reason: report.NoVIPs, Message: fmt.Sprintf("result %d", number)},
+		time.Now())
 }
 
 // receive returns the next message of the notifier.

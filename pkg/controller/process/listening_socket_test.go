@@ -43,7 +43,8 @@ func TestListenerIsPlainTCPWithSmallBuffers(t *testing.T) {
 	raw, err := accepted.SyscallConn()
 	must(t, err)
 	if err := raw.Control(func(fd uintptr) {
-		if protocol, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || protocol != unix.IPPROTO_TCP {
+		if protocol, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil ||
+			protocol != unix.IPPROTO_TCP {
 			t.Errorf("protocol %d, %v; want TCP", protocol, err)
 		}
 		for name, option := range map[string]int{"receive": unix.SO_RCVBUF, "send": unix.SO_SNDBUF} {

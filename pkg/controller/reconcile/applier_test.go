@@ -127,7 +127,10 @@ func (h *fakeHost) HandOver() <-chan struct{} {
 func TestApplierInherits(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16) plan {
-		return plan{Plan: decision.Plan{Reason: report.Serving, Message: "m", Serves: true, Decision: ownership.Decision{Held: addrs("192.0.2.5")}}, port: port}
+		return plan{Plan: decision.Plan{
+			Reason: report.Serving, Message: "m", Serves: true,
+			Decision: ownership.Decision{Held: addrs("192.0.2.5")},
+		}, port: port}
 	}
 	inert := plan{Plan: decision.Plan{Reason: report.NotRequired, Message: "n"}}
 	all, socket, table := Inherited{Port: 8888, Table: true}, Inherited{Port: 8888}, Inherited{Table: true}
@@ -137,15 +140,24 @@ func TestApplierInherits(t *testing.T) {
 		plan  plan
 		steps string
 	}{
-		"all, and goes on":               {all, nil, holds(8888), "apply 8888 [192.0.2.5]"},
-		"all, on another port":           {all, nil, holds(9888), "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
-		"all, and the new port is taken": {all, func(h *fakeHost) { h.portInUse = 9888 }, holds(9888), "apply 8888 [192.0.2.5]"},
-		"all, and is not required":       {all, nil, inert, "apply 8888 [], close, remove"},
-		"all, and nftables fails":        {all, func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888), "apply fails"},
-		"a socket":                       {socket, nil, holds(8888), "apply 8888 [192.0.2.5]"},
-		"a socket, and is not required":  {socket, nil, inert, "apply 8888 [], close, remove"},
+		"all, and goes on":     {all, nil, holds(8888), "apply 8888 [192.0.2.5]"},
+		"all, on another port": {all, nil, holds(9888), "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+		"all, and the new port is taken": {
+			all, func(h *fakeHost) { h.portInUse = 9888 }, holds(9888),
+			"apply 8888 [192.0.2.5]",
+		},
+		"all, and is not required": {all, nil, inert, "apply 8888 [], close, remove"},
+		"all, and nftables fails": {
+			all, func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888),
+			"apply fails",
+		},
+		"a socket":                      {socket, nil, holds(8888), "apply 8888 [192.0.2.5]"},
+		"a socket, and is not required": {socket, nil, inert, "apply 8888 [], close, remove"},
 		// Without the table's rules, any client could connect to the port.
-		"a socket, and nftables fails": {socket, func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888), "apply fails, close"},
+		"a socket, and nftables fails": {
+			socket, func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888),
+			"apply fails, close",
+		},
 		"a table":                      {table, nil, holds(8888), "listen 8888, apply 8888 [192.0.2.5]"},
 		"a table, and is not required": {table, nil, inert, "remove"},
 		"a table, and the port is taken": {
@@ -173,7 +185,10 @@ func TestApplierInherits(t *testing.T) {
 func TestApplier(t *testing.T) {
 	t.Parallel()
 	holds := func(port uint16, vips ...string) plan {
-		return plan{Plan: decision.Plan{Reason: report.Serving, Message: "m", Serves: true, Decision: ownership.Decision{Held: addrs(vips...)}}, port: port}
+		return plan{Plan: decision.Plan{
+			Reason: report.Serving, Message: "m", Serves: true,
+			Decision: ownership.Decision{Held: addrs(vips...)},
+		}, port: port}
 	}
 	inert := plan{Plan: decision.Plan{Reason: report.NotRequired, Message: "n"}}
 	type act struct {
@@ -200,11 +215,20 @@ func TestApplier(t *testing.T) {
 		},
 		"port taken at the start": {
 			{func(h *fakeHost) { h.portInUse = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, ""},
-			{func(h *fakeHost) { h.portInUse = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{
+				func(h *fakeHost) { h.portInUse = 0 }, holds(8888, "192.0.2.5"), report.Serving,
+				"listen 8888, apply 8888 [192.0.2.5]",
+			},
 		},
 		"no nftables at the start: no open port either": {
-			{func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888, "192.0.2.5"), report.NftablesUnavailable, "listen 8888, apply fails, close"},
-			{func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{
+				func(h *fakeHost) { h.refuses = errors.New("no") }, holds(8888, "192.0.2.5"), report.NftablesUnavailable,
+				"listen 8888, apply fails, close",
+			},
+			{
+				func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving,
+				"listen 8888, apply 8888 [192.0.2.5]",
+			},
 		},
 		"nftables fails later: the table stays": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
@@ -218,28 +242,49 @@ func TestApplier(t *testing.T) {
 		},
 		"a withdrawal that fails is tried again": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{
+				func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable,
+				"apply fails, close, remove fails",
+			},
 			{nil, inert, report.NftablesUnavailable, "remove fails"},
 			{func(h *fakeHost) { h.refuses = nil }, inert, report.NotRequired, "remove"},
 			{nil, inert, report.NotRequired, ""},
 		},
 		"after a withdrawal that failed the port is another's: the table must not lead there": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
+			{
+				func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable,
+				"apply fails, close, remove fails",
+			},
 			{func(h *fakeHost) { h.portInUse = 8888 }, holds(8888, "192.0.2.5"), report.PortInUse, "remove fails"},
 			{func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.PortInUse, "remove"},
-			{func(h *fakeHost) { h.portInUse = 0 }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{
+				func(h *fakeHost) { h.portInUse = 0 }, holds(8888, "192.0.2.5"), report.Serving,
+				"listen 8888, apply 8888 [192.0.2.5]",
+			},
 		},
 		"a port change that fails: the new port does not stay open": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *fakeHost) { h.refuses = errors.New("no") }, holds(9888, "192.0.2.5"), report.NftablesUnavailable, "listen 9888, apply fails, settle 8888"},
-			{func(h *fakeHost) { h.refuses = nil }, holds(9888, "192.0.2.5"), report.Serving, "listen 9888, apply 9888 [192.0.2.5], settle 9888"},
+			{
+				func(h *fakeHost) { h.refuses = errors.New("no") }, holds(9888, "192.0.2.5"), report.NftablesUnavailable,
+				"listen 9888, apply fails, settle 8888",
+			},
+			{
+				func(h *fakeHost) { h.refuses = nil }, holds(9888, "192.0.2.5"), report.Serving,
+				"listen 9888, apply 9888 [192.0.2.5], settle 9888",
+			},
 			{nil, inert, report.NotRequired, "apply 9888 [], close, remove"},
 		},
 		"a failed withdrawal, and then the proxy is required again": {
 			{nil, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
-			{func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable, "apply fails, close, remove fails"},
-			{func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving, "listen 8888, apply 8888 [192.0.2.5]"},
+			{
+				func(h *fakeHost) { h.refuses = errors.New("no") }, inert, report.NftablesUnavailable,
+				"apply fails, close, remove fails",
+			},
+			{
+				func(h *fakeHost) { h.refuses = nil }, holds(8888, "192.0.2.5"), report.Serving,
+				"listen 8888, apply 8888 [192.0.2.5]",
+			},
 		},
 		"nothing to withdraw: the kernel is not queried": {
 			{func(h *fakeHost) { h.refuses = errors.New("no nftables here") }, inert, report.NotRequired, ""},

@@ -39,7 +39,10 @@ func parseConfig(t *testing.T, text string) config.Config {
 }
 
 func keepalivedVIPs(api, ingress []netip.Addr) keepalived.Snapshot {
-	return keepalived.Snapshot{Known: true, Discovery: keepalived.Discovery{VIPs: keepalived.VIPs{API: api, Ingress: ingress}}}
+	return keepalived.Snapshot{Known: true, Discovery: keepalived.Discovery{VIPs: keepalived.VIPs{
+		API:     api,
+		Ingress: ingress,
+	}}}
 }
 
 func hostAddresses(texts ...string) []address.Address {
@@ -58,7 +61,10 @@ func TestDecide(t *testing.T) {
 	stale.Stale, stale.Err = true, fmt.Errorf("k.conf:3:1: %w", keepalived.ErrIncomplete)
 	orphaned := keepalivedVIPs(addrs("192.0.2.5"), nil)
 	orphaned.Stale, orphaned.Err = true, stale.Err
-	bgp := staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5", "2001:db8::5"), Ingress: addrs("192.0.2.6", "2001:db8::6")}}
+	bgp := staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{
+		API:     addrs("192.0.2.5", "2001:db8::5"),
+		Ingress: addrs("192.0.2.6", "2001:db8::6"),
+	}}
 	for name, tt := range map[string]struct {
 		config   string
 		refused  bool
@@ -78,14 +84,18 @@ func TestDecide(t *testing.T) {
 			}, port: 8888},
 		},
 		"explicit outranks keepalived.conf and user-managed": {
-			config: explicit, observed: observation{userManaged: true, keepalived: dual, addresses: hostAddresses("2001:db8::5")},
+			config: explicit, observed: observation{
+				userManaged: true, keepalived: dual,
+				addresses: hostAddresses("2001:db8::5"),
+			},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Standby, Message: "not on this host: 192.0.2.5", Serves: true,
 				Decision: ownership.Decision{Standby: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
 			}, port: 8888},
 		},
 		"explicit, announced by BGP": {
-			config: "vips: {management: BGP, api: [192.0.2.5], ingress: [192.0.2.6]}", observed: observation{addresses: hostAddresses("192.0.2.5")},
+			config:   "vips: {management: BGP, api: [192.0.2.5], ingress: [192.0.2.6]}",
+			observed: observation{addresses: hostAddresses("192.0.2.5")},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Serving, Message: "holds 192.0.2.5", Serves: true,
 				Decision: ownership.Decision{Held: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
@@ -107,7 +117,10 @@ func TestDecide(t *testing.T) {
 			}, port: 8888, management: "BGP"},
 		},
 		"keepalived by configuration, beside kube-vip's static pods": {
-			config: "vips: {management: Keepalived}", observed: observation{kubeVIP: bgp, keepalived: keepalivedVIPs(addrs("192.0.2.7"), addrs("192.0.2.8"))},
+			config: "vips: {management: Keepalived}", observed: observation{
+				kubeVIP:    bgp,
+				keepalived: keepalivedVIPs(addrs("192.0.2.7"), addrs("192.0.2.8")),
+			},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Standby, Message: "not on this host: 192.0.2.7", Serves: true,
 				Decision: ownership.Decision{Standby: addrs("192.0.2.7")}, Ingress: addrs("192.0.2.8"),
@@ -115,15 +128,27 @@ func TestDecide(t *testing.T) {
 		},
 		"BGP by configuration, without static pods and VIPs": {
 			config: "vips: {management: BGP}", observed: observation{keepalived: dual},
-			want: plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "there is no static pod of kube-vip: set vips.api and vips.ingress in the configuration"}},
+			want: plan{Plan: decision.Plan{
+				Reason:  report.NoVIPs,
+				Message: "there is no static pod of kube-vip: set vips.api and vips.ingress in the configuration",
+			}},
 		},
 		"a static pod of kube-vip that cannot be read": {
-			observed: observation{kubeVIP: staticpod.Discovery{Present: true}, kubeVIPErr: errors.New("read m/kube-vip.yaml: no")},
-			want:     plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "read m/kube-vip.yaml: no: correct the file, or set vips.api and vips.ingress in the configuration"}},
+			observed: observation{
+				kubeVIP:    staticpod.Discovery{Present: true},
+				kubeVIPErr: errors.New("read m/kube-vip.yaml: no"),
+			},
+			want: plan{Plan: decision.Plan{
+				Reason:  report.NoVIPs,
+				Message: "read m/kube-vip.yaml: no: correct the file, or set vips.api and vips.ingress in the configuration",
+			}},
 		},
 		"one of kube-vip's static pods cannot be read": {
 			observed: observation{
-				kubeVIP:    staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5"), Ingress: addrs("192.0.2.6")}},
+				kubeVIP: staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{
+					API:     addrs("192.0.2.5"),
+					Ingress: addrs("192.0.2.6"),
+				}},
 				kubeVIPErr: errors.New("read m/kube-vip.yaml: no"),
 			},
 			want: plan{Plan: decision.Plan{
@@ -134,10 +159,17 @@ func TestDecide(t *testing.T) {
 		},
 		"kube-vip's static pods without an ingress VIP": {
 			observed: observation{kubeVIP: staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5")}}},
-			want:     plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "kube-vip's static pods have API VIP 192.0.2.5 but no ingress VIP: set vips.api and vips.ingress in the configuration"}},
+			want: plan{Plan: decision.Plan{
+				Reason: report.NoVIPs,
+				Message: "kube-vip's static pods have API VIP 192.0.2.5 but no ingress VIP: set vips.api and vips.ingress in " +
+					"the configuration",
+			}},
 		},
 		"keepalived's static pod": {
-			observed: observation{pod: staticpod.Discovery{Present: true, VIPs: bgp.VIPs}, podErr: errors.New("read m/keepalived.yaml: no")},
+			observed: observation{
+				pod:    staticpod.Discovery{Present: true, VIPs: bgp.VIPs},
+				podErr: errors.New("read m/keepalived.yaml: no"),
+			},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Standby, Serves: true,
 				Message:  "not on this host: 192.0.2.5, 2001:db8::5 (read m/keepalived.yaml: no; the last good VIPs stay in use)",
@@ -146,8 +178,9 @@ func TestDecide(t *testing.T) {
 			}, port: 8888},
 		},
 		"a file that only keepalived can evaluate": {
-			observed: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf:1:1: $A: %w", keepalived.ErrUnsupported)}},
-			want:     plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "k.conf:1:1: $A: set vips.api and vips.ingress"}},
+			observed: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf:1:1: $A: %w",
+				keepalived.ErrUnsupported)}},
+			want: plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "k.conf:1:1: $A: set vips.api and vips.ingress"}},
 		},
 		"custom port": {
 			config: explicit + "\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}",
@@ -168,13 +201,17 @@ func TestDecide(t *testing.T) {
 			observed: observation{keepalived: stale, addresses: hostAddresses("192.0.2.5", "2001:db8::5")},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Serving, Serves: true,
-				Message:  "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() + "; the last good VIPs stay in use)",
+				Message: "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() +
+					"; the last good VIPs stay in use)",
 				Decision: ownership.Decision{Held: addrs("192.0.2.5", "2001:db8::5")},
 				Ingress:  addrs("192.0.2.6", "2001:db8::6"),
 			}, port: 8888},
 		},
 		"API and ingress share an address": {
-			observed: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), addrs("192.0.2.5")), addresses: hostAddresses("192.0.2.5")},
+			observed: observation{
+				keepalived: keepalivedVIPs(addrs("192.0.2.5"), addrs("192.0.2.5")),
+				addresses:  hostAddresses("192.0.2.5"),
+			},
 			want: plan{Plan: decision.Plan{
 				Reason:   report.NotRequired,
 				Message:  "API and ingress share 192.0.2.5, so the ingress serves its port 80",
@@ -195,58 +232,72 @@ func TestDecide(t *testing.T) {
 		"no keepalived.conf": {
 			observed: observation{keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{Plan: decision.Plan{
-				Reason:  report.NotRequired,
-				Message: "/etc/keepalived/keepalived.conf does not exist and no VIPs are configured: this platform has no virtual IPs",
+				Reason: report.NotRequired,
+				Message: "/etc/keepalived/keepalived.conf does not exist and no VIPs are configured: this platform has no " +
+					"virtual IPs",
 			}},
 		},
 		"keepalived's static pod without keepalived.conf": {
-			observed: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
+			observed: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Snapshot{
+				Known: true,
+				Err:   fs.ErrNotExist,
+			}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.NoVIPs,
-				Message: "/etc/keepalived/keepalived.conf does not exist, although keepalived's static pod does (/m/keepalived.yaml): " +
+				Message: "/etc/keepalived/keepalived.conf does not exist, although keepalived's static pod does " +
+					"(/m/keepalived.yaml): " +
 					"find out why that pod has not written the file, or set vips.api and vips.ingress in the configuration",
 			}},
 		},
 		"API VIP without any ingress VIP, and then half-written": {
 			observed: observation{keepalived: orphaned, addresses: hostAddresses("192.0.2.5")},
 			want: plan{Plan: decision.Plan{
-				Reason:  report.NoVIPs,
-				Message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
+				Reason: report.NoVIPs,
+				Message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() +
+					": correct the file, or set vips.api and vips.ingress in the configuration",
 			}},
 		},
 		"user-managed": {
 			observed: observation{userManaged: true, keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
 			want: plan{Plan: decision.Plan{
-				Reason:  report.ExternalLoadBalancer,
-				Message: "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on that load balancer",
+				Reason: report.ExternalLoadBalancer,
+				Message: "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on " +
+					"that load balancer",
 			}},
 		},
 		"no API instance": {
-			observed: observation{keepalived: keepalived.Snapshot{Known: true, Err: fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance)}},
+			observed: observation{keepalived: keepalived.Snapshot{
+				Known: true,
+				Err:   fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance),
+			}},
 			want: plan{Plan: decision.Plan{
-				Reason:  report.NoVIPs,
-				Message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
+				Reason: report.NoVIPs,
+				Message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() +
+					": correct the file, or set vips.api and vips.ingress in the configuration",
 			}},
 		},
 		"nothing known yet": {
 			observed: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
 			want: plan{Plan: decision.Plan{
-				Reason:  report.NoVIPs,
-				Message: "k.conf: " + keepalived.ErrIncomplete.Error() + ": correct the file, or set vips.api and vips.ingress in the configuration",
+				Reason: report.NoVIPs,
+				Message: "k.conf: " + keepalived.ErrIncomplete.Error() +
+					": correct the file, or set vips.api and vips.ingress in the configuration",
 			}},
 		},
 		"instance without an address": {
 			observed: observation{keepalived: keepalivedVIPs(nil, addrs("192.0.2.6"))},
 			want: plan{Plan: decision.Plan{
-				Reason:  report.NoVIPs,
-				Message: "/etc/keepalived/keepalived.conf has no API VIP: correct the file, or set vips.api and vips.ingress in the configuration",
+				Reason: report.NoVIPs,
+				Message: "/etc/keepalived/keepalived.conf has no API VIP: correct the file, or set vips.api and vips.ingress in " +
+					"the configuration",
 			}},
 		},
 		"API VIP without any ingress VIP": {
 			observed: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), nil), addresses: hostAddresses("192.0.2.5")},
 			want: plan{Plan: decision.Plan{
-				Reason:  report.NoVIPs,
-				Message: "/etc/keepalived/keepalived.conf has API VIP 192.0.2.5 but no ingress VIP: correct the file, or set vips.api and vips.ingress in the configuration",
+				Reason: report.NoVIPs,
+				Message: "/etc/keepalived/keepalived.conf has API VIP 192.0.2.5 but no ingress VIP: correct the file, or set " +
+					"vips.api and vips.ingress in the configuration",
 			}},
 		},
 	} {
@@ -255,7 +306,8 @@ func TestDecide(t *testing.T) {
 			s := tt.observed
 			s.config, s.configKnown = parseConfig(t, tt.config), !tt.refused
 			got := decide(s)
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(plan{}), cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(plan{}), cmpopts.EquateComparable(netip.Addr{}),
+				cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

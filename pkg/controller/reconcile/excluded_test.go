@@ -69,7 +69,8 @@ func TestMicroShiftDirectoryChange(t *testing.T) {
 func TestNodeAddressBesideVIPs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startLoop(t, func(f *fixture) {
-			f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmicroshift: {directory: " + filepath.Join(f.dir, "usual") + ", manageAdvertiseAddress: true}\n")
+			f.configure("vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmicroshift: {directory: " +
+				filepath.Join(f.dir, "usual") + ", manageAdvertiseAddress: true}\n")
 			f.held = parsePrefixes("198.51.100.9/24 eth1")
 			must(t, os.Mkdir(filepath.Join(f.dir, "usual"), 0o700))
 			f.defaultLinks = []uint32{2}
@@ -78,7 +79,8 @@ func TestNodeAddressBesideVIPs(t *testing.T) {
 		idle(time.Second)
 		f.withLock(func() { f.defaultLinks = nil })
 		idle(2 * nodeAddressRetry)
-		if c := f.tracker.Report(report.Table{}).Condition(); !strings.Contains(c.Message, "the internal address of MicroShift's API server is not added to lo") {
+		if c := f.tracker.Report(report.Table{}).Condition(); !strings.Contains(c.Message,
+			"the internal address of MicroShift's API server is not added to lo") {
 			t.Errorf("%s: %s", c.Reason, c.Message)
 		}
 	})

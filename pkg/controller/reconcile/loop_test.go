@@ -500,7 +500,8 @@ func TestInheritedStateKeptUntilObserved(t *testing.T) {
 
 func TestConfigurationSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const other = "vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"
+		const other = "vips: {api: [192.0.2.5], ingress: [192.0.2.6]}\nmode: CustomDeployment\ncustomDeployment: " +
+			"{internalPort: 9888}\n"
 		f := startLoop(t, func(*fixture) {})
 		defer f.stop()
 		f.takeNotifications()

@@ -38,7 +38,10 @@ func microShiftObservation(t *testing.T, config string, change func(*microshift.
 	s.microShift.Present, s.microShift.Known = true, true
 	s.microShift.Computed = microshift.Computed{
 		NodeIPs: addrs("192.0.2.9", "2001:db8::9"), Internal: addrs("10.44.0.0", "fd02::1:0"),
-		Router: microshift.Router{Addresses: addrs("10.44.0.0", "192.0.2.9", "192.0.2.10", "2001:db8::9"), HTTP: 80, HTTPS: 443},
+		Router: microshift.Router{
+			Addresses: addrs("10.44.0.0", "192.0.2.9", "192.0.2.10", "2001:db8::9"), HTTP: 80,
+			HTTPS: 443,
+		},
 	}
 	change(&s.microShift.Computed)
 	return s
@@ -72,11 +75,14 @@ func TestDecideMicroShift(t *testing.T) {
 		},
 		"explicit VIPs win": {
 			config: "vips: {api: [192.0.2.10], ingress: [192.0.2.6]}",
-			reason: report.Serving, message: "holds 192.0.2.10", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving, message: "holds 192.0.2.10", held: "[192.0.2.10]", ingress: "[192.0.2.6]",
+			ports: [2]uint16{80, 443},
 		},
 		"explicit VIPs, one of them internal": {
 			config: "vips: {api: [192.0.2.10, 10.44.0.0], ingress: [192.0.2.6]}",
-			reason: report.Serving, message: "10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it from vips.api", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving,
+			message: "10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it " +
+				"from vips.api", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"an internal VIP": {
 			config: `vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}`,
@@ -92,25 +98,31 @@ func TestDecideMicroShift(t *testing.T) {
 			observed: func(s *observation) {
 				s.keepalived = keepalivedVIPs(addrs("10.44.0.0", "192.0.2.10"), addrs("192.0.2.6"))
 			},
-			reason: report.Serving, message: "; 10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: " +
-				"delete it from /etc/keepalived/keepalived.conf, or set vips.api and vips.ingress", held: "[192.0.2.10]", ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
+			reason: report.Serving,
+			message: "; 10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: " +
+				"delete it from /etc/keepalived/keepalived.conf, or set vips.api and vips.ingress", held: "[192.0.2.10]",
+			ingress: "[192.0.2.6]", ports: [2]uint16{80, 443},
 		},
 		"not looked at, and an internal VIP is alone on lo": {
 			config:   `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
 			observed: func(s *observation) { s.microShift = decision.State{}; s.setSingleAddress("10.44.0.0", "lo") },
 			reason:   report.NoVIPs,
-			message: "10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of its API server, which is never redirected: " +
-				"set vips.api to the address that clients use for the API; if it is a VIP, move it to another link, or add it with the prefix length of its network",
+			message: "10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of its API " +
+				"server, which is never redirected: " +
+				"set vips.api to the address that clients use for the API; if it is a VIP, move it to another link, or add it " +
+				"with the prefix length of its network",
 		},
 		"not looked at, and one of two is alone on br-ex": {
 			config:   `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
 			observed: func(s *observation) { s.microShift = decision.State{}; s.setSingleAddress("fd02::1:0", "br-ex") },
-			reason:   report.Serving, message: "fd02::1:0 is a single address on lo or br-ex, where MicroShift has", held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
+			reason:   report.Serving, message: "fd02::1:0 is a single address on lo or br-ex, where MicroShift has",
+			held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
 		},
 		"its directory does not exist, and manageAdvertiseAddress is set": {
 			config:   "microshift: {directory: /etc/micro, manageAdvertiseAddress: true}",
 			observed: func(s *observation) { s.microShift = decision.State{} },
-			reason:   report.NoVIPs, message: "MicroShift's directory /etc/micro does not exist or cannot be read: correct microshift.directory",
+			reason:   report.NoVIPs,
+			message:  "MicroShift's directory /etc/micro does not exist or cannot be read: correct microshift.directory",
 		},
 		"keepalived's pod is here": {
 			observed: func(s *observation) { s.staticPod = "/k/keepalived.yaml" },
@@ -222,7 +234,8 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 		f.expect("no MicroShift", report.NoVIPs, "/ms does not exist or cannot be read")
 		expectEnsured("no MicroShift", "[]")
 		does(func() { must(t, os.MkdirAll(filepath.Join(f.dir, "ms", "config.d"), 0o700)) }, time.Second)
-		f.expect("no files", report.NotRequired, "MicroShift's router serves port 80 of 192.0.2.9, according to its configuration")
+		f.expect("no files", report.NotRequired,
+			"MicroShift's router serves port 80 of 192.0.2.9, according to its configuration")
 		expectEnsured("no files", "[10.44.0.0]")
 		does(func() { f.write("ms/config.d/10.yaml", "ingress: {listenAddress: [192.0.2.10]}\n") }, time.Second)
 		f.expect("listens elsewhere", report.Serving, "holds 192.0.2.9")
@@ -234,17 +247,21 @@ func TestMicroShiftChangesApplied(t *testing.T) {
 		does(func() { f.write("ms/config.yaml", "network: {serviceNetwork: [172.30.0.0/16]}\n") }, time.Second)
 		expectEnsured("another network", "[172.31.0.0]")
 		does(func() {
-			f.write("ms/config.d/15.yaml", "network: {serviceNetwork: [172.30.0.0/16, fd02::/112], clusterNetwork: [10.42.0.0/16, fd01::/48]}\n")
+			f.write("ms/config.d/15.yaml",
+				"network: {serviceNetwork: [172.30.0.0/16, fd02::/112], clusterNetwork: [10.42.0.0/16, fd01::/48]}\n")
 		}, time.Second)
 		expectEnsured("a dual stack", "[]")
-		f.expect("a dual stack", report.Serving, "the internal address of MicroShift's API server is not added to lo: MicroShift would use it as the node address: set node.nodeIPv6")
+		f.expect("a dual stack", report.Serving,
+			"the internal address of MicroShift's API server is not added to lo: MicroShift would use it as the node "+
+				"address: set node.nodeIPv6")
 		does(func() { f.write("ms/config.d/16.yaml", "node: {nodeIPv6: '2001:db8::9'}\n") }, time.Second)
 		expectEnsured("the node's given", "[172.31.0.0 fd02::1:0]")
 		does(func() { f.write("ms/config.d/20.yaml", "ingress: {ports: {http: nothing}}\n") }, time.Second)
 		f.expect("broken", report.Serving, "last good configuration stays in use")
 		f.withLock(func() { f.loopbackErr = errors.New("somebody has it") })
 		does(func() { f.write("ms/config.d/20.yaml", "apiServer: {advertiseAddress: 192.0.2.10}\n") }, time.Second)
-		f.expect("collision", report.Serving, "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or add that address to a link; somebody has it")
+		f.expect("collision", report.Serving,
+			"correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or add that address to a link; somebody has it")
 		expectEnsured("forced", "[]")
 		f.withLock(func() { f.loopbackErr = nil })
 		idle(nodeAddressRetry)
@@ -319,7 +336,8 @@ func TestMicroShiftNewer(t *testing.T) {
 				}
 			})
 		}
-		const elsewhere = "node: {nodeIP: 192.0.2.9}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
+		const elsewhere = "node: {nodeIP: 192.0.2.9}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: " +
+			"[10.96.0.0/16]}\n"
 		edit := func(text string) func() { return func() { starts(past); f.write("ms/config.yaml", text) } }
 		step("at first", func() {}, report.NotRequired, false, "[10.44.0.0] []")
 		step("edited", edit(elsewhere), report.Serving, true, "[10.97.0.0] [10.44.0.0]")

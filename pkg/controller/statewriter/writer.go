@@ -55,7 +55,10 @@ type stateFile struct {
 
 // New returns a writer. It writes nothing before Run.
 func New(log *slog.Logger) *Writer {
-	return &Writer{log: log, wake: mailbox.NewTrigger(), stopped: make(chan struct{}), unsaved: make(map[string]*stateFile)}
+	return &Writer{
+		log: log, wake: mailbox.NewTrigger(), stopped: make(chan struct{}),
+		unsaved: make(map[string]*stateFile),
+	}
 }
 
 // Save has a file written later, instead of what it must contain so far. It never blocks.

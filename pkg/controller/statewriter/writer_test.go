@@ -59,7 +59,8 @@ func TestFlushWritesAll(t *testing.T) {
 		w.stop()
 		w.saveAfter("after the end", flushTimeout/4)
 		w.Flush()
-		if diff := cmp.Diff([]string{"after the end", "first", "second"}, slices.Sorted(slices.Values(w.written))); diff != "" || w.log.String() != "" {
+		if diff := cmp.Diff([]string{"after the end", "first", "second"},
+			slices.Sorted(slices.Values(w.written))); diff != "" || w.log.String() != "" {
 			t.Errorf("(-want +got):\n%s\n%s", diff, w.log.String())
 		}
 	})

@@ -25,24 +25,33 @@ func newTestTracker() *tracker.Tracker {
 
 func newRecorderTest() (*Recorder, *strings.Builder) {
 	var out strings.Builder
-	return NewRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(), func() cause.Context { return cause.Context{} }, mailbox.NewTrigger(), func(challengelog.Attempt) {}), &out
+	return NewRecorder(slog.New(slog.NewTextHandler(&out, nil)), newTestTracker(),
+		func() cause.Context { return cause.Context{} }, mailbox.NewTrigger(), func(challengelog.Attempt) {}), &out
 }
 
 func recordChallenge(r *Recorder, c report.Challenge) {
 	c.ClientKind = report.OtherClient
-	r.Record(&protocol.Stats{Challenges: []protocol.Challenge{{Challenge: c}}, Sums: []report.ForwardedCount{{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Count: 1}}})
+	r.Record(&protocol.Stats{
+		Challenges: []protocol.Challenge{{Challenge: c}},
+		Sums:       []report.ForwardedCount{{ClientKind: c.ClientKind, Outcome: c.Outcome, Cause: c.Cause, Count: 1}},
+	})
 }
 
 func recordRejection(r *Recorder, reason report.Rejection) {
-	r.Record(&protocol.Stats{Rejected: []report.RejectionCount{{Rejection: reason, ClientKind: report.OtherClient, Count: 1}}})
+	r.Record(&protocol.Stats{Rejected: []report.RejectionCount{{
+		Rejection: reason, ClientKind: report.OtherClient,
+		Count: 1,
+	}}})
 }
 
 func TestChallengeLines(t *testing.T) {
 	t.Parallel()
 	r, out := newRecorderTest()
 	c := report.Challenge{
-		Time: time.Now(), Duration: 3100 * time.Microsecond, VIP: netip.MustParseAddr("192.0.2.5"), Client: netip.MustParseAddrPort("203.0.113.9:1234"),
-		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Outcome: report.Answered, Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
+		Time: time.Now(), Duration: 3100 * time.Microsecond, VIP: netip.MustParseAddr("192.0.2.5"),
+		Client: netip.MustParseAddrPort("203.0.113.9:1234"),
+		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", Status: 200, Outcome: report.Answered,
+		Upstream: netip.MustParseAddrPort("192.0.2.6:80"),
 	}
 	recordChallenge(r, c)
 	recordChallenge(r, c)
@@ -124,7 +133,8 @@ func TestAcceptErrorsAreLogged(t *testing.T) {
 	r.Record(&protocol.Stats{AcceptFailures: 4, LastAcceptErrno: uint16(unix.EMFILE)})
 	r.logWindowCounts()
 	r.logWindowCounts()
-	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "failed 7 times") || !strings.Contains(out.String(), "too many open files") {
+	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "failed 7 times") ||
+		!strings.Contains(out.String(), "too many open files") {
 		t.Errorf("got %s", out)
 	}
 }
@@ -138,7 +148,8 @@ func TestTestRequestsAreNotRejected(t *testing.T) {
 		Rejected:     []report.RejectionCount{{Rejection: report.Evicted, ClientKind: report.OtherClient, Count: 1}},
 	})
 	got := r.tracker.Report(report.Table{})
-	if q := got.TestRequests; q.Total != 5 || q.Others != 2 || len(q.Sources) != 1 || q.Sources[0].Count != 3 || time.Since(q.Sources[0].Last) > time.Minute {
+	if q := got.TestRequests; q.Total != 5 || q.Others != 2 || len(q.Sources) != 1 || q.Sources[0].Count != 3 ||
+		time.Since(q.Sources[0].Last) > time.Minute {
 		t.Errorf("%+v", q)
 	}
 	if len(got.Challenges.Rejected) != 1 || got.Challenges.Total != 0 || len(got.Traffic.Requests) != 1 {

@@ -65,7 +65,10 @@ func TestConditionTransitions(t *testing.T) {
 		{"serving again, still unreachable", set(report.Serving), "False", report.UpstreamUnreachable, 6},
 		{"another failure keeps the time", set(report.PortInUse), "False", report.PortInUse, 6},
 		{"serving, unreachable", set(report.Serving), "False", report.UpstreamUnreachable, 6},
-		{"upstream is back", upstream(report.Upstream{Address: ingress, Checked: start, Reachable: true}), "True", report.Serving, 9},
+		{
+			"upstream is back", upstream(report.Upstream{Address: ingress, Checked: start, Reachable: true}), "True",
+			report.Serving, 9,
+		},
 	} {
 		s.act(start.Add(time.Duration(i) * time.Minute))
 		got := b.Report(report.Table{}).Condition()
@@ -135,7 +138,8 @@ func TestConditionInKubernetesForm(t *testing.T) {
 	if m := r.Condition().Message; len(m) > 32<<10 || !strings.HasSuffix(m, "é…") {
 		t.Errorf("a message of %d bytes that ends with %q", len(m), m[len(m)-8:])
 	}
-	if got, want := (report.Report{}).Condition(), (report.Condition{Type: report.ConditionType, Status: "Unknown"}); got != want {
+	if got, want := (report.Report{}).Condition(),
+		(report.Condition{Type: report.ConditionType, Status: "Unknown"}); got != want {
 		t.Errorf("of an empty report: %+v", got)
 	}
 }
@@ -159,8 +163,14 @@ func TestChangedFires(t *testing.T) {
 		{"a result", func() { b.SetReconcileResult(servingResult(), start) }, true},
 		{"the same result", func() { b.SetReconcileResult(servingResult(), start) }, false},
 		{"an upstream", func() { b.SetUpstreams([]report.Upstream{{Address: ingress}}, start) }, true},
-		{"the same, tried", func() { b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start) }, false},
-		{"another one", func() { b.SetUpstreams([]report.Upstream{{Address: netip.MustParseAddrPort("192.0.2.7:80")}}, start) }, true},
+		{
+			"the same, tried",
+			func() { b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Reachable: true}}, start) }, false,
+		},
+		{
+			"another one",
+			func() { b.SetUpstreams([]report.Upstream{{Address: netip.MustParseAddrPort("192.0.2.7:80")}}, start) }, true,
+		},
 		{"a challenge", func() { b.RecordChallenge(report.Challenge{}) }, true},
 	} {
 		s.do()
@@ -174,7 +184,10 @@ func TestOneUpstreamOfTwoIsEnough(t *testing.T) {
 	t.Parallel()
 	b := tracker.New("test", start, ignoreTransition)
 	b.SetReconcileResult(servingResult(), start)
-	b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Error: "x"}, {Address: ingress, Checked: start, Reachable: true}}, start)
+	b.SetUpstreams([]report.Upstream{{Address: ingress, Checked: start, Error: "x"}, {
+		Address: ingress, Checked: start,
+		Reachable: true,
+	}}, start)
 	if got := b.Report(report.Table{}).Condition().Reason; got != report.Serving {
 		t.Errorf("reason %s", got)
 	}
@@ -207,7 +220,8 @@ func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 func answered(n uint64) []report.ForwardedCount {
 	const took = 3 * time.Millisecond
 	return []report.ForwardedCount{{
-		ClientKind: report.CertManager, Outcome: report.Answered, Bucket: report.BucketOf(took), Count: n, TotalDuration: time.Duration(n) * took,
+		ClientKind: report.CertManager, Outcome: report.Answered, Bucket: report.BucketOf(took), Count: n,
+		TotalDuration: time.Duration(n) * took,
 	}}
 }
 
@@ -216,7 +230,8 @@ func TestTraffic(t *testing.T) {
 	b := tracker.New("test", start, ignoreTransition)
 	b.CountForwarded(answered(3))
 	b.CountForwarded(append(answered(2), report.ForwardedCount{
-		ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Cause: "ingress-refused", Bucket: report.BucketOf(time.Second), Count: 1, TotalDuration: time.Second,
+		ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Cause: "ingress-refused",
+		Bucket: report.BucketOf(time.Second), Count: 1, TotalDuration: time.Second,
 	}))
 	b.CountRejected([]report.RejectionCount{{Rejection: report.NotChallenge, ClientKind: report.OtherClient, Count: 4}})
 	first := b.Report(report.Table{})
@@ -226,7 +241,10 @@ func TestTraffic(t *testing.T) {
 			{Outcome: report.Answered, ClientKind: report.CertManager, Count: 5},
 			{Outcome: report.UpstreamError, ClientKind: report.LetsEncrypt, Count: 1},
 		},
-		Durations:      report.Histogram{Count: 6, Sum: 1.015, Buckets: map[int]uint64{report.BucketOf(3 * time.Millisecond): 5, 0: 1}},
+		Durations: report.Histogram{
+			Count: 6, Sum: 1.015,
+			Buckets: map[int]uint64{report.BucketOf(3 * time.Millisecond): 5, 0: 1},
+		},
 		UpstreamErrors: map[string]uint64{"ingress-refused": 1},
 	}
 	if diff := cmp.Diff(want, first.Traffic); diff != "" {
@@ -298,7 +316,10 @@ func TestStatusLine(t *testing.T) {
 func TestReconcileResultMessages(t *testing.T) {
 	t.Parallel()
 	b := tracker.New("test", start, ignoreTransition)
-	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", UnreachableMessage: "the router does not answer", MessageSuffix: " (suffix)"}, start)
+	b.SetReconcileResult(tracker.ReconcileResult{
+		Reason: report.Serving, Message: "m",
+		UnreachableMessage: "the router does not answer", MessageSuffix: " (suffix)",
+	}, start)
 	expect := func(want string) {
 		t.Helper()
 		if c := b.Report(report.Table{}).Condition(); string(c.Reason)+": "+c.Message != want {
@@ -335,11 +356,13 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	result(report.Standby)
 	want("without a VIP", report.Standby, "holds 0")
 	result(report.Serving, vip)
-	want("before the first answer", report.Standby, "holds 1; waiting for the response to the service's own request to 192.0.2.5")
+	want("before the first answer", report.Standby,
+		"holds 1; waiting for the response to the service's own request to 192.0.2.5")
 	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}}, start)
 	want("after it", report.Serving, "holds 1")
 	result(report.Serving, vip, other)
-	want("before the answer of a second VIP", report.Serving, "holds 2; waiting for the response to the service's own request to 2001:db8::5")
+	want("before the answer of a second VIP", report.Serving,
+		"holds 2; waiting for the response to the service's own request to 2001:db8::5")
 	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip}, Failure: "silence"}, start)
 	want("without that answer", report.ProxyUnavailable, "silence")
 	b.SetProxyFailure("gone", start)
@@ -353,7 +376,8 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	for _, over := range []report.Reason{report.InvalidConfig, report.PortInUse, report.Disabled, report.NoVIPs} {
 		result(over, vip)
 		result(report.Serving, vip)
-		want("after "+string(over), report.Starting, "holds 1; waiting for the response to the service's own request to 192.0.2.5")
+		want("after "+string(over), report.Starting,
+			"holds 1; waiting for the response to the service's own request to 192.0.2.5")
 	}
 	if transitions != 11 {
 		t.Errorf("%d transitions", transitions)
@@ -435,7 +459,8 @@ func TestTestRequestSources(t *testing.T) {
 	count(source)
 	r := count(other)
 	sorted := slices.IsSortedFunc(r.Sources, func(a, b report.TestSource) int { return a.Address.Compare(b.Address) })
-	if len(r.Sources) != report.MaxTestSources || r.Others != 4 || r.Total != 38 || !sorted || r.Sources[len(r.Sources)-1].Address != other {
+	if len(r.Sources) != report.MaxTestSources || r.Others != 4 || r.Total != 38 || !sorted ||
+		r.Sources[len(r.Sources)-1].Address != other {
 		t.Errorf("%+v", r)
 	}
 }

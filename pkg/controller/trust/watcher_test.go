@@ -47,7 +47,8 @@ func (c *testCAs) pem(names ...string) string {
 	for i, name := range names {
 		template := &x509.Certificate{
 			SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: name},
-			NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: true,
+			NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
+			IsCA: true,
 		}
 		if strings.HasPrefix(name, "old") {
 			template.NotAfter = time.Now().Add(-time.Hour)
@@ -74,7 +75,10 @@ type watcherTest struct {
 
 func newWatcherTest(t *testing.T, dir string) *watcherTest {
 	t.Helper()
-	return &watcherTest{t: t, dir: dir, path: filepath.Join(dir, "ca-bundle.crt"), paths: make(chan string), log: &nstest.Log{}}
+	return &watcherTest{
+		t: t, dir: dir, path: filepath.Join(dir, "ca-bundle.crt"), paths: make(chan string),
+		log: &nstest.Log{},
+	}
 }
 
 // saveNow is a state writer that writes immediately.
@@ -186,7 +190,8 @@ func TestCABundleIsFollowed(t *testing.T) {
 	w.write("ca-bundle.crt", "") // invalid: the last good CAs stay, and nothing is passed on
 	w.awaitReason(report.TrustRejected)
 	w.awaitReport("last good", func(s report.Trust, _ report.Reason) bool {
-		return s.Kind == report.TrustLastGood && s.Certificates == 1 && strings.HasPrefix(s.Error, s.Path+": the file is empty")
+		return s.Kind == report.TrustLastGood && s.Certificates == 1 &&
+			strings.HasPrefix(s.Error, s.Path+": the file is empty")
 	})
 	w.write("ca-bundle.crt", cas.pem("old1"))
 	w.awaitReason(report.NoUsableCertificate)
@@ -202,7 +207,8 @@ func TestCABundleIsFollowed(t *testing.T) {
 	w.write("system.crt", cas.pem("S1"))
 	w.expectReceived(system, a, both, system, `the CA of this host, in system.crt ("CN=S1")`)
 	for text, n := range map[string]int{
-		"event=trust ": 5, "event=trust-rejected ": 2, "event=trust-ignored ": 2, `subject="CN=old1" serial=1 reason="`: 1, `subject="CN=old2" serial=2 `: 1,
+		"event=trust ": 5, "event=trust-rejected ": 2, "event=trust-ignored ": 2, `subject="CN=old1" serial=1 reason="`: 1,
+		`subject="CN=old2" serial=2 `: 1,
 	} {
 		// The last line is written after the CAs are passed on.
 		if !nstest.Poll(func() bool { return w.log.Count(text) == n }) {

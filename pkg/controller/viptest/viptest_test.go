@@ -150,7 +150,8 @@ func (h *harness) test(results ...protocol.VIPTested) {
 func (h *harness) expect(what string, result report.VIPTestResult, cause string, events ...string) {
 	h.t.Helper()
 	h.sleep(0)
-	if len(h.tests) != 1 || h.tests[0].Result != result || h.tests[0].Cause != cause || (cause == "") != (h.tests[0].Error == "") {
+	if len(h.tests) != 1 || h.tests[0].Result != result || h.tests[0].Cause != cause ||
+		(cause == "") != (h.tests[0].Error == "") {
 		h.t.Errorf("%s: %+v", what, h.tests)
 	}
 	if diff := cmp.Diff(events, h.events); diff != "" {
@@ -169,7 +170,8 @@ const x, y = 1, 2
 // TestSituations has each row of the table in doc.go.
 func TestSituations(t *testing.T) {
 	t.Parallel()
-	refused, timedOut, reset, notSent := failed(report.VIPRefused), failed(report.VIPTimedOut), failed(report.VIPReset), failed(report.VIPNotSent)
+	refused, timedOut, reset, notSent := failed(report.VIPRefused), failed(report.VIPTimedOut), failed(report.VIPReset),
+		failed(report.VIPNotSent)
 	for name, tt := range map[string]struct {
 		management string
 		results    []protocol.VIPTested
@@ -177,31 +179,160 @@ func TestSituations(t *testing.T) {
 		cause      string
 		events     []string
 	}{
-		"the VIP moves":                 {"", []protocol.VIPTested{answered(x), answered(x), timedOut, answered(y), answered(y), answered(y)}, report.VIPAnswered, "", nil},
-		"the VIP moves there and back":  {"", []protocol.VIPTested{answered(x), answered(y), answered(y), answered(x), answered(x)}, report.VIPAnswered, "", nil},
-		"the holder restarts":           {"", []protocol.VIPTested{answered(x), refused, answered(y), answered(y)}, report.VIPAnswered, "", nil},
-		"the holder restarts twice":     {"", []protocol.VIPTested{answered(x), reset, answered(y), refused, answered(3), answered(3)}, report.VIPAnswered, "", nil},
-		"the holder is drained":         {"", []protocol.VIPTested{answered(x), timedOut, timedOut, answered(y)}, report.VIPAnswered, "", nil},
-		"BGP":                           {report.ManagementBGP, []protocol.VIPTested{answered(x), answered(y), answered(x), answered(y), answered(x), answered(y)}, report.VIPAnswered, "", nil},
-		"BGP and no host":               {report.ManagementBGP, []protocol.VIPTested{timedOut, timedOut, timedOut}, report.VIPTimedOut, "vip-unreachable-from-here", []string{"vip-test-failed", "vip-unreachable-from-here"}},
-		"this host's own output chain":  {"", []protocol.VIPTested{answered(x), notSent, notSent, notSent, notSent}, report.VIPNotSent, "vip-test-not-sent", []string{"vip-test-failed", "vip-test-not-sent"}},
-		"the output chain is corrected": {"", []protocol.VIPTested{notSent, notSent, notSent, answered(x)}, report.VIPAnswered, "", []string{"vip-test-failed", "vip-test-not-sent", "vip-test-recovered", "vip-test-not-sent"}},
-		"a reset by the own chain":      {"", []protocol.VIPTested{refused, refused, refused}, report.VIPRefused, "vip-unreachable-from-here", []string{"vip-test-failed", "vip-unreachable-from-here"}},
-		"the own input drops the reply": {"", []protocol.VIPTested{timedOut, timedOut, timedOut}, report.VIPTimedOut, "vip-unreachable-from-here", []string{"vip-test-failed", "vip-unreachable-from-here"}},
-		"an older release":              {"", []protocol.VIPTested{answered(0), answered(0)}, report.VIPAnswered, "", nil},
-		"an upgrade of the holder":      {"", []protocol.VIPTested{answered(0), answered(x), answered(x)}, report.VIPAnswered, "", nil},
-		"no service on the holder yet":  {"", []protocol.VIPTested{refused, refused, refused}, report.VIPRefused, "vip-unreachable-from-here", []string{"vip-test-failed", "vip-unreachable-from-here"}},
-		"two failures":                  {"", []protocol.VIPTested{answered(x), timedOut, refused}, report.VIPRefused, "", nil},
-		"another program":               {"", []protocol.VIPTested{failed(report.VIPOtherAnswer), reset, failed(report.VIPOtherAnswer)}, report.VIPOtherAnswer, "vip-unreachable-from-here", []string{"vip-test-failed", "vip-unreachable-from-here"}},
-		"a failure, and its end":        {"", []protocol.VIPTested{timedOut, timedOut, timedOut, refused, answered(x)}, report.VIPAnswered, "", []string{"vip-test-failed", "vip-unreachable-from-here", "vip-test-recovered", "vip-unreachable-from-here"}},
-		"not sent, then no answer":      {"", []protocol.VIPTested{notSent, notSent, notSent, timedOut}, report.VIPTimedOut, "vip-unreachable-from-here", []string{"vip-test-failed", "vip-test-not-sent", "vip-test-failed", "vip-unreachable-from-here"}},
-		"no answer, then not sent":      {"", []protocol.VIPTested{timedOut, timedOut, timedOut, notSent}, report.VIPNotSent, "vip-unreachable-from-here", []string{"vip-test-failed", "vip-unreachable-from-here"}},
-		"a duplicate VIP":               {"", []protocol.VIPTested{answered(x), answered(y), answered(x), answered(y)}, report.VIPTwoHosts, "vip-two-hosts", []string{"vip-test-failed", "vip-two-hosts"}},
-		"one of an older release":       {"", []protocol.VIPTested{answered(x), answered(0), answered(x), answered(0)}, report.VIPTwoHosts, "vip-two-hosts", []string{"vip-test-failed", "vip-two-hosts"}},
-		"a duplicate VIP, and its end":  {"", []protocol.VIPTested{answered(x), answered(y), answered(x), answered(y), answered(y), answered(y), answered(y), answered(y), answered(y)}, report.VIPAnswered, "", []string{"vip-test-failed", "vip-two-hosts", "vip-test-recovered", "vip-two-hosts"}},
-		"a duplicate VIP, and failures": {"", []protocol.VIPTested{answered(x), answered(y), answered(x), answered(y), timedOut, answered(x), timedOut, answered(y)}, report.VIPTwoHosts, "vip-two-hosts", []string{"vip-test-failed", "vip-two-hosts"}},
-		"a duplicate VIP, then none":    {"", []protocol.VIPTested{answered(x), answered(y), answered(x), answered(y), timedOut, timedOut, timedOut}, report.VIPTimedOut, "vip-unreachable-from-here", []string{"vip-test-failed", "vip-two-hosts", "vip-test-failed", "vip-unreachable-from-here"}},
-		"two hosts answer slowly":       {"", []protocol.VIPTested{answered(x), answered(x), answered(y), answered(x), answered(x), answered(y)}, report.VIPTwoHosts, "vip-two-hosts", []string{"vip-test-failed", "vip-two-hosts"}},
+		"the VIP moves": {"", []protocol.VIPTested{
+			answered(x), answered(x), timedOut, answered(y),
+			answered(y), answered(y),
+		}, report.VIPAnswered, "", nil},
+		"the VIP moves there and back": {"", []protocol.VIPTested{
+			answered(x), answered(y), answered(y), answered(x),
+			answered(x),
+		}, report.VIPAnswered, "", nil},
+		"the holder restarts": {
+			"",
+			[]protocol.VIPTested{answered(x), refused, answered(y), answered(y)},
+			report.VIPAnswered, "", nil,
+		},
+		"the holder restarts twice": {"", []protocol.VIPTested{
+			answered(x), reset, answered(y), refused, answered(3),
+			answered(3),
+		}, report.VIPAnswered, "", nil},
+		"the holder is drained": {
+			"",
+			[]protocol.VIPTested{answered(x), timedOut, timedOut, answered(y)},
+			report.VIPAnswered, "", nil,
+		},
+		"BGP": {report.ManagementBGP, []protocol.VIPTested{
+			answered(x), answered(y), answered(x),
+			answered(y), answered(x), answered(y),
+		}, report.VIPAnswered, "", nil},
+		"BGP and no host": {
+			report.ManagementBGP,
+			[]protocol.VIPTested{timedOut, timedOut, timedOut},
+			report.VIPTimedOut, "vip-unreachable-from-here",
+			[]string{"vip-test-failed", "vip-unreachable-from-here"},
+		},
+		"this host's own output chain": {
+			"",
+			[]protocol.VIPTested{answered(x), notSent, notSent, notSent, notSent},
+			report.VIPNotSent, "vip-test-not-sent",
+			[]string{"vip-test-failed", "vip-test-not-sent"},
+		},
+		"the output chain is corrected": {
+			"",
+			[]protocol.VIPTested{notSent, notSent, notSent, answered(x)},
+			report.VIPAnswered, "",
+			[]string{"vip-test-failed", "vip-test-not-sent", "vip-test-recovered", "vip-test-not-sent"},
+		},
+		"a reset by the own chain": {
+			"",
+			[]protocol.VIPTested{refused, refused, refused},
+			report.VIPRefused,
+			"vip-unreachable-from-here",
+			[]string{"vip-test-failed", "vip-unreachable-from-here"},
+		},
+		"the own input drops the reply": {
+			"",
+			[]protocol.VIPTested{timedOut, timedOut, timedOut},
+			report.VIPTimedOut,
+			"vip-unreachable-from-here",
+			[]string{"vip-test-failed", "vip-unreachable-from-here"},
+		},
+		"an older release": {"", []protocol.VIPTested{answered(0), answered(0)}, report.VIPAnswered, "", nil},
+		"an upgrade of the holder": {
+			"",
+			[]protocol.VIPTested{answered(0), answered(x), answered(x)},
+			report.VIPAnswered,
+			"", nil,
+		},
+		"no service on the holder yet": {
+			"",
+			[]protocol.VIPTested{refused, refused, refused},
+			report.VIPRefused,
+			"vip-unreachable-from-here",
+			[]string{"vip-test-failed", "vip-unreachable-from-here"},
+		},
+		"two failures": {
+			"",
+			[]protocol.VIPTested{answered(x), timedOut, refused},
+			report.VIPRefused, "",
+			nil,
+		},
+		"another program": {
+			"",
+			[]protocol.VIPTested{
+				failed(report.VIPOtherAnswer), reset,
+				failed(report.VIPOtherAnswer),
+			},
+			report.VIPOtherAnswer, "vip-unreachable-from-here",
+			[]string{"vip-test-failed", "vip-unreachable-from-here"},
+		},
+		"a failure, and its end": {
+			"",
+			[]protocol.VIPTested{timedOut, timedOut, timedOut, refused, answered(x)},
+			report.VIPAnswered, "",
+			[]string{
+				"vip-test-failed", "vip-unreachable-from-here", "vip-test-recovered",
+				"vip-unreachable-from-here",
+			},
+		},
+		"not sent, then no answer": {
+			"",
+			[]protocol.VIPTested{notSent, notSent, notSent, timedOut},
+			report.VIPTimedOut,
+			"vip-unreachable-from-here",
+			[]string{
+				"vip-test-failed", "vip-test-not-sent", "vip-test-failed",
+				"vip-unreachable-from-here",
+			},
+		},
+		"no answer, then not sent": {
+			"",
+			[]protocol.VIPTested{timedOut, timedOut, timedOut, notSent},
+			report.VIPNotSent,
+			"vip-unreachable-from-here",
+			[]string{"vip-test-failed", "vip-unreachable-from-here"},
+		},
+		"a duplicate VIP": {
+			"",
+			[]protocol.VIPTested{answered(x), answered(y), answered(x), answered(y)},
+			report.VIPTwoHosts, "vip-two-hosts",
+			[]string{"vip-test-failed", "vip-two-hosts"},
+		},
+		"one of an older release": {
+			"",
+			[]protocol.VIPTested{answered(x), answered(0), answered(x), answered(0)},
+			report.VIPTwoHosts, "vip-two-hosts",
+			[]string{"vip-test-failed", "vip-two-hosts"},
+		},
+		"a duplicate VIP, and its end": {
+			"",
+			[]protocol.VIPTested{
+				answered(x), answered(y), answered(x), answered(y),
+				answered(y), answered(y), answered(y), answered(y), answered(y),
+			},
+			report.VIPAnswered, "",
+			[]string{"vip-test-failed", "vip-two-hosts", "vip-test-recovered", "vip-two-hosts"},
+		},
+		"a duplicate VIP, and failures": {
+			"",
+			[]protocol.VIPTested{
+				answered(x), answered(y), answered(x), answered(y),
+				timedOut, answered(x), timedOut, answered(y),
+			},
+			report.VIPTwoHosts, "vip-two-hosts",
+			[]string{"vip-test-failed", "vip-two-hosts"},
+		},
+		"a duplicate VIP, then none": {"", []protocol.VIPTested{
+			answered(x), answered(y), answered(x), answered(y), timedOut,
+			timedOut, timedOut,
+		}, report.VIPTimedOut, "vip-unreachable-from-here", []string{
+			"vip-test-failed", "vip-two-hosts",
+			"vip-test-failed", "vip-unreachable-from-here",
+		}},
+		"two hosts answer slowly": {"", []protocol.VIPTested{
+			answered(x), answered(x), answered(y), answered(x), answered(x),
+			answered(y),
+		}, report.VIPTwoHosts, "vip-two-hosts", []string{"vip-test-failed", "vip-two-hosts"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -273,7 +404,8 @@ func TestNoResult(t *testing.T) {
 		before := h.tests[0]
 		h.test(protocol.VIPTested{VIP: netip.MustParseAddr("192.0.2.77"), Result: report.VIPAnswered})
 		h.sleep(time.Minute)
-		if diff := cmp.Diff([]report.VIPTest{before}, h.tests, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff([]report.VIPTest{before}, h.tests,
+			cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -308,7 +440,8 @@ func TestShortInterval(t *testing.T) {
 		h.test(answered(x), refused, refused, refused, refused, refused)
 		h.expect("five seconds", report.VIPRefused, "")
 		h.test(refused, refused, refused, refused, refused, refused)
-		h.expect("eleven seconds", report.VIPRefused, "vip-unreachable-from-here", "vip-test-failed", "vip-unreachable-from-here")
+		h.expect("eleven seconds", report.VIPRefused, "vip-unreachable-from-here", "vip-test-failed",
+			"vip-unreachable-from-here")
 	})
 }
 
@@ -323,7 +456,8 @@ func TestHostileProxy(t *testing.T) {
 		h.expect("invented", report.VIPNotSent, "vip-unreachable-from-here", "vip-test-failed", "vip-unreachable-from-here")
 		h.denied = false
 		h.test(answered(x))
-		h.expect("confirmed", report.VIPAnswered, "", "vip-test-failed", "vip-unreachable-from-here", "vip-test-recovered", "vip-unreachable-from-here")
+		h.expect("confirmed", report.VIPAnswered, "", "vip-test-failed", "vip-unreachable-from-here", "vip-test-recovered",
+			"vip-unreachable-from-here")
 	})
 }
 
@@ -387,7 +521,8 @@ func TestSchedule(t *testing.T) {
 			delays = append(delays, at.Sub(begin))
 			begin = at
 		}
-		want := slices.Concat([]time.Duration{firstDelay, time.Hour, time.Hour}, slices.Repeat([]time.Duration{followUpDelay}, followUps),
+		want := slices.Concat([]time.Duration{firstDelay, time.Hour, time.Hour}, slices.Repeat([]time.Duration{followUpDelay},
+			followUps),
 			[]time.Duration{time.Hour, time.Hour, failedInterval, failedInterval})
 		if diff := cmp.Diff(want, delays); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -415,7 +550,10 @@ func TestSchedule(t *testing.T) {
 	with(t, func(h *harness) {
 		n := len(h.asked)
 		for i := range 60 { // another VIP comes and goes each second
-			all := []report.VIP{{Address: vip, State: report.VIPStandby}, {Address: netip.MustParseAddr("192.0.2.7"), State: report.VIPStandby}}
+			all := []report.VIP{{Address: vip, State: report.VIPStandby}, {
+				Address: netip.MustParseAddr("192.0.2.7"),
+				State:   report.VIPStandby,
+			}}
 			h.Observe(h.config, all[:1+i%2], false)
 			h.sleep(time.Second)
 		}
@@ -444,9 +582,24 @@ func TestReported(t *testing.T) {
 		}
 	}
 	id := "00000000000000ff"
-	step(0, answered(255), report.VIPTest{Result: report.VIPAnswered, Since: at(0), Checked: at(0), Instance: id, InstanceSince: at(0)})
-	step(15, answered(255), report.VIPTest{Result: report.VIPAnswered, Since: at(0), Checked: at(15), Instance: id, InstanceSince: at(0)})
-	step(30, failed(report.VIPReset), report.VIPTest{Result: report.VIPReset, Since: at(30), Checked: at(30), Instance: id, InstanceSince: at(0), Failures: 1})
-	step(45, failed(report.VIPReset), report.VIPTest{Result: report.VIPReset, Since: at(30), Checked: at(45), Instance: id, InstanceSince: at(0), Failures: 2})
-	step(60, answered(0), report.VIPTest{Result: report.VIPAnswered, Since: at(60), Checked: at(60), InstanceSince: at(60)})
+	step(0, answered(255), report.VIPTest{
+		Result: report.VIPAnswered, Since: at(0), Checked: at(0), Instance: id,
+		InstanceSince: at(0),
+	})
+	step(15, answered(255), report.VIPTest{
+		Result: report.VIPAnswered, Since: at(0), Checked: at(15), Instance: id,
+		InstanceSince: at(0),
+	})
+	step(30, failed(report.VIPReset), report.VIPTest{
+		Result: report.VIPReset, Since: at(30), Checked: at(30), Instance: id,
+		InstanceSince: at(0), Failures: 1,
+	})
+	step(45, failed(report.VIPReset), report.VIPTest{
+		Result: report.VIPReset, Since: at(30), Checked: at(45), Instance: id,
+		InstanceSince: at(0), Failures: 2,
+	})
+	step(60, answered(0), report.VIPTest{
+		Result: report.VIPAnswered, Since: at(60), Checked: at(60),
+		InstanceSince: at(60),
+	})
 }

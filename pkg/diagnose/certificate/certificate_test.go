@@ -24,7 +24,10 @@ func TestRenewalAttempts(t *testing.T) {
 	presents := func(name string, left time.Duration) []prober.CertificateResult {
 		return []prober.CertificateResult{{
 			CertificateRequest: protocol.CertificateRequest{Addr: at, Name: name},
-			Certificate:        &protocol.Certificate{Issuer: "YE1", Serial: "1f", NotBefore: now.Add(left - 160*time.Hour), NotAfter: now.Add(left), CoversName: true},
+			Certificate: &protocol.Certificate{
+				Issuer: "YE1", Serial: "1f", NotBefore: now.Add(left - 160*time.Hour),
+				NotAfter: now.Add(left), CoversName: true,
+			},
 		}}
 	}
 	observed := func(serial string, left time.Duration) []report.Certificate {
@@ -33,7 +36,8 @@ func TestRenewalAttempts(t *testing.T) {
 			FailedRenewals: 2, FirstFailure: now.Add(-2 * time.Hour), LastFailure: now.Add(-time.Hour),
 		}}
 	}
-	const failed = "failed renewal attempts: 2, with cert-manager's defaults, further attempts before the expiry: at most 5"
+	const failed = "failed renewal attempts: 2, with cert-manager's defaults, further attempts before the " +
+		"expiry: at most 5"
 	for name, tt := range map[string]struct {
 		all      []prober.CertificateResult
 		observed []report.Certificate
@@ -62,7 +66,10 @@ func TestRenewalAttempts(t *testing.T) {
 			`certificate-expiry-urgent: The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by "YE1") expires on 2027-01-16T07:00:00Z, in 23h. ` +
 				`Less than a tenth of its lifetime, or less than a day, is left; failed renewal attempts: 2, with cert-manager's defaults, further attempts before the expiry: at most 4`,
 		},
-		"of an earlier certificate": {presents("api.lab.test", 60*time.Hour), observed("1e", 60*time.Hour), `for api.lab.test: issued by "YE1", until 2027-01-17`},
+		"of an earlier certificate": {
+			presents("api.lab.test", 60*time.Hour), observed("1e", 60*time.Hour),
+			`for api.lab.test: issued by "YE1", until 2027-01-17`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,14 +91,18 @@ func TestUnreachableAPIServer(t *testing.T) {
 	vip, other := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.11")
 	refused := errors.New("connection refused")
 	at := func(addr netip.Addr, name string, err error) prober.CertificateResult {
-		return prober.CertificateResult{CertificateRequest: protocol.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name}, Err: err}
+		request := protocol.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name}
+		return prober.CertificateResult{CertificateRequest: request, Err: err}
 	}
 	for name, tt := range map[string]struct {
 		held []netip.Addr
 		all  []prober.CertificateResult
 		want int
 	}{
-		"refused here":       {[]netip.Addr{vip}, []prober.CertificateResult{at(vip, "a", refused), at(vip, "", refused), at(other, "", refused)}, 1},
+		"refused here": {[]netip.Addr{vip}, []prober.CertificateResult{
+			at(vip, "a", refused), at(vip, "", refused),
+			at(other, "", refused),
+		}, 1},
 		"refused elsewhere":  {nil, []prober.CertificateResult{at(vip, "", refused), at(other, "", refused)}, 0},
 		"refused for a name": {[]netip.Addr{vip}, []prober.CertificateResult{at(vip, "a", refused), at(vip, "", nil)}, 0},
 		"not queried":        {[]netip.Addr{vip}, []prober.CertificateResult{at(other, "", refused)}, 0},
@@ -114,35 +125,67 @@ func TestInternalName(t *testing.T) {
 		return prober.CertificateResult{
 			CertificateRequest: protocol.CertificateRequest{Addr: netip.AddrPortFrom(addr, prober.APIPort), Name: name},
 			Certificate: &protocol.Certificate{
-				Issuer: "Lab CA", Serial: serial, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour * 30), CoversName: true, Names: names,
+				Issuer: "Lab CA", Serial: serial, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour * 30),
+				CoversName: true, Names: names,
 			},
 		}
 	}
-	const replaces = "192.0.2.5:6443 presents for api-int.lab.test the certificate of api.lab.test (issued by \"Lab CA\"). The nodes reach the API by that name, and trust only the cluster's own CA for it"
-	const valid = "The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by \"Lab CA\") is also valid for api-int.lab.test. The nodes reach the API by that name, and trust only the cluster's own CA for it"
+	const replaces = "192.0.2.5:6443 presents for api-int.lab.test the certificate of api.lab.test (issued by \"Lab " +
+		"CA\"). The nodes reach the API by that name, and trust only the cluster's own CA for it"
+	const valid = "The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by \"Lab CA\") is also valid " +
+		"for api-int.lab.test. The nodes reach the API by that name, and trust only the cluster's own CA for it"
 	for name, tt := range map[string]struct {
 		internal string
 		all      []prober.CertificateResult
 		want     []string
 	}{
-		"certificates of their own": {internal, []prober.CertificateResult{at(first, api, "1", api), at(first, internal, "2", internal), at(first, "", "3")}, nil},
-		"the same for no name":      {internal, []prober.CertificateResult{at(first, api, "1", api), at(first, internal, "2", internal), at(first, "", "2")}, nil},
-		"the same for both":         {internal, []prober.CertificateResult{at(first, api, "1", api), at(first, internal, "1", api)}, []string{replaces}},
-		"the same, valid for both":  {internal, []prober.CertificateResult{at(first, api, "1", api, internal), at(first, internal, "1", api, internal)}, []string{replaces}},
+		"certificates of their own": {internal, []prober.CertificateResult{
+			at(first, api, "1", api),
+			at(first, internal, "2", internal), at(first, "", "3"),
+		}, nil},
+		"the same for no name": {internal, []prober.CertificateResult{
+			at(first, api, "1", api),
+			at(first, internal, "2", internal), at(first, "", "2"),
+		}, nil},
+		"the same for both": {internal, []prober.CertificateResult{
+			at(first, api, "1", api),
+			at(first, internal, "1", api),
+		}, []string{replaces}},
+		"the same, valid for both": {internal, []prober.CertificateResult{
+			at(first, api, "1", api, internal),
+			at(first, internal, "1", api, internal),
+		}, []string{replaces}},
 		"the same at two addresses": {
 			internal,
-			[]prober.CertificateResult{at(first, api, "1", api), at(first, internal, "1", api), at(second, api, "1", api), at(second, internal, "1", api)},
+			[]prober.CertificateResult{
+				at(first, api, "1", api), at(first, internal, "1", api), at(second, api, "1", api),
+				at(second, internal, "1", api),
+			},
 			[]string{replaces + " (also [2001:db8::5]:6443)"},
 		},
-		"at another address": {internal, []prober.CertificateResult{at(first, api, "1", api), at(second, internal, "1", api)}, nil},
-		"valid for both":     {internal, []prober.CertificateResult{at(first, api, "1", api, internal), at(first, internal, "2", internal)}, []string{valid}},
+		"at another address": {
+			internal,
+			[]prober.CertificateResult{at(first, api, "1", api), at(second, internal, "1", api)},
+			nil,
+		},
+		"valid for both": {internal, []prober.CertificateResult{
+			at(first, api, "1", api, internal),
+			at(first, internal, "2", internal),
+		}, []string{valid}},
 		"two names": {
 			internal,
-			[]prober.CertificateResult{at(first, api, "1", api, internal), at(first, "api.other.test", "1", api, internal), at(first, internal, "2", internal)},
+			[]prober.CertificateResult{
+				at(first, api, "1", api, internal), at(first, "api.other.test", "1", api, internal),
+				at(first, internal, "2", internal),
+			},
 			[]string{valid},
 		},
-		"valid for that of another cluster": {internal, []prober.CertificateResult{at(first, api, "1", api, "api-int.other.test"), at(first, internal, "2", internal)}, nil},
-		"nodes use no internal name":        {"", []prober.CertificateResult{at(first, api, "1", api, internal)}, nil},
+		"valid for that of another cluster": {
+			internal,
+			[]prober.CertificateResult{at(first, api, "1", api, "api-int.other.test"), at(first, internal, "2", internal)},
+			nil,
+		},
+		"nodes use no internal name": {"", []prober.CertificateResult{at(first, api, "1", api, internal)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -29,19 +29,43 @@ func TestPresentedCertificate(t *testing.T) {
 		want   findings.ID
 		level  findings.Level
 	}{
-		"an external name":                      {name: name, issuer: externalSigner, covers: true},
-		"the same with a time":                  {name: name, issuer: externalSigner + "@1700000000", covers: true},
-		"an external name, by a public CA":      {name: name, issuer: "Public CA", covers: true},
-		"a missing name":                        {name: name, issuer: "kube-apiserver-service-network-signer", want: findings.MicroShiftNameMissing, level: findings.Problem},
-		"a missing address":                     {name: addr, issuer: "kube-apiserver-service-network-signer", want: findings.MicroShiftNameMissing, level: findings.Warning},
-		"an external name, by the service CA":   {name: name, issuer: "kube-apiserver-service-network-signer", covers: true, want: findings.MicroShiftExternalClientGetsInternal, level: findings.Problem},
-		"an external name, by the localhost CA": {name: name, issuer: "kube-apiserver-localhost-signer@1", covers: true, want: findings.MicroShiftExternalClientGetsInternal, level: findings.Problem},
-		"an address, by the service CA":         {name: addr, issuer: "kube-apiserver-service-network-signer", covers: true, want: findings.MicroShiftExternalClientGetsInternal, level: findings.Warning},
-		"a named certificate":                   {name: name, named: true, issuer: "Public CA", covers: true},
-		"a named certificate for other names":   {name: name, named: true, issuer: "Public CA", want: findings.MicroShiftNameMissing, level: findings.Problem},
-		"an ignored named certificate":          {name: name, named: true, issuer: externalSigner, covers: true, want: findings.MicroShiftNamedCertificateIgnored, level: findings.Problem},
+		"an external name":                 {name: name, issuer: externalSigner, covers: true},
+		"the same with a time":             {name: name, issuer: externalSigner + "@1700000000", covers: true},
+		"an external name, by a public CA": {name: name, issuer: "Public CA", covers: true},
+		"a missing name": {
+			name: name, issuer: "kube-apiserver-service-network-signer",
+			want: findings.MicroShiftNameMissing, level: findings.Problem,
+		},
+		"a missing address": {
+			name: addr, issuer: "kube-apiserver-service-network-signer",
+			want: findings.MicroShiftNameMissing, level: findings.Warning,
+		},
+		"an external name, by the service CA": {
+			name: name, issuer: "kube-apiserver-service-network-signer", covers: true,
+			want: findings.MicroShiftExternalClientGetsInternal, level: findings.Problem,
+		},
+		"an external name, by the localhost CA": {
+			name: name, issuer: "kube-apiserver-localhost-signer@1", covers: true,
+			want: findings.MicroShiftExternalClientGetsInternal, level: findings.Problem,
+		},
+		"an address, by the service CA": {
+			name: addr, issuer: "kube-apiserver-service-network-signer", covers: true,
+			want: findings.MicroShiftExternalClientGetsInternal, level: findings.Warning,
+		},
+		"a named certificate": {name: name, named: true, issuer: "Public CA", covers: true},
+		"a named certificate for other names": {
+			name: name, named: true, issuer: "Public CA",
+			want: findings.MicroShiftNameMissing, level: findings.Problem,
+		},
+		"an ignored named certificate": {
+			name: name, named: true, issuer: externalSigner, covers: true,
+			want: findings.MicroShiftNamedCertificateIgnored, level: findings.Problem,
+		},
 	} {
-		c := certificateClient{protocol.CertificateRequest{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name}, tt.named}
+		c := certificateClient{
+			protocol.CertificateRequest{Addr: netip.MustParseAddrPort("192.0.2.9:6443"), Name: tt.name},
+			tt.named,
+		}
 		f, ok := c.judge(&protocol.Certificate{Issuer: tt.issuer, CoversName: tt.covers})
 		if f.ID != tt.want || f.Level != tt.level || ok != (tt.want != "") {
 			t.Errorf("%s: %+v", about, f)
@@ -61,7 +85,11 @@ func TestCertificateClients(t *testing.T) {
 	}
 	names, unreadable := state.ExternalNames("Edge", []string{"api.edge.test", "*.apps.edge.test"})
 	all, omitted := MicroShift{
-		Host:  network.Host{Addresses: []address.Address{{IP: addr("192.0.2.9")}, {IP: addr("2001:db8::9")}, {IP: addr("192.0.2.40")}}},
+		Host: network.Host{Addresses: []address.Address{
+			{IP: addr("192.0.2.9")},
+			{IP: addr("2001:db8::9")},
+			{IP: addr("192.0.2.40")},
+		}},
 		Names: names, Omitted: unreadable, NodeIPs: []netip.Addr{addr("192.0.2.9"), addr("2001:db8::9")},
 	}.clients()
 	var got []string

@@ -26,28 +26,48 @@ func TestBrokenResponse(t *testing.T) {
 	good := protocol.FetchResult{Connected: 1, Status: 200, ContentType: "text/plain", Body: []byte(key), Length: len(key)}
 	through := good
 	through.Via = "1.1 http01-proxyd"
-	large := protocol.FetchResult{Connected: 1, Status: 200, Cause: "response-too-large", Details: cause.Details{Reason: cause.TooLarge}, Length: 65536}
-	cut := protocol.FetchResult{Connected: 1, Status: 200, Cause: "response-truncated", Via: "1.1 http01-proxyd", Details: cause.Details{Reason: cause.EndOfStream}}
-	own := protocol.FetchResult{Connected: 1, Status: 502, ContentType: "text/plain; charset=utf-8", Body: []byte("upstream sent a response that is too large\n")}
+	large := protocol.FetchResult{
+		Connected: 1, Status: 200, Cause: "response-too-large",
+		Details: cause.Details{Reason: cause.TooLarge}, Length: 65536,
+	}
+	cut := protocol.FetchResult{
+		Connected: 1, Status: 200, Cause: "response-truncated", Via: "1.1 http01-proxyd",
+		Details: cause.Details{Reason: cause.EndOfStream},
+	}
+	own := protocol.FetchResult{
+		Connected: 1, Status: 502, ContentType: "text/plain; charset=utf-8",
+		Body: []byte("upstream sent a response that is too large\n"),
+	}
 	other := protocol.FetchResult{Connected: 1, Status: 200, Body: []byte("hello"), Length: 5}
 	for name, tt := range map[string]struct {
 		proxy, ingress protocol.FetchResult
 		want           string // symbols of the steps
 	}{
-		"well":            {through, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✓"},
-		"too large":       {own, large, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗"},
-		"broken off":      {cut, cut, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗"},
-		"its own 502":     {own, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓"},
-		"something else":  {other, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✗"},
-		"another's error": {protocol.FetchResult{Connected: 1, Status: 500}, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓"},
+		"well":           {through, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✓"},
+		"too large":      {own, large, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗"},
+		"broken off":     {cut, cut, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗"},
+		"its own 502":    {own, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓"},
+		"something else": {other, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✗"},
+		"another's error": {
+			protocol.FetchResult{Connected: 1, Status: 500},
+			good,
+			"dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			vip := netip.MustParseAddr("192.0.2.5")
-			in := ingress.Ingress{Responses: []ingress.Response{ingress.NewResponse(netip.MustParseAddr("192.0.2.6"), 80, tt.ingress)}}
-			answers := dns.Answers{Views: []dns.View{{Name: "api.lab.test", LookupResult: protocol.LookupResult{Records: [2]protocol.Record{{Addresses: []netip.Addr{vip}}}}}}}
+			in := ingress.Ingress{Responses: []ingress.Response{ingress.NewResponse(netip.MustParseAddr("192.0.2.6"), 80,
+				tt.ingress)}}
+			answers := dns.Answers{Views: []dns.View{{
+				Name:         "api.lab.test",
+				LookupResult: protocol.LookupResult{Records: [2]protocol.Record{{Addresses: []netip.Addr{vip}}}},
+			}}}
 			steps, addrs := Names("api.lab.test", answers, nil)
-			hops := Trace{Token: "tok", DNS: steps, Answers: []Answer{{Addr: netip.AddrPortFrom(addrs[0], 80), Page: tt.proxy}}, Ingress: in.Responses}.Steps()
+			hops := Trace{
+				Token: "tok", DNS: steps, Answers: []Answer{{Addr: netip.AddrPortFrom(addrs[0], 80), Page: tt.proxy}},
+				Ingress: in.Responses,
+			}.Steps()
 			var got []string
 			for _, x := range hops {
 				got = append(got, x.Step+" "+map[result.Outcome]string{result.OK: "✓", result.Problem: "✗"}[x.Outcome])

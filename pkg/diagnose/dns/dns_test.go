@@ -17,7 +17,9 @@ import (
 func TestDNSServers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "resolv.conf")
-	if err := os.WriteFile(path, []byte("# of a node\nsearch a.b\nnameserver 192.0.2.11\nnameserver 198.51.100.1\nnameserver ::1\nnameserver nonsense\nnameserver 2001:db8::1\noptions edns0\n"), 0o600); err != nil {
+	if err := os.WriteFile(path,
+		[]byte("# of a node\nsearch a.b\nnameserver 192.0.2.11\nnameserver 198.51.100.1\nnameserver ::1\nnameserver "+
+			"nonsense\nnameserver 2001:db8::1\noptions edns0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, err := Servers(path, func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.11") })
@@ -42,8 +44,10 @@ func TestDNSServers(t *testing.T) {
 func TestBestViews(t *testing.T) {
 	t.Parallel()
 	own := Server{netip.MustParseAddrPort("192.0.2.11:53"), true}
-	first, second := Server{netip.MustParseAddrPort("198.51.100.1:53"), false}, Server{netip.MustParseAddrPort("198.51.100.2:53"), false}
-	well, silent, fails := protocol.Record{}, protocol.Record{Failure: protocol.ServerSilent}, protocol.Record{Failure: protocol.ServerError}
+	first, second := Server{netip.MustParseAddrPort("198.51.100.1:53"), false},
+		Server{netip.MustParseAddrPort("198.51.100.2:53"), false}
+	well, silent, fails := protocol.Record{}, protocol.Record{Failure: protocol.ServerSilent},
+		protocol.Record{Failure: protocol.ServerError}
 	of := func(s Server, a, aaaa protocol.Record) View {
 		return View{Server: s, Name: "a", LookupResult: protocol.LookupResult{Records: [2]protocol.Record{a, aaaa}}}
 	}
@@ -51,14 +55,20 @@ func TestBestViews(t *testing.T) {
 		views []View
 		want  Server
 	}{
-		"the first external server":        {[]View{of(own, well, well), of(first, well, well), of(second, well, well)}, first},
-		"a complete response":              {[]View{of(first, well, silent), of(second, well, well)}, second},
-		"an incomplete external response":  {[]View{of(own, well, well), of(first, well, fails)}, first},
-		"a lost external response":         {[]View{of(own, well, well), of(first, silent, well)}, first},
-		"a failing external server":        {[]View{of(own, well, well), of(first, fails, fails)}, first},
-		"only the local server responds":   {[]View{of(first, silent, silent), of(own, well, well)}, own},
-		"the external one was not queried": {[]View{{Server: first, Name: "a", Err: errors.New("no time")}, of(own, well, well)}, own},
-		"incomplete before failed":         {[]View{of(first, fails, fails), of(second, well, fails)}, second},
+		"the first external server": {
+			[]View{of(own, well, well), of(first, well, well), of(second, well, well)},
+			first,
+		},
+		"a complete response":             {[]View{of(first, well, silent), of(second, well, well)}, second},
+		"an incomplete external response": {[]View{of(own, well, well), of(first, well, fails)}, first},
+		"a lost external response":        {[]View{of(own, well, well), of(first, silent, well)}, first},
+		"a failing external server":       {[]View{of(own, well, well), of(first, fails, fails)}, first},
+		"only the local server responds":  {[]View{of(first, silent, silent), of(own, well, well)}, own},
+		"the external one was not queried": {[]View{
+			{Server: first, Name: "a", Err: errors.New("no time")},
+			of(own, well, well),
+		}, own},
+		"incomplete before failed": {[]View{of(first, fails, fails), of(second, well, fails)}, second},
 	} {
 		if got := bestViews(tt.views); len(got) != 1 || got[0].Server != tt.want {
 			t.Errorf("%s: got %+v", name, got)
@@ -67,7 +77,8 @@ func TestBestViews(t *testing.T) {
 	if got := bestViews([]View{{Server: first, Name: "a"}, {Server: first, Name: "b"}}); len(got) != 2 {
 		t.Errorf("each Name: got %+v", got)
 	}
-	if !(Answers{Views: []View{of(first, silent, silent)}}).unanswered() || (Answers{Views: []View{of(first, silent, fails)}}).unanswered() {
+	if !(Answers{Views: []View{of(first, silent, silent)}}).unanswered() ||
+		(Answers{Views: []View{of(first, silent, fails)}}).unanswered() {
 		t.Error("an error counts as no response")
 	}
 }

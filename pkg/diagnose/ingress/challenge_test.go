@@ -22,12 +22,18 @@ func noRoutePage() protocol.FetchResult {
 
 func solverPage() protocol.FetchResult {
 	body := "404 page not found\n"
-	return protocol.FetchResult{Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body), Length: len(body)}
+	return protocol.FetchResult{
+		Connected: 1, Status: 404, ContentType: "text/plain; charset=utf-8", Body: []byte(body),
+		Length: len(body),
+	}
 }
 
 func nginxPage() protocol.FetchResult {
 	body := "<html>\r\n<head><title>404 Not Found</title></head></html>"
-	return protocol.FetchResult{Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body), Length: len(body)}
+	return protocol.FetchResult{
+		Connected: 1, Status: 404, Server: "nginx", ContentType: "text/html", Body: []byte(body),
+		Length: len(body),
+	}
 }
 
 // ingressWith is an ingress with this response.
@@ -67,36 +73,98 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 	old, foreign := noRoute(report.CertManager), noRoute(report.CertManager)
 	old.Time, foreign.Host = time.Now().Add(-time.Hour), "api.other.test"
 	cut := answered(report.CertManager, report.UpstreamError, 502, "response-malformed")
-	cut.Detail = "192.0.2.6:80 did not send a valid HTTP/1.x response (bad status line); then x. Check that upstream.port is the router's plain HTTP port."
+	cut.Detail = "192.0.2.6:80 did not send a valid HTTP/1.x response (bad status line); then x. Check that " +
+		"upstream.port is the router's plain HTTP port."
 	for name, tt := range map[string]struct {
 		page       protocol.FetchResult
 		challenges []report.RecentChallenge
 		want       findings.ID // a problem, except for name-already-served alone
 		message    string
 	}{
-		"no challenge":                       {page: noRoutePage()},
-		"no route":                           {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager)}, want: findings.RouteMissing, message: "of cert-manager)"},
-		"no route for Let's Encrypt":         {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.LetsEncrypt)}, want: findings.RouteMissing},
-		"OK again":                           {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), good}},
-		"long ago":                           {page: noRoutePage(), challenges: []report.RecentChallenge{old}},
-		"another name":                       {page: noRoutePage(), challenges: []report.RecentChallenge{foreign}},
-		"another client":                     {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.OtherClient)}},
-		"check itself":                       {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute("check")}},
-		"another client after cert-manager":  {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.OtherClient)}},
-		"cert-manager before another client": {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.CertManager), noRoute(report.OtherClient)}, want: findings.RouteMissing},
-		"any Go program":                     {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute(report.StepCA)}},
-		"step-ca, after cert-manager":        {page: noRoutePage(), challenges: []report.RecentChallenge{good, noRoute(report.StepCA)}, want: findings.RouteMissing},
-		"a redirect":                         {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.Redirected, 302, "route-redirects-https")}, want: findings.RouteRedirectsHTTPS},
-		"500":                                {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")}, want: findings.ResponseStatus, message: "192.0.2.6:80 answered status 500"},
-		"404":                                {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.TokenUnknown},
-		"a solver that does not respond":     {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "ingress-no-response")}, want: findings.IngressNoResponse},
-		"no HTTP":                            {page: noRoutePage(), challenges: []report.RecentChallenge{cut}, want: findings.ResponseMalformed, message: "response (bad status line); then x (as at"},
-		"an ingress that was down":           {page: noRoutePage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 502, "ingress-refused")}},
-		"an aborted request":                 {page: noRoutePage(), challenges: []report.RecentChallenge{good, answered(report.CertManager, report.AnswerUnread, 0, "")}},
-		"a solver":                           {page: solverPage()},
-		"not a solver":                       {page: nginxPage(), want: findings.NameAlreadyServed, message: `(status 404 by "nginx", an HTML page of 56 bytes)`},
-		"not a solver, with a challenge":     {page: nginxPage(), challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")}, want: findings.NameAlreadyServed, message: "for the challenge evaGxfAD… of cert-manager"},
-		"an ingress that does not connect":   {page: protocol.FetchResult{Cause: "ingress-refused"}, challenges: []report.RecentChallenge{noRoute(report.CertManager)}},
+		"no challenge": {page: noRoutePage()},
+		"no route": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{noRoute(report.CertManager)}, want: findings.RouteMissing,
+			message: "of cert-manager)",
+		},
+		"no route for Let's Encrypt": {page: noRoutePage(), challenges: []report.RecentChallenge{
+			good,
+			noRoute(report.LetsEncrypt),
+		}, want: findings.RouteMissing},
+		"OK again": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{noRoute(report.CertManager), good},
+		},
+		"long ago":     {page: noRoutePage(), challenges: []report.RecentChallenge{old}},
+		"another name": {page: noRoutePage(), challenges: []report.RecentChallenge{foreign}},
+		"another client": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{noRoute(report.OtherClient)},
+		},
+		"check itself": {page: noRoutePage(), challenges: []report.RecentChallenge{noRoute("check")}},
+		"another client after cert-manager": {page: noRoutePage(), challenges: []report.RecentChallenge{
+			good,
+			noRoute(report.OtherClient),
+		}},
+		"cert-manager before another client": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{noRoute(report.CertManager), noRoute(report.OtherClient)},
+			want:       findings.RouteMissing,
+		},
+		"any Go program": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{noRoute(report.StepCA)},
+		},
+		"step-ca, after cert-manager": {page: noRoutePage(), challenges: []report.RecentChallenge{
+			good,
+			noRoute(report.StepCA),
+		}, want: findings.RouteMissing},
+		"a redirect": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{answered(report.CertManager, report.Redirected, 302, "route-redirects-https")},
+			want:       findings.RouteRedirectsHTTPS,
+		},
+		"500": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")},
+			want:       findings.ResponseStatus, message: "192.0.2.6:80 answered status 500",
+		},
+		"404": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")},
+			want:       findings.TokenUnknown,
+		},
+		"a solver that does not respond": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 504, "ingress-no-response")},
+			want:       findings.IngressNoResponse,
+		},
+		"no HTTP": {
+			page: noRoutePage(), challenges: []report.RecentChallenge{cut},
+			want: findings.ResponseMalformed, message: "response (bad status line); then x (as at",
+		},
+		"an ingress that was down": {
+			page:       noRoutePage(),
+			challenges: []report.RecentChallenge{answered(report.CertManager, report.UpstreamError, 502, "ingress-refused")},
+		},
+		"an aborted request": {page: noRoutePage(), challenges: []report.RecentChallenge{
+			good,
+			answered(report.CertManager, report.AnswerUnread, 0, ""),
+		}},
+		"a solver": {page: solverPage()},
+		"not a solver": {
+			page: nginxPage(), want: findings.NameAlreadyServed,
+			message: `(status 404 by "nginx", an HTML page of 56 bytes)`,
+		},
+		"not a solver, with a challenge": {
+			page:       nginxPage(),
+			challenges: []report.RecentChallenge{answered(report.CertManager, report.NotFound, 404, "")},
+			want:       findings.NameAlreadyServed, message: "for the challenge evaGxfAD… of cert-manager",
+		},
+		"an ingress that does not connect": {
+			page:       protocol.FetchResult{Cause: "ingress-refused"},
+			challenges: []report.RecentChallenge{noRoute(report.CertManager)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,14 +199,27 @@ func TestRouteForAddress(t *testing.T) {
 		challenges []report.RecentChallenge
 		want       []findings.ID
 	}{
-		"IPv4":        {[]report.RecentChallenge{of(report.CertManager, "192.0.2.5", id)}, []findings.ID{findings.RouteMissingForAddress}},
-		"IPv6":        {[]report.RecentChallenge{of(report.CertManager, "[2001:db8::5]", id)}, []findings.ID{findings.RouteMissingForAddress}},
-		"both":        {[]report.RecentChallenge{of(report.CertManager, "192.0.2.5", id), of(report.CertManager, "api.lab.test", "route-missing")}, []findings.ID{findings.RouteMissing, findings.RouteMissingForAddress}},
+		"IPv4": {
+			[]report.RecentChallenge{of(report.CertManager, "192.0.2.5", id)},
+			[]findings.ID{findings.RouteMissingForAddress},
+		},
+		"IPv6": {
+			[]report.RecentChallenge{of(report.CertManager, "[2001:db8::5]", id)},
+			[]findings.ID{findings.RouteMissingForAddress},
+		},
+		"both": {[]report.RecentChallenge{
+			of(report.CertManager, "192.0.2.5", id),
+			of(report.CertManager, "api.lab.test", "route-missing"),
+		}, []findings.ID{
+			findings.RouteMissing,
+			findings.RouteMissingForAddress,
+		}},
 		"a scanner's": {[]report.RecentChallenge{of(report.OtherClient, "192.0.2.5", id)}, nil},
 	} {
 		all := recent(tt.challenges)
 		var got []findings.ID
-		for _, f := range ingressWith(noRoutePage()).CheckRoute("", all.LastFor([]string{"api.lab.test"}), all.LastForAddress()).Findings {
+		for _, f := range ingressWith(noRoutePage()).CheckRoute("", all.LastFor([]string{"api.lab.test"}),
+			all.LastForAddress()).Findings {
 			got = append(got, f.ID)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {

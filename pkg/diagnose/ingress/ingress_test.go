@@ -26,7 +26,10 @@ func TestIngressViaProxy(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.6")
 	secure := netip.AddrPortFrom(vip, 443)
-	through := ingress.Egress{Routes: []ingress.EgressRoute{{Ingress: secure, Proxy: ingress.EgressProxy{Name: "proxy.lab.test"}}}}
+	through := ingress.Egress{Routes: []ingress.EgressRoute{{
+		Ingress: secure,
+		Proxy:   ingress.EgressProxy{Name: "proxy.lab.test"},
+	}}}
 	hidden := errors.New("permission denied")
 	for name, tt := range map[string]struct {
 		page    protocol.FetchResult
@@ -36,19 +39,68 @@ func TestIngressViaProxy(t *testing.T) {
 		id      findings.ID
 		message string
 	}{
-		"well":                           {page: protocol.FetchResult{Status: 503}, outcome: result.OK, message: "192.0.2.6:80: responds in"},
-		"after a redirect":               {page: protocol.FetchResult{Status: 503, UpstreamAddr: secure}, outcome: result.OK, message: "192.0.2.6:443: responds in 0.0 ms, after a redirect to https"},
-		"through a proxy":                {page: protocol.FetchResult{Status: 503, UpstreamAddr: secure}, route: egress.Route{Egress: through}, outcome: result.OK, message: ", through the egress proxy proxy.lab.test"},
-		"an address from the child":      {page: protocol.FetchResult{Status: 503, UpstreamAddr: netip.MustParseAddrPort("198.51.100.1:1")}, outcome: result.OK, message: "192.0.2.6:80: responds in"},
-		"unreadable settings":            {page: protocol.FetchResult{Cause: "ingress-refused"}, route: egress.Route{Err: hidden}, outcome: result.Skipped, message: "permission denied"},
-		"unreadable CAs":                 {page: protocol.FetchResult{Cause: "ingress-tls-untrusted"}, route: egress.Route{TrustUnreadable: hidden}, outcome: result.OK, message: "cannot be verified: permission denied"},
-		"not trusted":                    {page: protocol.FetchResult{Cause: "ingress-tls-untrusted", UpstreamAddr: secure, Details: cause.Details{Reason: cause.NoCertificate}}, outcome: result.Problem, id: findings.IngressTLSUntrusted, message: "The certificate of 192.0.2.6:443 is not trusted: it presents no certificate"},
-		"not trusted, by a proxy":        {page: protocol.FetchResult{Cause: "ingress-tls-untrusted", UpstreamAddr: secure, ViaEgressProxy: true}, outcome: result.Problem, id: findings.IngressTLSUntrusted, message: "egressProxy.trustedCA"},
-		"another name":                   {page: protocol.FetchResult{Cause: "ingress-tls-name"}, outcome: result.Problem, id: findings.IngressTLSName},
-		"another name, API name unknown": {page: protocol.FetchResult{Cause: "ingress-tls-name"}, unnamed: true, outcome: result.OK, message: "without the API's name"},
-		"a fault of the route":           {page: protocol.FetchResult{Status: 302, ResponseCause: "route-redirects-elsewhere"}, outcome: result.OK},
-		"the PROXY protocol":             {page: protocol.FetchResult{Status: 400, ResponseCause: "ingress-proxy-protocol"}, outcome: result.Problem, id: findings.IngressPROXYProtocol},
-		"rejected credentials":           {page: protocol.FetchResult{Cause: "egress-auth", ViaEgressProxy: true, Details: cause.Details{Reason: cause.ProxyAnswer, Number: 407}, Context: cause.Context{EgressProxies: map[netip.AddrPort]cause.EgressProxy{netip.AddrPortFrom(vip, 80): {Name: "p", Port: 1}}}}, outcome: result.Problem, id: findings.EgressAuth, message: "The egress proxy p:1 rejects the credentials"},
+		"well": {
+			page: protocol.FetchResult{Status: 503}, outcome: result.OK,
+			message: "192.0.2.6:80: responds in",
+		},
+		"after a redirect": {
+			page: protocol.FetchResult{Status: 503, UpstreamAddr: secure}, outcome: result.OK,
+			message: "192.0.2.6:443: responds in 0.0 ms, after a redirect to https",
+		},
+		"through a proxy": {
+			page:  protocol.FetchResult{Status: 503, UpstreamAddr: secure},
+			route: egress.Route{Egress: through}, outcome: result.OK, message: ", through the egress proxy proxy.lab.test",
+		},
+		"an address from the child": {page: protocol.FetchResult{
+			Status:       503,
+			UpstreamAddr: netip.MustParseAddrPort("198.51.100.1:1"),
+		}, outcome: result.OK, message: "192.0.2.6:80: responds in"},
+		"unreadable settings": {
+			page:  protocol.FetchResult{Cause: "ingress-refused"},
+			route: egress.Route{Err: hidden}, outcome: result.Skipped, message: "permission denied",
+		},
+		"unreadable CAs": {
+			page:  protocol.FetchResult{Cause: "ingress-tls-untrusted"},
+			route: egress.Route{TrustUnreadable: hidden}, outcome: result.OK, message: "cannot be verified: permission denied",
+		},
+		"not trusted": {
+			page: protocol.FetchResult{
+				Cause: "ingress-tls-untrusted", UpstreamAddr: secure,
+				Details: cause.Details{Reason: cause.NoCertificate},
+			}, outcome: result.Problem, id: findings.IngressTLSUntrusted,
+			message: "The certificate of 192.0.2.6:443 is not trusted: it presents no certificate",
+		},
+		"not trusted, by a proxy": {page: protocol.FetchResult{
+			Cause: "ingress-tls-untrusted", UpstreamAddr: secure,
+			ViaEgressProxy: true,
+		}, outcome: result.Problem, id: findings.IngressTLSUntrusted, message: "egressProxy.trustedCA"},
+		"another name": {
+			page: protocol.FetchResult{Cause: "ingress-tls-name"}, outcome: result.Problem,
+			id: findings.IngressTLSName,
+		},
+		"another name, API name unknown": {
+			page: protocol.FetchResult{Cause: "ingress-tls-name"}, unnamed: true,
+			outcome: result.OK, message: "without the API's name",
+		},
+		"a fault of the route": {
+			page:    protocol.FetchResult{Status: 302, ResponseCause: "route-redirects-elsewhere"},
+			outcome: result.OK,
+		},
+		"the PROXY protocol": {
+			page:    protocol.FetchResult{Status: 400, ResponseCause: "ingress-proxy-protocol"},
+			outcome: result.Problem, id: findings.IngressPROXYProtocol,
+		},
+		"rejected credentials": {
+			page: protocol.FetchResult{
+				Cause: "egress-auth", ViaEgressProxy: true,
+				Details: cause.Details{Reason: cause.ProxyAnswer, Number: 407},
+				Context: cause.Context{EgressProxies: map[netip.AddrPort]cause.EgressProxy{netip.AddrPortFrom(vip, 80): {
+					Name: "p",
+					Port: 1,
+				}}},
+			}, outcome: result.Problem, id: findings.EgressAuth,
+			message: "The egress proxy p:1 rejects the credentials",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,14 +160,21 @@ func TestLinkDown(t *testing.T) {
 		page protocol.FetchResult
 		want result.Outcome
 	}{
-		"no route":        {protocol.FetchResult{Cause: "ingress-unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)}, result.Skipped},
-		"a firewall":      {protocol.FetchResult{Cause: "ingress-unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)}, result.Skipped},
+		"no route": {
+			protocol.FetchResult{Cause: "ingress-unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)},
+			result.Skipped,
+		},
+		"a firewall": {
+			protocol.FetchResult{Cause: "ingress-unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)},
+			result.Skipped,
+		},
 		"nothing listens": {protocol.FetchResult{Cause: "ingress-refused"}, result.Problem},
 	} {
 		i := ingressWith(tt.page)
 		cause := result.Found(findings.VIPLinkDown, nil)
 		cause.Name = "vip-holder"
-		if all := result.NewReport(result.Conditions{}, []result.Result{cause, i.Check()}, nil).Checks; all[1].Outcome != tt.want {
+		if all := result.NewReport(result.Conditions{}, []result.Result{cause, i.Check()},
+			nil).Checks; all[1].Outcome != tt.want {
 			t.Errorf("%s: %+v", name, all[1])
 		}
 	}

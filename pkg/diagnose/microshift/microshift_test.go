@@ -23,9 +23,13 @@ func TestAdvertiseAddress(t *testing.T) {
 	here := netip.MustParseAddr("127.0.0.1") // on lo of every host
 	s := State{Source: Source{Addresses: []address.Address{{IP: here, Bits: 8, Link: 1}}}}
 	s.Known = true
-	s.Computed = microshift.Computed{Internal: []netip.Addr{here, netip.MustParseAddr("fd02::1:0")}, AdvertiseAddressGiven: true}
+	s.Computed = microshift.Computed{
+		Internal:              []netip.Addr{here, netip.MustParseAddr("fd02::1:0")},
+		AdvertiseAddressGiven: true,
+	}
 	r := s.CheckInternalAddress()
-	if want := "127.0.0.1: on this host (apiServer.advertiseAddress); not redirected"; r.Text != want || len(r.Findings) > 0 || r.NotChecked != "" {
+	if want := "127.0.0.1: on this host (apiServer.advertiseAddress); not redirected"; r.Text != want ||
+		len(r.Findings) > 0 || r.NotChecked != "" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -41,13 +45,25 @@ func TestFault(t *testing.T) {
 		root   bool
 		want   findings.ID
 	}{
-		"not readable":                 {state: snapshot(fs.ErrPermission)},
-		"not readable, root":           {state: snapshot(fs.ErrPermission), root: true, want: findings.MicroShiftConfigInvalid},
-		"not computed":                 {state: decision.State{ComputeErr: errors.New("overflow")}, want: findings.MicroShiftConfigInvalid},
-		"removed":                      {state: decision.State{Computed: microshift.Computed{Router: microshift.Router{Removed: true}}}, reason: report.UpstreamUnreachable, want: findings.MicroShiftRouterRemoved},
-		"no listen address":            {reason: report.UpstreamUnreachable, want: findings.MicroShiftRouterNoAddress},
-		"not on this host":             {reason: report.NoVIPs, want: findings.MicroShiftNodeAddressMissing},
-		"the node address is internal": {state: decision.State{Computed: microshift.Computed{NodeIPs: []netip.Addr{node}}}, reason: report.NoVIPs, want: findings.MicroShiftNodeAddressInternal},
+		"not readable": {state: snapshot(fs.ErrPermission)},
+		"not readable, root": {
+			state: snapshot(fs.ErrPermission), root: true,
+			want: findings.MicroShiftConfigInvalid,
+		},
+		"not computed": {
+			state: decision.State{ComputeErr: errors.New("overflow")},
+			want:  findings.MicroShiftConfigInvalid,
+		},
+		"removed": {
+			state:  decision.State{Computed: microshift.Computed{Router: microshift.Router{Removed: true}}},
+			reason: report.UpstreamUnreachable, want: findings.MicroShiftRouterRemoved,
+		},
+		"no listen address": {reason: report.UpstreamUnreachable, want: findings.MicroShiftRouterNoAddress},
+		"not on this host":  {reason: report.NoVIPs, want: findings.MicroShiftNodeAddressMissing},
+		"the node address is internal": {
+			state:  decision.State{Computed: microshift.Computed{NodeIPs: []netip.Addr{node}}},
+			reason: report.NoVIPs, want: findings.MicroShiftNodeAddressInternal,
+		},
 	} {
 		s := State{State: tt.state, Active: true, plan: decision.Plan{Reason: tt.reason}}
 		s.Privileged, s.Addresses = tt.root, []address.Address{{IP: node}}

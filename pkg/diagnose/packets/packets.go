@@ -172,7 +172,8 @@ type obstacle struct {
 // hasCause reports whether the same rule or policy decided, at the same port, or none did.
 func (o obstacle) hasCause(step report.TraceStep, decided bool) bool {
 	own, known := trace.Deciding(o.packet)
-	return known == decided && trace.ChainName(own) == trace.ChainName(step) && own.Chain == step.Chain && own.Handle == step.Handle && own.Port == step.Port
+	return known == decided && trace.ChainName(own) == trace.ChainName(step) && own.Chain == step.Chain &&
+		own.Handle == step.Handle && own.Port == step.Port
 }
 
 // explains reports whether a rule kept packets of the same hosts to the same VIPs from the service.
@@ -208,14 +209,17 @@ func (all *obstacles) add(id findings.ID, p report.TracedPacket) {
 func (all obstacles) findings(port uint16) (list []findings.Finding) {
 	for _, o := range all {
 		step, decided := trace.Deciding(o.packet)
-		if o.id == findings.LocalTrafficBlocked && slices.ContainsFunc(all, func(other obstacle) bool { return other.id != o.id && other.hasCause(step, decided) }) {
+		if o.id == findings.LocalTrafficBlocked &&
+			slices.ContainsFunc(all, func(other obstacle) bool { return other.id != o.id && other.hasCause(step, decided) }) {
 			continue // the other finding names the rule
 		}
-		if !decided && o.id == findings.PacketNotRedirected && slices.ContainsFunc(all, func(other obstacle) bool { return other.explains(o) }) {
+		if !decided && o.id == findings.PacketNotRedirected &&
+			slices.ContainsFunc(all, func(other obstacle) bool { return other.explains(o) }) {
 			continue // later packets of a connection do not pass the NAT chain that decided for the first one
 		}
 		f := findings.New(o.id, findings.Values{
-			"sources": result.JoinAddresses(o.sources), "vip": result.JoinAddresses(o.vips), "port": strconv.Itoa(int(step.Port)),
+			"sources": result.JoinAddresses(o.sources), "vip": result.JoinAddresses(o.vips),
+			"port":  strconv.Itoa(int(step.Port)),
 			"chain": trace.ChainName(step), "rule": trace.RuleText(step), "how": o.packet.Message,
 		})
 		if !decided && o.id == findings.PacketNotRedirected {

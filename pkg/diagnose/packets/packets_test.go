@@ -17,9 +17,13 @@ import (
 // TestCheck: each end of a packet, and equal ones of several hosts and VIPs as one finding.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	vip, vip6, other := netip.MustParseAddrPort("192.0.2.5:80"), netip.MustParseAddrPort("[2001:db8::5]:80"), netip.MustParseAddrPort("192.0.2.7:80")
+	vip, vip6, other := netip.MustParseAddrPort("192.0.2.5:80"), netip.MustParseAddrPort("[2001:db8::5]:80"),
+		netip.MustParseAddrPort("192.0.2.7:80")
 	packet := func(client string, change func(*report.TracedPacket)) report.TracedPacket {
-		p := report.TracedPacket{Client: netip.MustParseAddrPort(client), VIP: vip, End: report.TraceDelivered, TranslatedTo: 8888, Redirected: true}
+		p := report.TracedPacket{
+			Client: netip.MustParseAddrPort(client), VIP: vip, End: report.TraceDelivered,
+			TranslatedTo: 8888, Redirected: true,
+		}
 		change(&p)
 		return p
 	}
@@ -33,16 +37,25 @@ func TestCheck(t *testing.T) {
 		sources int
 		text    string
 	}{
-		"nothing": {nil, nil, 0, "the requests of this host reach the service; during the trace, no other host sent a request"},
+		"nothing": {
+			nil, nil, 0,
+			"the requests of this host reach the service; during the trace, no other host sent a request",
+		},
 		"delivered": {
-			[]report.TracedPacket{packet("192.0.2.11:1000", func(*report.TracedPacket) {}), packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.Reply, p.End = true, report.TraceSent })},
+			[]report.TracedPacket{
+				packet("192.0.2.11:1000", func(*report.TracedPacket) {}),
+				packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.Reply, p.End = true, report.TraceSent }),
+			},
 			nil, 0, "the packets of 192.0.2.11 reach the service, and the replies leave",
 		},
 		"dropped, of two hosts and families": {
-			[]report.TracedPacket{packet("192.0.2.11:1000", dropped), packet("192.0.2.12:1000", dropped), packet("[2001:db8::11]:1000", func(p *report.TracedPacket) {
-				dropped(p)
-				p.VIP = vip6
-			})},
+			[]report.TracedPacket{
+				packet("192.0.2.11:1000", dropped), packet("192.0.2.12:1000", dropped),
+				packet("[2001:db8::11]:1000", func(p *report.TracedPacket) {
+					dropped(p)
+					p.VIP = vip6
+				}),
+			},
 			[]findings.ID{findings.PacketDropped},
 			3, "",
 		},
@@ -50,7 +63,12 @@ func TestCheck(t *testing.T) {
 			dropped(p)
 			p.Reply = true
 		})}, []findings.ID{findings.ReplyDropped}, 1, ""},
-		"not redirected": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) { p.TranslatedTo, p.Redirected = 0, false })}, []findings.ID{findings.PacketNotRedirected}, 1, ""},
+		"not redirected": {
+			[]report.TracedPacket{packet("192.0.2.11:1000",
+				func(p *report.TracedPacket) { p.TranslatedTo, p.Redirected = 0, false })},
+			[]findings.ID{findings.PacketNotRedirected},
+			1, "",
+		},
 		"the end of a connection, dropped": {[]report.TracedPacket{packet("192.0.2.11:1000", func(p *report.TracedPacket) {
 			dropped(p)
 			p.Flags = "FIN-ACK"
@@ -80,7 +98,12 @@ func TestCheck(t *testing.T) {
 			dropped(p)
 			p.VIP = other
 		})}, []findings.ID{findings.VIPTestNotSent}, 1, ""},
-		"delivered by another host": {[]report.TracedPacket{packet("192.0.2.10:1000", func(p *report.TracedPacket) { p.VIP, p.TranslatedTo, p.Redirected = other, 0, false })}, nil, 0, "the requests of this host reach the service; during the trace, no other host sent a request"},
+		"delivered by another host": {
+			[]report.TracedPacket{packet("192.0.2.10:1000",
+				func(p *report.TracedPacket) { p.VIP, p.TranslatedTo, p.Redirected = other, 0, false })},
+			nil, 0,
+			"the requests of this host reach the service; during the trace, no other host sent a request",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +152,10 @@ func TestValidation(t *testing.T) {
 	t.Parallel()
 	vip, tester := netip.MustParseAddrPort("192.0.2.5:80"), netip.MustParseAddr("192.0.2.11")
 	delivered := func(client string) report.TracedPacket {
-		return report.TracedPacket{Client: netip.MustParseAddrPort(client), VIP: vip, End: report.TraceDelivered, Redirected: true}
+		return report.TracedPacket{
+			Client: netip.MustParseAddrPort(client), VIP: vip, End: report.TraceDelivered,
+			Redirected: true,
+		}
 	}
 	o := Observation{Redirecting: true, Held: []netip.Addr{vip.Addr()}, Testers: []netip.Addr{tester}, Validation: true}
 	o.Packets = []report.TracedPacket{delivered("192.0.2.11:1000")}
@@ -148,11 +174,15 @@ func TestValidation(t *testing.T) {
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	r := Observation{Held: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Rules: "not tested from here: a rule"}.Check()
-	if r.Outcome != result.OK || r.Incomplete || r.Text != "the requests of this host reach the service; during the trace, no other host sent a request; not tested from here: a rule" {
+	if r.Outcome != result.OK || r.Incomplete ||
+		r.Text != "the requests of this host reach the service; during the trace, no other host sent a request; not "+
+			"tested from here: a rule" {
 		t.Errorf("%+v", r)
 	}
 	r = Observation{Missing: []netip.Addr{netip.MustParseAddr("192.0.2.11")}, RulesErr: errors.New("no nft")}.Check()
-	if !r.Incomplete || r.NotChecked != "192.0.2.11 tested the VIP within the last minute, but no request from there arrived during the trace; which rules depend on the client's address: no nft" {
+	if !r.Incomplete ||
+		r.NotChecked != "192.0.2.11 tested the VIP within the last minute, but no request from there arrived during the "+
+			"trace; which rules depend on the client's address: no nft" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	fine, problem := Result{Outcome: OK}, Result{Outcome: Problem, Findings: []findings.Finding{{ID: findings.PortInUse, Level: findings.Problem}}}
+	fine, problem := Result{Outcome: OK},
+		Result{Outcome: Problem, Findings: []findings.Finding{{ID: findings.PortInUse, Level: findings.Problem}}}
 	for name, tt := range map[string]struct {
 		root    bool
 		results []Result
@@ -25,14 +26,27 @@ func TestSummary(t *testing.T) {
 		"without root": {false, []Result{fine, {Outcome: Skipped}}, OK, "No problems on a (1 check, 1 skipped).", nil, 1},
 		"without essential checks": {
 			true,
-			[]Result{fine, {Name: "certificate", Outcome: Skipped, Incomplete: true}, {Name: "clock", Outcome: Skipped, Incomplete: true}, {Name: "ruleset", Outcome: OK, NotChecked: "a table", Incomplete: true}},
+			[]Result{fine, {Name: "certificate", Outcome: Skipped, Incomplete: true}, {
+				Name: "clock", Outcome: Skipped,
+				Incomplete: true,
+			}, {Name: "ruleset", Outcome: OK, NotChecked: "a table", Incomplete: true}},
 			OK,
-			"No problem was found on a, but essential checks are incomplete: certificate, ruleset (2 checks, 2 skipped).", nil, 0,
+			"No problem was found on a, but essential checks are incomplete: certificate, ruleset (2 checks, 2 skipped).", nil,
+			0,
 		},
-		"problems":         {true, []Result{problem, fine, problem}, Problem, "2 problems on a (3 checks).", nil, 0},
-		"a warning":        {true, []Result{{Outcome: Warning, Findings: []findings.Finding{{ID: findings.VIPsShared, Level: findings.Warning}}}}, Warning, "1 warning on a (1 check).", nil, 0},
-		"the worst counts": {true, []Result{{Outcome: Warning}, problem, fine}, Problem, "1 problem on a (3 checks).", nil, 0},
-		"a challenge":      {true, []Result{fine}, OK, "No problems on a (1 check).", []Step{{Outcome: OK}}, 0},
+		"problems": {true, []Result{problem, fine, problem}, Problem, "2 problems on a (3 checks).", nil, 0},
+		"a warning": {
+			true,
+			[]Result{{Outcome: Warning, Findings: []findings.Finding{{ID: findings.VIPsShared, Level: findings.Warning}}}},
+			Warning, "1 warning on a (1 check).", nil, 0,
+		},
+		"the worst counts": {
+			true,
+			[]Result{{Outcome: Warning}, problem, fine},
+			Problem, "1 problem on a (3 checks).", nil,
+			0,
+		},
+		"a challenge": {true, []Result{fine}, OK, "No problems on a (1 check).", []Step{{Outcome: OK}}, 0},
 		"a challenge that fails": {
 			true,
 			[]Result{fine},
@@ -42,7 +56,11 @@ func TestSummary(t *testing.T) {
 			0,
 		},
 		"a problem and a challenge": {
-			true, []Result{problem}, Problem, "1 problem on a (1 check). The challenge fails at the step marked ✗.", []Step{{Outcome: Problem}}, 0,
+			true,
+			[]Result{problem},
+			Problem, "1 problem on a (1 check). The challenge fails at the step marked ✗.",
+			[]Step{{Outcome: Problem}},
+			0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,8 @@ func TestWatchLog(t *testing.T) {
 	}
 	selfCheck := one(report.CertManager, "evaGxfAD")
 	irrelevant := []report.RecentChallenge{
-		one(report.CertManager, "another1"), one(report.CheckClient, "evaGxfAD"), one(report.OtherClient, "evaGxfAD"), one(report.StepCA, "evaGxfAD"), one(report.CertManager, ""),
+		one(report.CertManager, "another1"), one(report.CheckClient, "evaGxfAD"), one(report.OtherClient, "evaGxfAD"),
+		one(report.StepCA, "evaGxfAD"), one(report.CertManager, ""),
 	}
 	gone := errors.New("the service does not respond")
 	type state struct {
@@ -39,15 +40,42 @@ func TestWatchLog(t *testing.T) {
 		want    Log
 		elapsed time.Duration
 	}{
-		"requested before": {time.Minute, func(time.Duration) state { return state{recent: []report.RecentChallenge{selfCheck}, total: 1} }, Log{Request: &selfCheck}, 0},
+		"requested before": {
+			time.Minute,
+			func(time.Duration) state { return state{recent: []report.RecentChallenge{selfCheck}, total: 1} },
+			Log{Request: &selfCheck},
+			0,
+		},
 		"requested by a CA": {time.Minute, func(time.Duration) state {
 			return state{recent: []report.RecentChallenge{one(report.LetsEncrypt, "evaGxfAD")}}
 		}, Log{Request: new(one(report.LetsEncrypt, "evaGxfAD"))}, 0},
-		"no request":          {time.Minute, func(time.Duration) state { return state{recent: irrelevant, total: 5} }, Log{Watched: WatchTime}, WatchTime},
-		"the time of the run": {5 * time.Second, func(time.Duration) state { return state{} }, Log{Unknown: "no time left to wait for its request"}, 5 * time.Second},
-		"no service":          {time.Minute, func(time.Duration) state { return state{err: gone} }, Log{Unknown: gone.Error()}, 0},
-		"more than the log":   {time.Minute, func(e time.Duration) state { return state{recent: irrelevant, total: 6 * uint64(e/time.Second)} }, Log{Unknown: "the challenge log of the service is too short for the number of requests"}, time.Second},
-		"as much as the log":  {time.Minute, func(e time.Duration) state { return state{recent: irrelevant, total: 5 * uint64(e/time.Second)} }, Log{Watched: WatchTime}, WatchTime},
+		"no request": {
+			time.Minute, func(time.Duration) state { return state{recent: irrelevant, total: 5} },
+			Log{Watched: WatchTime},
+			WatchTime,
+		},
+		"the time of the run": {
+			5 * time.Second, func(time.Duration) state { return state{} },
+			Log{Unknown: "no time left to wait for its request"},
+			5 * time.Second,
+		},
+		"no service": {
+			time.Minute, func(time.Duration) state { return state{err: gone} },
+			Log{Unknown: gone.Error()},
+			0,
+		},
+		"more than the log": {
+			time.Minute,
+			func(e time.Duration) state { return state{recent: irrelevant, total: 6 * uint64(e/time.Second)} },
+			Log{Unknown: "the challenge log of the service is too short for the number of requests"},
+			time.Second,
+		},
+		"as much as the log": {
+			time.Minute,
+			func(e time.Duration) state { return state{recent: irrelevant, total: 5 * uint64(e/time.Second)} },
+			Log{Watched: WatchTime},
+			WatchTime,
+		},
 		"requested meanwhile": {time.Minute, func(e time.Duration) state {
 			if e < 9*time.Second {
 				return state{}
@@ -85,7 +113,8 @@ func TestWatchLog(t *testing.T) {
 func TestLogUnknown(t *testing.T) {
 	t.Parallel()
 	r := SelfCheck{Token: "token", Log: Log{Unknown: "no time left"}}.Check()
-	if len(r.Findings) > 0 || !r.Incomplete || !strings.Contains(r.NotChecked, "whether cert-manager requests the challenge: no time left") {
+	if len(r.Findings) > 0 || !r.Incomplete || !strings.Contains(r.NotChecked,
+		"whether cert-manager requests the challenge: no time left") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -48,7 +48,10 @@ func TestNameNotAllowed(t *testing.T) {
 // one on two hosts, as tests of the service have found. What they found once is tested again.
 func TestOneFamilyIsDead(t *testing.T) {
 	t.Parallel()
-	s := SelfCheck{VIPTests: []report.VIPTest{{Cause: string(findings.VIPTwoHosts)}, {Cause: string(findings.VIPUnreachableFromHere)}}}
+	s := SelfCheck{VIPTests: []report.VIPTest{
+		{Cause: string(findings.VIPTwoHosts)},
+		{Cause: string(findings.VIPUnreachableFromHere)},
+	}}
 	s.Add(Response{VIP: netip.MustParseAddr("2001:db8::5"), Page: protocol.FetchResult{
 		Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges),
 	}})
@@ -67,14 +70,19 @@ func TestSelfTestFailed(t *testing.T) {
 		{VIP: netip.MustParseAddr("2001:db8::5"), OK: true},
 		{VIP: vip, Cause: string(findings.IngressTimeout), Error: "192.0.2.6:80 does not reply"},
 	}}
-	s.Add(Response{VIP: vip, Held: true, Page: protocol.FetchResult{Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges)}})
+	s.Add(Response{VIP: vip, Held: true, Page: protocol.FetchResult{
+		Connected: 1, Status: 400,
+		Body: []byte(reqhead.OnlyChallenges),
+	}})
 	r := s.Check()
 	if len(r.Findings) != 1 {
 		t.Fatalf("%+v", r)
 	}
 	f := r.Findings[0]
-	want := "The last self-test of 192.0.2.5:80, at 00:00:00, failed with the finding ingress-timeout: 192.0.2.6:80 does not reply"
-	if f.ID != findings.SelfTestFailed || f.Level != findings.Warning || f.Message != want || !slices.Contains(f.CausedBy, findings.IngressTimeout) {
+	want := "The last self-test of 192.0.2.5:80, at 00:00:00, failed with the finding ingress-timeout: 192.0.2.6:80 " +
+		"does not reply"
+	if f.ID != findings.SelfTestFailed || f.Level != findings.Warning || f.Message != want || !slices.Contains(f.CausedBy,
+		findings.IngressTimeout) {
 		t.Errorf("%+v", f)
 	}
 }

@@ -18,15 +18,26 @@ func TestSELinux(t *testing.T) {
 		id      findings.ID
 		message string
 	}{
-		"none":               {selinux{label: "system_u:object_r:container_file_t:s0"}, "", ""},
-		"its place's type":   {selinux{enforcing: true, label: "system_u:object_r:bin_t:s0"}, "", ""},
-		"a type of its own":  {selinux{enforcing: true, label: "system_u:object_r:http01_proxyd_exec_t:s0"}, "", ""},
-		"out of a container": {selinux{enforcing: true, label: "system_u:object_r:container_file_t:s0:c1,c2"}, "selinux-label", "/usr/local/bin/http01-proxyd has the type container_file_t"},
-		"copied from a home": {selinux{enforcing: true, label: "unconfined_u:object_r:user_home_t:s0"}, "selinux-label", "user_home_t"},
-		"no label":           {selinux{enforcing: true}, "", ""},
-		"the remover's type": {selinux{enforcing: true, remover: "system_u:object_r:var_t:s0"}, "selinux-unit", "http01-proxyd-install.service has the type var_t"},
-		"its policy's type":  {selinux{enforcing: true, remover: "system_u:object_r:systemd_unit_file_t:s0"}, "", ""},
-		"a library's type":   {selinux{enforcing: true, remover: "system_u:object_r:lib_t:s0"}, "", ""},
+		"none":              {selinux{label: "system_u:object_r:container_file_t:s0"}, "", ""},
+		"its place's type":  {selinux{enforcing: true, label: "system_u:object_r:bin_t:s0"}, "", ""},
+		"a type of its own": {selinux{enforcing: true, label: "system_u:object_r:http01_proxyd_exec_t:s0"}, "", ""},
+		"out of a container": {
+			selinux{enforcing: true, label: "system_u:object_r:container_file_t:s0:c1,c2"},
+			"selinux-label", "/usr/local/bin/http01-proxyd has the type container_file_t",
+		},
+		"copied from a home": {
+			selinux{enforcing: true, label: "unconfined_u:object_r:user_home_t:s0"},
+			"selinux-label",
+			"user_home_t",
+		},
+		"no label": {selinux{enforcing: true}, "", ""},
+		"the remover's type": {
+			selinux{enforcing: true, remover: "system_u:object_r:var_t:s0"},
+			"selinux-unit",
+			"http01-proxyd-install.service has the type var_t",
+		},
+		"its policy's type": {selinux{enforcing: true, remover: "system_u:object_r:systemd_unit_file_t:s0"}, "", ""},
+		"a library's type":  {selinux{enforcing: true, remover: "system_u:object_r:lib_t:s0"}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -102,7 +102,8 @@ func (a *assembler) addRecord(r *protocol.TraceRecord, now time.Time) {
 		}
 	case r.Kind == protocol.TraceRule && (r.Verdict == protocol.VerdictJump || r.Verdict == protocol.VerdictGoto):
 		p.jump = report.TraceRule{Chain: name, Handle: r.Handle}
-	case r.Kind == protocol.TraceRule && r.Verdict == protocol.VerdictContinue && r.Handle != 0 && !step.Own && len(step.Passed) < report.MaxPassedRules:
+	case r.Kind == protocol.TraceRule && r.Verdict == protocol.VerdictContinue && r.Handle != 0 && !step.Own &&
+		len(step.Passed) < report.MaxPassedRules:
 		step.Passed = append(step.Passed, report.TraceRule{Chain: name, Handle: r.Handle})
 	}
 	if info.hook != "" {
@@ -176,7 +177,13 @@ func (a *assembler) find(r *protocol.TraceRecord, now time.Time) *path {
 			return p
 		}
 	}
-	p := &path{updated: now, reached: make(map[string]bool), TracedPacket: report.TracedPacket{Time: now.UTC().Truncate(time.Microsecond), Flags: flagNames(h.Flags), Counters: []report.KernelCounter{}}}
+	p := &path{
+		updated: now, reached: make(map[string]bool),
+		TracedPacket: report.TracedPacket{
+			Time: now.UTC().Truncate(time.Microsecond), Flags: flagNames(h.Flags),
+			Counters: []report.KernelCounter{},
+		},
+	}
 	switch {
 	case len(a.packets) >= maxPackets:
 		return nil
@@ -323,7 +330,8 @@ func Deciding(p report.TracedPacket) (step report.TraceStep, decided bool) {
 				return s, true
 			}
 		}
-		if s.Handle != 0 && (s.Hook == prerouting || s.Hook == output) && hasWord(s.Rule, "dnat", "redirect", "tproxy", "DNAT", "REDIRECT", "TPROXY") {
+		if s.Handle != 0 && (s.Hook == prerouting || s.Hook == output) && hasWord(s.Rule, "dnat", "redirect", "tproxy",
+			"DNAT", "REDIRECT", "TPROXY") {
 			return s, true
 		}
 	}

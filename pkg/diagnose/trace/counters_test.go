@@ -7,7 +7,8 @@ import "testing"
 // TestProcessors: the counters of all processors are added. They are hexadecimal.
 func TestProcessors(t *testing.T) {
 	t.Parallel()
-	const head = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error\n"
+	const head = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop " +
+		"icmp_error\n"
 	for text, want := range map[string]uint64{
 		head: 0,
 		head + "0000abcd  0 0 0 0 0 0 0 0 0 0000000f 00000001 0\n0000abcd  0 0 0 0 0 0 0 0 0 00000010 00000001 0\n": 31,

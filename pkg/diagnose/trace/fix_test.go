@@ -51,16 +51,19 @@ func firewalls() map[string]firewall {
 			dropped(vip6, "input: ip6 filter input", 8888, false), "nft insert rule ip6 filter input tcp dport 8888 accept",
 		},
 		"a chain that another one calls": {
-			"table inet filter { chain ports { tcp dport 8888 drop; }; chain input { type filter hook input priority 0; jump ports; }; }",
+			"table inet filter { chain ports { tcp dport 8888 drop; }; chain input { type filter hook input priority 0; jump " +
+				"ports; }; }",
 			dropped(vip4, "input: inet filter input", 8888, false), "nft insert rule inet filter input tcp dport 8888 accept",
 		},
 		"before the redirect": {
 			"table inet geo-filter { chain pre { type filter hook prerouting priority -190; tcp dport 80 drop; }; }",
-			dropped(vip4, "prerouting: inet geo-filter pre", 80, false), "nft insert rule inet geo-filter pre ip daddr 192.0.2.5 tcp dport 80 accept",
+			dropped(vip4, "prerouting: inet geo-filter pre", 80, false),
+			"nft insert rule inet geo-filter pre ip daddr 192.0.2.5 tcp dport 80 accept",
 		},
 		"before the redirect, IPv6": {
 			"table inet geo-filter { chain pre { type filter hook prerouting priority -190; tcp dport 80 drop; }; }",
-			dropped(vip6, "prerouting: inet geo-filter pre", 80, false), "nft insert rule inet geo-filter pre ip6 daddr 2001:db8::5 tcp dport 80 accept",
+			dropped(vip6, "prerouting: inet geo-filter pre", 80, false),
+			"nft insert rule inet geo-filter pre ip6 daddr 2001:db8::5 tcp dport 80 accept",
 		},
 		"at the ingress of a device": {
 			`table netdev x { chain y { type filter hook ingress device "lo" priority -500; tcp dport 80 drop; }; }`,
@@ -72,37 +75,51 @@ func firewalls() map[string]firewall {
 		},
 		"the reply, after the translation": {
 			"table ip6 filter { chain out { type filter hook postrouting priority 200; tcp sport 80 drop; }; }",
-			dropped(vip6, "postrouting: ip6 filter out", 80, true), "nft insert rule ip6 filter out ip6 saddr 2001:db8::5 tcp sport 80 accept",
+			dropped(vip6, "postrouting: ip6 filter out", 80, true),
+			"nft insert rule ip6 filter out ip6 saddr 2001:db8::5 tcp sport 80 accept",
 		},
 		"iptables": {
 			"table ip filter { chain INPUT { type filter hook input priority 0; policy accept; tcp dport 8888 counter drop; }; }",
 			dropped(vip4, "input: ip filter INPUT", 8888, false), "iptables -I INPUT -p tcp --dport 8888 -j ACCEPT",
 		},
 		"iptables, the reply": {
-			"table ip6 mangle { chain OUTPUT { type route hook output priority -150; policy accept; tcp sport 8888 counter drop; }; }",
-			dropped(vip6, "output: ip6 mangle OUTPUT", 8888, true), "ip6tables -t mangle -I OUTPUT -p tcp --sport 8888 -j ACCEPT",
+			"table ip6 mangle { chain OUTPUT { type route hook output priority -150; policy accept; tcp sport 8888 " +
+				"counter drop; }; }",
+			dropped(vip6, "output: ip6 mangle OUTPUT", 8888, true),
+			"ip6tables -t mangle -I OUTPUT -p tcp --sport 8888 -j ACCEPT",
 		},
 		"iptables, before the redirect": {
-			"table ip raw { chain PREROUTING { type filter hook prerouting priority -300; policy accept; tcp dport 80 counter drop; }; }",
-			dropped(vip4, "prerouting: ip raw PREROUTING", 80, false), "iptables -t raw -I PREROUTING -d 192.0.2.5 -p tcp --dport 80 -j ACCEPT",
+			"table ip raw { chain PREROUTING { type filter hook prerouting priority -300; policy accept; tcp dport 80 " +
+				"counter drop; }; }",
+			dropped(vip4, "prerouting: ip raw PREROUTING", 80, false),
+			"iptables -t raw -I PREROUTING -d 192.0.2.5 -p tcp --dport 80 -j ACCEPT",
 		},
-		"firewalld": {"", dropped(vip4, "input: inet firewalld filter_INPUT", 8888, false), "firewall-cmd --add-port=8888/tcp"},
+		"firewalld": {
+			"", dropped(vip4, "input: inet firewalld filter_INPUT", 8888, false),
+			"firewall-cmd --add-port=8888/tcp",
+		},
 		"firewalld, not the default zone": {
-			"", inZone(dropped(vip4, "input: inet firewalld filter_INPUT", 8888, false)), "firewall-cmd --zone=internal --add-port=8888/tcp",
+			"", inZone(dropped(vip4, "input: inet firewalld filter_INPUT", 8888, false)),
+			"firewall-cmd --zone=internal --add-port=8888/tcp",
 		},
 		"firewalld, no zone decides about the reply": {
 			"table inet firewalld { chain filter_OUTPUT { type filter hook output priority 10; tcp sport 8888 drop; }; }",
-			dropped(vip4, "output: inet firewalld filter_OUTPUT", 8888, true), "nft insert rule inet firewalld filter_OUTPUT tcp sport 8888 accept",
+			dropped(vip4, "output: inet firewalld filter_OUTPUT", 8888, true),
+			"nft insert rule inet firewalld filter_OUTPUT tcp sport 8888 accept",
 		},
 		"a name that a shell would read": {"", dropped(vip4, "input: inet $(reboot) input", 8888, false), ""},
-		"not dropped":                    {"", report.TracedPacket{End: report.TraceLost, Steps: []report.TraceStep{{Family: "ip", Table: "a", Chain: "b"}}}, ""},
-		"no steps":                       {"", report.TracedPacket{End: report.TraceDropped}, ""},
+		"not dropped": {"", report.TracedPacket{
+			End:   report.TraceLost,
+			Steps: []report.TraceStep{{Family: "ip", Table: "a", Chain: "b"}},
+		}, ""},
+		"no steps": {"", report.TracedPacket{End: report.TraceDropped}, ""},
 	}
 }
 
 func inZone(p report.TracedPacket) report.TracedPacket {
 	p.Steps[len(p.Steps)-1].Passed = []report.TraceRule{
-		{Chain: "filter_INPUT", Rule: "jump filter_INPUT_ZONES"}, {Chain: "filter_INPUT_ZONES", Rule: `iifname "br-ex" goto filter_IN_internal`},
+		{Chain: "filter_INPUT", Rule: "jump filter_INPUT_ZONES"},
+		{Chain: "filter_INPUT_ZONES", Rule: `iifname "br-ex" goto filter_IN_internal`},
 	}
 	return p
 }

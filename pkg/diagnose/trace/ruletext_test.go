@@ -35,7 +35,10 @@ func TestParseListing(t *testing.T) {
 		17: `jump { limit rate 1/minute log prefix "firewall "; drop; }`,
 		3:  "",
 	} {
-		if got := listing.rule(report.TraceStep{Family: "inet", Table: "openshift_filter", Chain: "OPENSHIFT", Handle: handle}); got != want {
+		if got := listing.rule(report.TraceStep{
+			Family: "inet", Table: "openshift_filter", Chain: "OPENSHIFT",
+			Handle: handle,
+		}); got != want {
 			t.Errorf("handle %d: %q, want %q", handle, got, want)
 		}
 	}

@@ -83,7 +83,10 @@ func dialOwner() (*nftables.Conn, error) {
 }
 
 func (t *tables) add(o Options, devices []report.TracedDevice) error {
-	inet := t.conn.AddTable(&nftables.Table{Name: t.name, Family: nftables.TableFamilyINet, Flags: nftables.TableFlagOwner})
+	inet := t.conn.AddTable(&nftables.Table{
+		Name: t.name, Family: nftables.TableFamilyINet,
+		Flags: nftables.TableFlagOwner,
+	})
 	for _, c := range []struct {
 		name     string
 		hook     *nftables.ChainHook
@@ -100,16 +103,22 @@ func (t *tables) add(o Options, devices []report.TracedDevice) error {
 		t.addChain(inet, c.name, "", c.hook, c.priority, c.rules)
 	}
 	if len(devices) > 0 {
-		netdev := t.conn.AddTable(&nftables.Table{Name: t.name, Family: nftables.TableFamilyNetdev, Flags: nftables.TableFlagOwner})
+		netdev := t.conn.AddTable(&nftables.Table{
+			Name: t.name, Family: nftables.TableFamilyNetdev,
+			Flags: nftables.TableFlagOwner,
+		})
 		for _, d := range devices {
-			t.addChain(netdev, fmt.Sprintf("ingress-%d", d.Index), d.Name, nftables.ChainHookIngress, math.MinInt32, o.arrivalRules(false))
+			t.addChain(netdev, fmt.Sprintf("ingress-%d", d.Index), d.Name, nftables.ChainHookIngress, math.MinInt32,
+				o.arrivalRules(false))
 		}
 	}
 	return t.conn.Flush()
 }
 
 // addChain adds: chain NAME { type filter hook HOOK [device DEVICE] priority PRIORITY; policy accept; RULES }.
-func (t *tables) addChain(table *nftables.Table, name, device string, hook *nftables.ChainHook, priority int, rules [][]expr.Any) {
+func (t *tables) addChain(table *nftables.Table, name, device string, hook *nftables.ChainHook, priority int,
+	rules [][]expr.Any,
+) {
 	accept := nftables.ChainPolicyAccept
 	chain := t.conn.AddChain(&nftables.Chain{
 		Table: table, Name: name, Type: nftables.ChainTypeFilter, Hooknum: hook, Device: device,
@@ -209,7 +218,8 @@ func (m match) rule(syn expr.CmpOp, rate uint64) []expr.Any {
 	length, family := uint32(4), byte(unix.NFPROTO_IPV4)
 	etherType := uint16(unix.ETH_P_IP)
 	if m.vip.Is6() {
-		vipOffset, clientOffset, length, family, etherType = 24, 8, 16, unix.NFPROTO_IPV6, unix.ETH_P_IPV6 // RFC 8200 section 3
+		// RFC 8200 section 3
+		vipOffset, clientOffset, length, family, etherType = 24, 8, 16, unix.NFPROTO_IPV6, unix.ETH_P_IPV6
 	}
 	if !m.toVIP {
 		vipOffset, clientOffset, portOffset = clientOffset, vipOffset, 0
@@ -218,10 +228,16 @@ func (m match) rule(syn expr.CmpOp, rate uint64) []expr.Any {
 	var rule []expr.Any
 	if m.inet {
 		// meta nfproto ipv4
-		rule = []expr.Any{&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: reg}, &expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{family}}}
+		rule = []expr.Any{&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: reg}, &expr.Cmp{
+			Op: expr.CmpOpEq, Register: reg,
+			Data: []byte{family},
+		}}
 	} else {
 		// meta protocol ip
-		rule = []expr.Any{&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: reg}, &expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: binaryutil.BigEndian.PutUint16(etherType)}}
+		rule = []expr.Any{&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: reg}, &expr.Cmp{
+			Op: expr.CmpOpEq, Register: reg,
+			Data: binaryutil.BigEndian.PutUint16(etherType),
+		}}
 	}
 	rule = append(rule,
 		// meta l4proto tcp
@@ -319,8 +335,10 @@ func hookName(family nftables.TableFamily, hook nftables.ChainHook) string {
 // familyName returns nft's name of a family.
 func familyName(family uint8) string {
 	names := map[uint8]string{
-		uint8(nftables.TableFamilyIPv4): "ip", uint8(nftables.TableFamilyIPv6): "ip6", uint8(nftables.TableFamilyINet): "inet",
-		uint8(nftables.TableFamilyNetdev): "netdev", uint8(nftables.TableFamilyBridge): "bridge", uint8(nftables.TableFamilyARP): "arp",
+		uint8(nftables.TableFamilyIPv4): "ip", uint8(nftables.TableFamilyIPv6): "ip6",
+		uint8(nftables.TableFamilyINet):   "inet",
+		uint8(nftables.TableFamilyNetdev): "netdev", uint8(nftables.TableFamilyBridge): "bridge",
+		uint8(nftables.TableFamilyARP): "arp",
 	}
 	return names[family]
 }
@@ -353,8 +371,11 @@ func explain(err error) error {
 		return nil
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return fmt.Errorf("cannot trace packets: this process lacks CAP_NET_ADMIN: run it as root (%w)", err)
-	case slices.ContainsFunc([]error{unix.EOPNOTSUPP, unix.EINVAL, unix.ENOENT, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT}, func(e error) bool { return errors.Is(err, e) }):
-		return fmt.Errorf("cannot trace packets: the kernel lacks the owner flag of tables, netdev tables or meta nftrace (Linux 5.12 or a backport; modprobe nf_tables) (%w)", err)
+	case slices.ContainsFunc([]error{unix.EOPNOTSUPP, unix.EINVAL, unix.ENOENT, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT},
+		func(e error) bool { return errors.Is(err, e) }):
+		return fmt.Errorf(
+			"cannot trace packets: the kernel lacks the owner flag of tables, netdev tables or meta nftrace (Linux 5.12 or a "+
+				"backport; modprobe nf_tables) (%w)", err)
 	default:
 		return fmt.Errorf("cannot trace packets: %w", err)
 	}

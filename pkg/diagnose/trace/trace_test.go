@@ -92,9 +92,15 @@ const internalPort = 8888
 
 // serviceTable has the rules of the service.
 const serviceTable = `table inet http01-proxyd {
-	chain prerouting { type nat hook prerouting priority -110; ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888; ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
-	chain output { type nat hook output priority -110; ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888; ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
-	chain input { type filter hook input priority -1; ct direction original tcp dport 8888 ct status dnat accept; ct direction original tcp dport 8888 counter reject with tcp reset; }
+	chain prerouting { type nat hook prerouting priority -110;
+		ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888;
+		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
+	chain output { type nat hook output priority -110;
+		ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888;
+		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
+	chain input { type filter hook input priority -1;
+		ct direction original tcp dport 8888 ct status dnat accept;
+		ct direction original tcp dport 8888 counter reject with tcp reset; }
 }
 `
 
@@ -220,13 +226,34 @@ func TestCases(t *testing.T) {
 		decides    string // chain and rule; of IPv4 unless v4 is answered
 	}{
 		{text: "", v4: "answered", v6: "answered"},
-		{file: "ct-state-before-conntrack.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet raw pre: tcp dport 80 ct state invalid drop"},
-		{file: "notrack.nft", v4: "refused", v6: "answered", end: report.TraceDelivered, decides: "ip raw prerouting: tcp dport 80 notrack"},
-		{file: "client-filter-before-redirect.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet geo-filter filter-chain: its policy is drop"},
-		{file: "client-filter-before-redirect-8888-accepted.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet geo-filter filter-chain: its policy is drop"},
-		{file: "policy-decides.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet filter input: its policy is drop"},
-		{file: "reply-dropped-in-output.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, reply: true, decides: "inet filter output: its policy is drop"},
-		{file: "reply-dropped-in-postrouting.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, reply: true, decides: "inet filter post: its policy is drop"},
+		{
+			file: "ct-state-before-conntrack.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped,
+			decides: "inet raw pre: tcp dport 80 ct state invalid drop",
+		},
+		{
+			file: "notrack.nft", v4: "refused", v6: "answered", end: report.TraceDelivered,
+			decides: "ip raw prerouting: tcp dport 80 notrack",
+		},
+		{
+			file: "client-filter-before-redirect.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped,
+			decides: "inet geo-filter filter-chain: its policy is drop",
+		},
+		{
+			file: "client-filter-before-redirect-8888-accepted.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped,
+			decides: "inet geo-filter filter-chain: its policy is drop",
+		},
+		{
+			file: "policy-decides.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped,
+			decides: "inet filter input: its policy is drop",
+		},
+		{
+			file: "reply-dropped-in-output.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, reply: true,
+			decides: "inet filter output: its policy is drop",
+		},
+		{
+			file: "reply-dropped-in-postrouting.nft", v4: "timed out", v6: "timed out", end: report.TraceDropped, reply: true,
+			decides: "inet filter post: its policy is drop",
+		},
 		{file: "iptables-reject.ipt", v4: "refused", v6: "answered", end: report.TraceDropped, decides: "ip filter INPUT: "},
 		{file: "harmless-loopback-antispoof.nft", v4: "answered", v6: "answered"},
 		{file: "harmless-fib-rpfilter.nft", v4: "answered", v6: "answered"},
@@ -235,12 +262,30 @@ func TestCases(t *testing.T) {
 		{file: "harmless-docker.ipt", v4: "answered", v6: "answered"},
 		{file: "harmless-podman.nft", v4: "answered", v6: "answered"},
 		{file: "harmless-queue-bypass.ipt", v4: "answered", v6: "answered"},
-		{text: `table netdev x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "netdev x y: tcp dport 80 drop"},
-		{text: `table inet x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet x y: tcp dport 80 drop"},
-		{text: `table netdev x { chain y { type filter hook egress device "near" priority 0; tcp sport 80 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, reply: true, decides: "netdev x y: tcp sport 80 drop"},
-		{text: `table inet x { chain y { type filter hook input priority 0; jump z; }; chain z { tcp dport 8888 drop; }; }`, v4: "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet x z: tcp dport 8888 drop"},
-		{text: `table ip x { chain y { type nat hook prerouting priority -150; tcp dport 80 dnat to :9445; }; }`, v4: "refused", v6: "answered", end: report.TraceDelivered, decides: "ip x y: tcp dport 80 dnat to :9445"},
-		{text: `table ip x { chain y { type nat hook prerouting priority -150; tcp dport 80 dnat to 198.51.100.9:80; }; }`, v4: "timed out", v6: "answered", decides: "ip x y: tcp dport 80 dnat to 198.51.100.9:80", end: "lost|forwarded"},
+		{
+			text: `table netdev x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`,
+			v4:   "timed out", v6: "timed out", end: report.TraceDropped, decides: "netdev x y: tcp dport 80 drop",
+		},
+		{
+			text: `table inet x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`,
+			v4:   "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet x y: tcp dport 80 drop",
+		},
+		{
+			text: `table netdev x { chain y { type filter hook egress device "near" priority 0; tcp sport 80 drop; }; }`,
+			v4:   "timed out", v6: "timed out", end: report.TraceDropped, reply: true, decides: "netdev x y: tcp sport 80 drop",
+		},
+		{
+			text: `table inet x { chain y { type filter hook input priority 0; jump z; }; chain z { tcp dport 8888 drop; }; }`,
+			v4:   "timed out", v6: "timed out", end: report.TraceDropped, decides: "inet x z: tcp dport 8888 drop",
+		},
+		{
+			text: `table ip x { chain y { type nat hook prerouting priority -150; tcp dport 80 dnat to :9445; }; }`,
+			v4:   "refused", v6: "answered", end: report.TraceDelivered, decides: "ip x y: tcp dport 80 dnat to :9445",
+		},
+		{
+			text: `table ip x { chain y { type nat hook prerouting priority -150; tcp dport 80 dnat to 198.51.100.9:80; }; }`,
+			v4:   "timed out", v6: "answered", decides: "ip x y: tcp dport 80 dnat to 198.51.100.9:80", end: "lost|forwarded",
+		},
 	} {
 		name := tt.file + tt.text
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +300,8 @@ func TestCases(t *testing.T) {
 			load(t, serviceTable)
 			nstest.RunWithInput(t, text, tool[0], tool[1:]...)
 			var v4, v6 string
-			packets := h.collect(t, Options{Held: []netip.Addr{vip4, vip6}}, func() { v4, v6 = request(h.client, vip4), request(h.client, vip6) })
+			packets := h.collect(t, Options{Held: []netip.Addr{vip4, vip6}},
+				func() { v4, v6 = request(h.client, vip4), request(h.client, vip6) })
 			if v4 != tt.v4 || v6 != tt.v6 {
 				t.Errorf("IPv4 %s, want %s; IPv6 %s, want %s", v4, tt.v4, v6, tt.v6)
 			}
@@ -266,7 +312,8 @@ func TestCases(t *testing.T) {
 			found := false
 			for _, p := range packets {
 				step, _ := Deciding(p)
-				isObstacle := p.End == report.TraceDropped || p.End == report.TraceLost || !p.Reply && (p.TranslatedTo == 0 || p.TranslatedTo == 9445)
+				isObstacle := p.End == report.TraceDropped || p.End == report.TraceLost || !p.Reply &&
+					(p.TranslatedTo == 0 || p.TranslatedTo == 9445)
 				if tt.end == "" && isObstacle {
 					t.Errorf("an obstacle: %s %s", p.Message, ChainName(step)+": "+RuleText(step))
 				}
@@ -276,7 +323,8 @@ func TestCases(t *testing.T) {
 			if !found && tt.end != "" || len(packets) == 0 {
 				for _, p := range packets {
 					step, _ := Deciding(p)
-					t.Logf("%v %v reply=%v %s: %s; %s: %s\n%+v", p.Client, p.VIP, p.Reply, p.End, p.Message, ChainName(step), RuleText(step), p.Steps)
+					t.Logf("%v %v reply=%v %s: %s; %s: %s\n%+v", p.Client, p.VIP, p.Reply, p.End, p.Message, ChainName(step),
+						RuleText(step), p.Steps)
 				}
 				t.Errorf("no packet to %v with the end %s, which %s decides", vip, tt.end, tt.decides)
 			}
@@ -294,7 +342,8 @@ func TestQueue(t *testing.T) {
 	load(t, serviceTable)
 	nstest.Run(t, "iptables-nft", "-A", "INPUT", "-p", "tcp", "--dport", "8888", "-j", "NFQUEUE", "--queue-num", "1")
 	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
-	const want = "passed to another program in chain ip filter INPUT, which has not returned it: tcp dport 8888 counter queue num 1 (handle "
+	const want = "passed to another program in chain ip filter INPUT, which has not returned it: tcp dport 8888 " +
+		"counter queue num 1 (handle "
 	if len(packets) == 0 || packets[0].End != report.TraceUnknown || !strings.HasPrefix(packets[0].Message, want) {
 		t.Errorf("%+v", packets)
 	}
@@ -322,13 +371,15 @@ func TestHealthy(t *testing.T) {
 		steps = append(steps, fmt.Sprintf("%s %s %s %d", s.Hook, s.Device, s.Verdict, s.Port))
 	}
 	want := []string{
-		"ingress near accept 80", "prerouting near accept 80", "prerouting near accept 80", "input near accept 8888", "input near accept 8888", "input near accept 8888",
+		"ingress near accept 80", "prerouting near accept 80", "prerouting near accept 80", "input near accept 8888",
+		"input near accept 8888", "input near accept 8888",
 		"output near accept 8888", "postrouting near accept 80",
 	}
 	if diff := gocmp.Diff(want, steps); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if syn.End != report.TraceDelivered || reply.End != report.TraceSent || syn.TranslatedTo != internalPort || syn.Client != reply.Client || syn.Client.Addr() != client4 {
+	if syn.End != report.TraceDelivered || reply.End != report.TraceSent || syn.TranslatedTo != internalPort ||
+		syn.Client != reply.Client || syn.Client.Addr() != client4 {
 		t.Errorf("%+v\n%+v", syn, reply)
 	}
 }
@@ -362,7 +413,8 @@ func TestBridge(t *testing.T) {
 					replies++
 				}
 			}
-			if result != "answered" || first.Flags != "SYN" || first.Steps[0].Device != "near" || first.TranslatedTo != internalPort || replies != 1 {
+			if result != "answered" || first.Flags != "SYN" || first.Steps[0].Device != "near" ||
+				first.TranslatedTo != internalPort || replies != 1 {
 				t.Errorf("bridge netfilter %s, %v: %s, %d SYN-ACKs, %+v", bridgeNetfilter, vip, result, replies, first)
 			}
 		}
@@ -379,7 +431,9 @@ func TestLoopbackVIP(t *testing.T) {
 	if result := request(h.client, vip4); result != "answered" {
 		t.Fatal(result)
 	}
-	nstest.RunWithInput(t, `table netdev x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`, "nft", "-f", "-")
+	nstest.RunWithInput(t,
+		`table netdev x { chain y { type filter hook ingress device "near" priority -500; tcp dport 80 drop; }; }`, "nft",
+		"-f", "-")
 	packets := h.collect(t, Options{Held: []netip.Addr{vip4}, Local: true}, func() { request(h.client, vip4) })
 	if len(packets) == 0 || packets[0].Local || packets[0].End != report.TraceDropped || packets[0].Steps[1].Table != "x" {
 		t.Errorf("%+v", packets)
@@ -405,12 +459,16 @@ func TestLocal(t *testing.T) {
 	h := newTestHost(t)
 	load(t, serviceTable)
 	packets := h.collect(t, Options{Held: []netip.Addr{vip4}, Local: true}, func() { request(nil, vip4) })
-	if len(packets) == 0 || !packets[0].Local || packets[0].End != report.TraceDelivered || packets[0].TranslatedTo != internalPort {
+	if len(packets) == 0 || !packets[0].Local || packets[0].End != report.TraceDelivered ||
+		packets[0].TranslatedTo != internalPort {
 		t.Errorf("%+v", packets)
 	}
-	nstest.RunWithInput(t, "table inet x { chain y { type filter hook output priority 0; ip daddr 192.0.2.100 tcp dport 80 drop; }; }", "nft", "-f", "-")
+	nstest.RunWithInput(t,
+		"table inet x { chain y { type filter hook output priority 0; ip daddr 192.0.2.100 tcp dport 80 drop; }; }", "nft",
+		"-f", "-")
 	packets = h.collect(t, Options{Standby: []netip.Addr{client4}}, func() { request(nil, client4) })
-	if len(packets) == 0 || packets[0].Reply || packets[0].End != report.TraceDropped || packets[0].Steps[len(packets[0].Steps)-1].Rule != "ip daddr 192.0.2.100 tcp dport 80 drop" {
+	if len(packets) == 0 || packets[0].Reply || packets[0].End != report.TraceDropped ||
+		packets[0].Steps[len(packets[0].Steps)-1].Rule != "ip daddr 192.0.2.100 tcp dport 80 drop" {
 		t.Errorf("%+v", packets)
 	}
 }
@@ -426,7 +484,8 @@ func TestReversePath(t *testing.T) {
 	nstest.Run(t, "ip", "route", "add", "192.0.2.100/32", "dev", "other")
 	nstest.Run(t, "sysctl", "-qw", "net.ipv4.conf.near.rp_filter=1")
 	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) })
-	if len(packets) == 0 || packets[0].End != report.TraceLost || !strings.Contains(packets[0].Message, "passed prerouting, never reached input: TcpExtIPReversePathFilter grew by ") {
+	if len(packets) == 0 || packets[0].End != report.TraceLost || !strings.Contains(packets[0].Message,
+		"passed prerouting, never reached input: TcpExtIPReversePathFilter grew by ") {
 		t.Errorf("%+v", packets)
 	}
 }
@@ -437,7 +496,8 @@ func TestMartian(t *testing.T) {
 	load(t, serviceTable)
 	request(h.client, vip4) // ARP
 	packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { flood(t, h.client, 10, 1) })
-	if len(packets) != 1 || packets[0].End != report.TraceLost || !strings.Contains(packets[0].Message, "route in_martian_src grew by ") {
+	if len(packets) != 1 || packets[0].End != report.TraceLost || !strings.Contains(packets[0].Message,
+		"route in_martian_src grew by ") {
 		t.Errorf("%+v", packets)
 	}
 }
@@ -455,7 +515,8 @@ func TestFullQueue(t *testing.T) {
 	request(h.client, vip4)
 	packets := h.collect(t, Options{Held: []netip.Addr{vip4}, Port: 8889}, func() { request(h.client, vip4) })
 	const want = "delivered to port 8889, and the kernel sent no reply: TcpExtListenDrops grew by "
-	if len(packets) == 0 || packets[0].End != report.TraceLost || !strings.HasPrefix(packets[0].Message, want) || !strings.Contains(packets[0].Message, "TcpExtListenOverflows grew by ") {
+	if len(packets) == 0 || packets[0].End != report.TraceLost || !strings.HasPrefix(packets[0].Message, want) ||
+		!strings.Contains(packets[0].Message, "TcpExtListenOverflows grew by ") {
 		t.Errorf("%+v", packets)
 	}
 }
@@ -484,7 +545,8 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	withoutCapabilities(func() {
-		if _, err := Start(Options{Held: []netip.Addr{vip4}}, h.prober); err == nil || !strings.Contains(err.Error(), "run it as root") {
+		if _, err := Start(Options{Held: []netip.Addr{vip4}}, h.prober); err == nil || !strings.Contains(err.Error(),
+			"run it as root") {
 			t.Errorf("without capabilities: %v", err)
 		}
 	})
@@ -515,7 +577,8 @@ func TestFaults(t *testing.T) {
 	t.Run("the ruleset changes", func(t *testing.T) {
 		load(t, serviceTable)
 		packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() {
-			nstest.RunWithInput(t, "table inet later { chain y { type filter hook input priority 0; tcp dport 8888 drop; }; }", "nft", "-f", "-")
+			nstest.RunWithInput(t, "table inet later { chain y { type filter hook input priority 0; tcp dport 8888 drop; }; }",
+				"nft", "-f", "-")
 			request(h.client, vip4)
 		})
 		// The packet may have met either ruleset, and handles of tables that are loaded again are not unique.
@@ -547,10 +610,12 @@ func TestFaults(t *testing.T) {
 			}
 		}
 		expectRule("in chain inet again y: tcp dport 8888 drop (handle ")
-		nstest.RunWithInput(t, "delete table inet again\n"+fmt.Sprintf(table, "tcp dport 443 accept; ip saddr 192.0.2.0/24 drop"), "nft", "-f", "-")
+		nstest.RunWithInput(t, "delete table inet again\n"+
+			fmt.Sprintf(table, "tcp dport 443 accept; ip saddr 192.0.2.0/24 drop"), "nft", "-f", "-")
 		tr.listed = time.Time{} // as if relistTime had passed
 		expectRule("in chain inet again y: ip saddr 192.0.2.0/24 drop (handle ")
-		nstest.RunWithInput(t, "delete table inet again\n"+fmt.Sprintf(table, "tcp dport 444 accept; tcp dport 8888 drop"), "nft", "-f", "-")
+		nstest.RunWithInput(t, "delete table inet again\n"+fmt.Sprintf(table, "tcp dport 444 accept; tcp dport 8888 drop"),
+			"nft", "-f", "-")
 		tr.listed = time.Now().Add(time.Hour) // too soon for another list
 		expectRule("in chain inet again y: the rule with handle ")
 	})
@@ -586,7 +651,9 @@ func refuse(kind int, errno unix.Errno) func() (*nftables.Conn, error) {
 		return func() (*nftables.Conn, error) { return nil, errno }
 	}
 	return func() (*nftables.Conn, error) {
-		return nftables.New(nftables.AsLasting(), nftables.WithTestDial(func(requests []netlink.Message) ([]netlink.Message, error) {
+		return nftables.New(nftables.AsLasting(), nftables.WithTestDial(func(requests []netlink.Message) ([]netlink.Message,
+			error,
+		) {
 			for _, m := range requests {
 				if m.Header.Type == netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8|kind) {
 					return nltest.Error(int(errno), []netlink.Message{m})
@@ -623,8 +690,11 @@ func TestSocketGrantsNothing(t *testing.T) {
 	defer unix.Close(fd)
 	withoutCapabilities(func() {
 		request := netlink.Message{
-			Header: netlink.Header{Length: 20, Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN, Flags: netlink.Request | netlink.Acknowledge},
-			Data:   make([]byte, 4), // struct nfgenmsg
+			Header: netlink.Header{
+				Length: 20, Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN,
+				Flags: netlink.Request | netlink.Acknowledge,
+			},
+			Data: make([]byte, 4), // struct nfgenmsg
 		}
 		text, err := request.MarshalBinary()
 		if err == nil {
@@ -663,7 +733,8 @@ func TestKilled(t *testing.T) {
 	if err != nil || line != "true <nil>\n" {
 		t.Fatalf("%q %v", line, err)
 	}
-	if packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) }); len(packets) == 0 || packets[0].End != report.TraceDelivered {
+	if packets := h.collect(t, Options{Held: []netip.Addr{vip4}}, func() { request(h.client, vip4) }); len(packets) == 0 ||
+		packets[0].End != report.TraceDelivered {
 		t.Errorf("beside another trace: %+v", packets)
 	}
 	if tables := nstest.Run(t, "nft", "list", "tables"); strings.Count(tables, tablePrefix) != 2 {
@@ -671,5 +742,6 @@ func TestKilled(t *testing.T) {
 	}
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	nstest.Await(t, "the removal of the tables", func() bool { return !strings.Contains(nstest.Run(t, "nft", "list", "tables"), tablePrefix) })
+	nstest.Await(t, "the removal of the tables",
+		func() bool { return !strings.Contains(nstest.Run(t, "nft", "list", "tables"), tablePrefix) })
 }

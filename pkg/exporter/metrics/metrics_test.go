@@ -69,8 +69,14 @@ func sample() report.Report {
 		},
 		Certificates: []report.Certificate{
 			{Address: "192.0.2.5:6443", Name: "", Issuer: "kube-apiserver-lb-signer", NotBefore: from, NotAfter: until},
-			{Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from, NotAfter: until, MaxAttemptsLeft: &attempts},
-			{Address: "[2001:db8::5]:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from.Add(-time.Hour), NotAfter: until.Add(-time.Hour), MaxAttemptsLeft: &attempts},
+			{
+				Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from, NotAfter: until,
+				MaxAttemptsLeft: &attempts,
+			},
+			{
+				Address: "[2001:db8::5]:6443", Name: "api.example.com", Issuer: "R11", NotBefore: from.Add(-time.Hour),
+				NotAfter: until.Add(-time.Hour), MaxAttemptsLeft: &attempts,
+			},
 			{Address: "192.0.2.5:6443", Name: "never.example.com", Error: "connection refused"},
 		},
 		SelfTests: []report.SelfTest{
@@ -81,12 +87,18 @@ func sample() report.Report {
 			{VIP: netip.MustParseAddr("192.0.2.5"), Result: report.VIPAnswered},
 			{VIP: netip.MustParseAddr("192.0.2.7"), Result: report.VIPTimedOut, Failures: 3, Cause: "vip-unreachable-from-here"},
 			{VIP: netip.MustParseAddr("192.0.2.9"), Result: report.VIPNotSent, Failures: 3, Cause: "vip-test-not-sent"},
-			{VIP: netip.MustParseAddr("192.0.2.10"), Result: report.VIPNotSent, Failures: 4, Cause: "vip-unreachable-from-here"}, // was timed-out
+			// was timed-out
+			{VIP: netip.MustParseAddr("192.0.2.10"), Result: report.VIPNotSent, Failures: 4, Cause: "vip-unreachable-from-here"},
 			{VIP: netip.MustParseAddr("192.0.2.11"), Result: report.VIPNotSent, Failures: 1},
-			{VIP: netip.MustParseAddr("192.0.2.12"), Result: report.VIPTimedOut, Failures: 2},                               // never reached
-			{VIP: netip.MustParseAddr("192.0.2.13"), Result: report.VIPTimedOut, Failures: 2, Instance: "0123456789abcdef"}, // reached before
+			// never reached
+			{VIP: netip.MustParseAddr("192.0.2.12"), Result: report.VIPTimedOut, Failures: 2},
+			// reached before
+			{VIP: netip.MustParseAddr("192.0.2.13"), Result: report.VIPTimedOut, Failures: 2, Instance: "0123456789abcdef"},
 		},
-		TestRequests: report.TestRequests{Total: 12, Sources: []report.TestSource{{Address: netip.MustParseAddr("192.0.2.11"), Count: 9}}, Others: 3},
+		TestRequests: report.TestRequests{Total: 12, Sources: []report.TestSource{{
+			Address: netip.MustParseAddr("192.0.2.11"),
+			Count:   9,
+		}}, Others: 3},
 		EgressProxy: report.EgressProxy{
 			Upstream: "auto", Pending: true, Routes: []report.EgressRoute{{Ingress: "198.51.100.6:80"}},
 			Endpoints: []report.EgressEndpoint{{URL: "https://a.example/x", OK: true}, {URL: "https://b.example/", Error: "no"}},
@@ -166,7 +178,8 @@ func TestDocumentIsCurrent(t *testing.T) {
 		{Name: "outcome", List: "in the next table"},
 	}
 	for _, name := range []string{"client", "family", "result"} {
-		data["Values"] = append(data["Values"], row{Name: name, List: strings.Join(slices.Sorted(maps.Keys(values[name])), ", ")})
+		data["Values"] = append(data["Values"], row{Name: name, List: strings.Join(slices.Sorted(maps.Keys(values[name])),
+			", ")})
 	}
 	var page strings.Builder
 	if err := template.Must(template.ParseFiles("testdata/metrics.md.tmpl")).Execute(&page, data); err != nil {
@@ -260,7 +273,8 @@ func TestSeries(t *testing.T) {
 			with(func(r *report.Report) { r.Table.Error = "no" }), "http01_proxy_redirect_packets_total", nil,
 		},
 		"failed renewals": {
-			with(func(r *report.Report) { r.Certificates[2].FailedRenewals = 2 }), "http01_proxy_api_certificate_failed_renewals",
+			with(func(r *report.Report) { r.Certificates[2].FailedRenewals = 2 }),
+			"http01_proxy_api_certificate_failed_renewals",
 			[]string{`{issuer="R11",name="api.example.com"} 2`},
 		},
 		"attempts left": {
@@ -271,7 +285,8 @@ func TestSeries(t *testing.T) {
 			[]string{`{issuer="R11",name="api.example.com"} 0`},
 		},
 		"a renewal that is not due": {
-			with(func(r *report.Report) { r.Certificates[2].MaxAttemptsLeft = nil }), "http01_proxy_api_certificate_renewal_attempts_left", nil,
+			with(func(r *report.Report) { r.Certificates[2].MaxAttemptsLeft = nil }),
+			"http01_proxy_api_certificate_renewal_attempts_left", nil,
 		},
 		"two issuers": {
 			with(func(r *report.Report) { r.Certificates[2].Issuer = "E5" }), "http01_proxy_api_certificate_not_after_seconds",
@@ -291,7 +306,8 @@ func TestSeries(t *testing.T) {
 			[]string{`{issuer="a` + "\uFFFD" + `\"\n",name=""} 1.7800992e+09`},
 		},
 		"a cause that this build does not know": {
-			with(func(r *report.Report) { r.Traffic.UpstreamErrors = map[string]uint64{"new": 2} }), `http01_proxy_upstream_errors_total{cause="new"}`,
+			with(func(r *report.Report) { r.Traffic.UpstreamErrors = map[string]uint64{"new": 2} }),
+			`http01_proxy_upstream_errors_total{cause="new"}`,
 			[]string{"2"},
 		},
 		"requests in several counts": {

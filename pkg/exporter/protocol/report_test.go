@@ -17,12 +17,16 @@ import (
 // TestNewReport: the exporter gets no message of a failure, and the report itself does not change.
 func TestNewReport(t *testing.T) {
 	t.Parallel()
-	failed := report.SelfTest{VIP: netip.MustParseAddr("192.0.2.5"), Checked: time.Unix(1e9, 0).UTC(), Cause: "ingress-refused", Error: "192.0.2.6:80 refuses connections"}
+	failed := report.SelfTest{
+		VIP: netip.MustParseAddr("192.0.2.5"), Checked: time.Unix(1e9, 0).UTC(),
+		Cause: "ingress-refused", Error: "192.0.2.6:80 refuses connections",
+	}
 	unreachable := report.VIPTest{VIP: failed.VIP, Error: "192.0.2.5:80 refuses connections"}
 	r := report.Report{SelfTests: []report.SelfTest{failed}, VIPTests: []report.VIPTest{unreachable}}
 	want := failed
 	want.Error = ""
-	if diff := cmp.Diff([]report.SelfTest{want}, protocol.NewReport(r).SelfTests, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+	if diff := cmp.Diff([]report.SelfTest{want}, protocol.NewReport(r).SelfTests,
+		cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got := protocol.NewReport(r).VIPTests; len(got) != 1 || got[0].Error != "" {

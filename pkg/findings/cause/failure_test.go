@@ -36,13 +36,28 @@ func router() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.6:443") }
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]Failure{
-		"192.0.2.6:443 refuses connections":                                                     {Cause: "ingress-refused"},
-		"192.0.2.6:443 is unreachable (no route to host)":                                       {Cause: "ingress-unreachable", Details: DetailsOf(syscall.EHOSTUNREACH)},
-		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections":     {Cause: "ingress-refused", ViaProxy: true},
-		"The egress proxy proxy.example.com:3128 does not forward to 192.0.2.6:443: it answers": {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403}},
-		"it answers 403 (ERR_ACCESS_DENIED). ":                                                  {Cause: "egress-denied", ViaProxy: true, Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"}},
+		"192.0.2.6:443 refuses connections": {Cause: "ingress-refused"},
+		"192.0.2.6:443 is unreachable (no route to host)": {
+			Cause:   "ingress-unreachable",
+			Details: DetailsOf(syscall.EHOSTUNREACH),
+		},
+		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections": {
+			Cause:    "ingress-refused",
+			ViaProxy: true,
+		},
+		"The egress proxy proxy.example.com:3128 does not forward to 192.0.2.6:443: it answers": {
+			Cause:    "egress-denied",
+			ViaProxy: true, Details: Details{Reason: ProxyAnswer, Number: 403},
+		},
+		"it answers 403 (ERR_ACCESS_DENIED). ": {
+			Cause: "egress-denied", ViaProxy: true,
+			Details: Details{Reason: ProxyAnswerCode, Number: 403, Code: "ERR_ACCESS_DENIED"},
+		},
 		`the certificate "router", issued by "R 1", is for "a.example", "*.b.example" and 3 more, and not for "api.example.com" and "*.apps.example.com". `: {
-			Cause: "ingress-tls-name", Details: Details{Reason: NameMismatch, Subject: "router", Issuer: "R 1", Names: []string{"a.example", "*.b.example"}, More: 3},
+			Cause: "ingress-tls-name", Details: Details{
+				Reason: NameMismatch, Subject: "router", Issuer: "R 1",
+				Names: []string{"a.example", "*.b.example"}, More: 3,
+			},
 		},
 		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt. ":                                    {Cause: "ingress-tls-untrusted", Details: Details{Reason: UnknownCA}},
 		"the certificate is not signed by a trusted CA; trusted: the CA of /ca.crt and 2 CAs of egressProxy.trustedCA. ": {Cause: "ingress-tls-untrusted", ViaProxy: true, Details: Details{Reason: UnknownCA}},
@@ -136,8 +151,10 @@ func TestInvalid(t *testing.T) {
 // and no parameter contains a character of a shell command or a URL.
 func FuzzReport(f *testing.F) {
 	for _, text := range []string{
-		`{"cause":"ingress-refused"}`, `{"cause":"ingress-tls-name","addr":"192.0.2.6:443","details":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
-		`{"cause":"ingress-refused","addr":"[fe80::1%\n]:80"}`, `{"cause":"egress-denied","viaProxy":true,"details":{"reason":48,"number":403,"code":"ERR_X"}}`,
+		`{"cause":"ingress-refused"}`,
+		`{"cause":"ingress-tls-name","addr":"192.0.2.6:443","details":{"reason":15,"names":["a"],"more":2,"subject":"x","issuer":"y z"}}`,
+		`{"cause":"ingress-refused","addr":"[fe80::1%\n]:80"}`,
+		`{"cause":"egress-denied","viaProxy":true,"details":{"reason":48,"number":403,"code":"ERR_X"}}`,
 		`{"cause":"ingress-unreachable","details":{"reason":1,"number":113},"others":[{"cause":"ingress-refused","addr":"192.0.2.7:80"}]}`,
 		`{"cause":"ingress-tls-untrusted","details":{"reason":17,"issuer":"run this now with: curl | sh"}}`,
 	} {
@@ -156,7 +173,8 @@ func FuzzReport(f *testing.F) {
 		if _, after, is := strings.Cut(summary, ". "+entry.Remediation); !is || !isFixedSuffix(after) {
 			t.Errorf("%s: %q lacks the remediation, or has more than that", text, summary)
 		}
-		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(summary, entry.Remediation, ""), -1) {
+		for _, quoted := range regexp.MustCompile(`"[^"]*"`).FindAllString(strings.ReplaceAll(summary, entry.Remediation, ""),
+			-1) {
 			if strings.ContainsAny(quoted, "|/\\;&$`<>") {
 				t.Errorf("%s: %q", text, quoted)
 			}

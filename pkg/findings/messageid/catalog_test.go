@@ -35,8 +35,9 @@ func readCatalog(t *testing.T) (entries []catalogEntry) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := regexp.MustCompile(`^([0-9a-f]{32})\nSubject: (.+)\nDefined-By: http01-proxyd\nSupport: https://github.com/http01-proxyd/http01-proxyd/issues\n` +
-		`Documentation: ` + regexp.QuoteMeta(docurl.Troubleshooting) + `\n(?:\n((?:.+\n)+))?$`)
+	form := regexp.MustCompile(
+		`^([0-9a-f]{32})\nSubject: (.+)\nDefined-By: http01-proxyd\nSupport: https://github.com/http01-proxyd/http01-proxyd/issues\n` +
+			`Documentation: ` + regexp.QuoteMeta(docurl.Troubleshooting) + `\n(?:\n((?:.+\n)+))?$`)
 	events := make(map[string]string)
 	for event, id := range ids {
 		events[id] = event
@@ -96,7 +97,10 @@ type field struct{ Name, Content string }
 func fields() []field {
 	return []field{
 		{"ADDRESS", "an address: of MicroShift's API server, or of an API VIP with its port"},
-		{"ATTEMPTS_LEFT", "estimate with cert-manager's defaults of the attempts that it starts at most before a certificate expires"},
+		{
+			"ATTEMPTS_LEFT",
+			"estimate with cert-manager's defaults of the attempts that it starts at most before a certificate expires",
+		},
 		{"CAUSE", "cause of a failed request or test, as in [troubleshooting](../troubleshooting.md)"},
 		{"CLIENT", "address of the client"},
 		{"CLIENT_KIND", "`cert-manager`, `lets-encrypt`, `pebble`, `step-ca`, `check` or `other`, by User-Agent"},

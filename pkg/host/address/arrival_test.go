@@ -51,18 +51,46 @@ func TestArrivalLinks(t *testing.T) {
 		index uint32
 		want  string
 	}{
-		"hardware":                         {[]address.Link{{Index: 2, Name: "eno1"}, {Index: 3, Name: "eno2"}}, 2, "eno1"},
-		"bond":                             {[]address.Link{{Index: 2, Name: "eno1", Master: 4}, {Index: 3, Name: "eno2", Master: 4}, {Index: 4, Name: "bond0", Kind: "bond"}}, 4, "eno1 eno2 bond0"},
-		"VLAN over a bond":                 {[]address.Link{{Index: 2, Name: "eno1", Master: 4}, {Index: 4, Name: "bond0", Kind: "bond"}, {Index: 5, Name: "bond0.7", Kind: "vlan", Lower: 4}}, 5, "eno1 bond0 bond0.7"},
-		"bridge":                           {[]address.Link{{Index: 2, Name: "eno1", Master: 4}, {Index: 3, Name: "vm0", Kind: "tun", Master: 4}, {Index: 4, Name: "br0", Kind: "bridge"}}, 4, "eno1 vm0 br0"},
-		"macvlan of keepalived (use_vmac)": {[]address.Link{{Index: 2, Name: "eno1"}, {Index: 3, Name: "vrrp.51", Kind: "macvlan", Lower: 2}}, 3, "eno1 vrrp.51"},
-		"team":                             {[]address.Link{{Index: 2, Name: "eno1", Master: 3}, {Index: 3, Name: "team0", Kind: "team"}}, 3, "eno1 team0"},
-		"br-ex of OpenShift over a bond":   {ovs, 6, "eno1 eno2 bond0 br-ex"},
-		"veth":                             {[]address.Link{{Index: 2, Name: "a", Kind: "veth", Lower: 3}, {Index: 3, Name: "b", Kind: "veth", Lower: 2}}, 2, "a"},
-		"lo":                               {bgp, 1, "lo eno1 uplink"},
-		"dummy":                            {bgp, 4, "eno1 dummy0 uplink"},
-		"a loop":                           {[]address.Link{{Index: 2, Name: "a", Kind: "vlan", Lower: 3}, {Index: 3, Name: "b", Kind: "vlan", Lower: 2}}, 2, "a b"},
-		"a link that has gone":             {nil, 2, ""},
+		"hardware": {[]address.Link{{Index: 2, Name: "eno1"}, {Index: 3, Name: "eno2"}}, 2, "eno1"},
+		"bond": {[]address.Link{
+			{Index: 2, Name: "eno1", Master: 4},
+			{Index: 3, Name: "eno2", Master: 4},
+			{Index: 4, Name: "bond0", Kind: "bond"},
+		}, 4, "eno1 eno2 bond0"},
+		"VLAN over a bond": {
+			[]address.Link{
+				{Index: 2, Name: "eno1", Master: 4},
+				{Index: 4, Name: "bond0", Kind: "bond"},
+				{Index: 5, Name: "bond0.7", Kind: "vlan", Lower: 4},
+			},
+			5,
+			"eno1 bond0 bond0.7",
+		},
+		"bridge": {[]address.Link{
+			{Index: 2, Name: "eno1", Master: 4},
+			{Index: 3, Name: "vm0", Kind: "tun", Master: 4},
+			{Index: 4, Name: "br0", Kind: "bridge"},
+		}, 4, "eno1 vm0 br0"},
+		"macvlan of keepalived (use_vmac)": {[]address.Link{
+			{Index: 2, Name: "eno1"},
+			{Index: 3, Name: "vrrp.51", Kind: "macvlan", Lower: 2},
+		}, 3, "eno1 vrrp.51"},
+		"team": {[]address.Link{
+			{Index: 2, Name: "eno1", Master: 3},
+			{Index: 3, Name: "team0", Kind: "team"},
+		}, 3, "eno1 team0"},
+		"br-ex of OpenShift over a bond": {ovs, 6, "eno1 eno2 bond0 br-ex"},
+		"veth": {[]address.Link{
+			{Index: 2, Name: "a", Kind: "veth", Lower: 3},
+			{Index: 3, Name: "b", Kind: "veth", Lower: 2},
+		}, 2, "a"},
+		"lo":    {bgp, 1, "lo eno1 uplink"},
+		"dummy": {bgp, 4, "eno1 dummy0 uplink"},
+		"a loop": {[]address.Link{
+			{Index: 2, Name: "a", Kind: "vlan", Lower: 3},
+			{Index: 3, Name: "b", Kind: "vlan", Lower: 2},
+		}, 2, "a b"},
+		"a link that has gone": {nil, 2, ""},
 	} {
 		var names []string
 		for _, l := range address.ArrivalLinks(tt.links, tt.index) {
@@ -81,7 +109,8 @@ func TestArrivalLinks(t *testing.T) {
 func TestArrivalLinksOfKernel(t *testing.T) {
 	nstest.Require(t)
 	for _, command := range []string{
-		"link add ibr0 type bridge", "link add iport type veth peer name ifar", "link set iport master ibr0", "link add imac link ibr0 type macvlan mode bridge",
+		"link add ibr0 type bridge", "link add iport type veth peer name ifar", "link set iport master ibr0",
+		"link add imac link ibr0 type macvlan mode bridge",
 	} {
 		nstest.Run(t, "ip", strings.Fields(command)...)
 	}

@@ -38,7 +38,8 @@ func TestLoopback(t *testing.T) {
 		shows := func(when, want string) {
 			t.Helper()
 			// A new IPv6 address is tentative for a moment, even on lo.
-			if got := strings.Replace(ip(t, "-o", "address", "show", "dev", "lo", "to", text), "tentative ", "", 1); want == "" && got != "" || !strings.Contains(got, want) {
+			if got := strings.Replace(ip(t, "-o", "address", "show", "dev", "lo", "to", text), "tentative ", "",
+				1); want == "" && got != "" || !strings.Contains(got, want) {
 				t.Errorf("%s, %s: ip shows %q, want %q", text, when, got, want)
 			}
 		}
@@ -78,7 +79,8 @@ func TestLoopback(t *testing.T) {
 
 func TestAddToLoopbackRefused(t *testing.T) {
 	nstest.Require(t)
-	if added, err := AddToLoopback(netip.MustParseAddr("ff02::1"), 1); added || err == nil || !strings.HasPrefix(err.Error(), "cannot add ff02::1 to lo: ") {
+	if added, err := AddToLoopback(netip.MustParseAddr("ff02::1"), 1); added || err == nil ||
+		!strings.HasPrefix(err.Error(), "cannot add ff02::1 to lo: ") {
 		t.Errorf("a multicast address: %v, %v", added, err)
 	}
 }

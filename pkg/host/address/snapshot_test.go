@@ -60,15 +60,24 @@ func TestFamilyDump(t *testing.T) {
 	t.Parallel()
 	address := func(family uint8, ip net.IP, flags netlink.HeaderFlags) netlink.Message {
 		// Every message has an attribute of an unknown type.
-		data, err := (&rtnetlink.AddressMessage{Family: family, Attributes: &rtnetlink.AddressAttributes{Address: ip}}).MarshalBinary()
+		data, err := (&rtnetlink.AddressMessage{
+			Family:     family,
+			Attributes: &rtnetlink.AddressAttributes{Address: ip},
+		}).MarshalBinary()
 		if err != nil {
 			t.Fatal(err)
 		}
 		unknown := nltest.MustMarshalAttributes([]netlink.Attribute{{Type: 4000, Data: []byte("later")}})
-		return netlink.Message{Header: netlink.Header{Type: unix.RTM_NEWADDR, Flags: netlink.Multi | flags}, Data: append(data, unknown...)}
+		return netlink.Message{
+			Header: netlink.Header{Type: unix.RTM_NEWADDR, Flags: netlink.Multi | flags},
+			Data:   append(data, unknown...),
+		}
 	}
 	done := func(errno int32, flags netlink.HeaderFlags) netlink.Message {
-		return netlink.Message{Header: netlink.Header{Type: netlink.Done, Flags: netlink.Multi | flags}, Data: nlenc.Int32Bytes(-errno)}
+		return netlink.Message{
+			Header: netlink.Header{Type: netlink.Done, Flags: netlink.Multi | flags},
+			Data:   nlenc.Int32Bytes(-errno),
+		}
 	}
 	ip6 := net.ParseIP("2001:db8::5")
 	const torn = netlink.DumpInterrupted
@@ -83,13 +92,25 @@ func TestFamilyDump(t *testing.T) {
 		{name: "not done yet", messages: []netlink.Message{address(unix.AF_INET6, ip6, 0)}, addresses: 1},
 		{name: "no address", messages: []netlink.Message{done(0, 0)}, done: true},
 		{name: "clean", messages: []netlink.Message{address(unix.AF_INET6, ip6, 0), done(0, 0)}, addresses: 1, done: true},
-		{name: "torn at an address", messages: []netlink.Message{address(unix.AF_INET6, ip6, torn), done(0, 0)}, addresses: 1, torn: true, done: true},
-		{name: "torn at the end alone", messages: []netlink.Message{address(unix.AF_INET6, ip6, 0), done(0, torn)}, addresses: 1, torn: true, done: true},
-		{name: "another family", messages: []netlink.Message{address(unix.AF_INET, net.IPv4(192, 0, 2, 5).To4(), 0), done(0, 0)}, done: true},
+		{
+			name: "torn at an address", messages: []netlink.Message{address(unix.AF_INET6, ip6, torn), done(0, 0)}, addresses: 1,
+			torn: true, done: true,
+		},
+		{
+			name: "torn at the end alone", messages: []netlink.Message{address(unix.AF_INET6, ip6, 0), done(0, torn)},
+			addresses: 1, torn: true, done: true,
+		},
+		{name: "another family", messages: []netlink.Message{
+			address(unix.AF_INET, net.IPv4(192, 0, 2, 5).To4(), 0),
+			done(0, 0),
+		}, done: true},
 		{name: "an error at the end", messages: []netlink.Message{done(int32(unix.ENOMEM), 0)}, done: true, err: unix.ENOMEM},
 		{
 			name: "an error at once", done: true, err: unix.EPERM,
-			messages: []netlink.Message{{Header: netlink.Header{Type: netlink.Error}, Data: nlenc.Int32Bytes(-int32(unix.EPERM))}},
+			messages: []netlink.Message{{
+				Header: netlink.Header{Type: netlink.Error},
+				Data:   nlenc.Int32Bytes(-int32(unix.EPERM)),
+			}},
 		},
 	}
 	for _, tt := range tests {
@@ -98,7 +119,8 @@ func TestFamilyDump(t *testing.T) {
 			d := familyDump{family: unix.AF_INET6, sequence: 7}
 			err := d.add(datagram(t, tt.messages...))
 			if !errors.Is(err, tt.err) || len(d.addresses) != tt.addresses || d.interrupted != tt.torn || d.done != tt.done {
-				t.Errorf("%+v, error %v; want %d addresses, interrupted %v, done %v, error %v", d, err, tt.addresses, tt.torn, tt.done, tt.err)
+				t.Errorf("%+v, error %v; want %d addresses, interrupted %v, done %v, error %v", d, err, tt.addresses, tt.torn,
+					tt.done, tt.err)
 			}
 		})
 	}

@@ -16,14 +16,17 @@ import (
 func TestRead(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want, wantErr string }{
-		"as OpenShift writes it": {"KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\nKUBERNETES_SERVICE_PORT='6443'\n", "api.ocp.example.com", ""},
-		"without quotes":         {"# a comment\n KUBERNETES_SERVICE_HOST=API-INT.Example.com.\n", "api.example.com", ""},
-		"the name outside":       {"KUBERNETES_SERVICE_HOST=\"api.example.com\"", "api.example.com", ""},
-		"another variable":       {"KUBERNETES_SERVICE_PORT='6443'\n", "", "does not set KUBERNETES_SERVICE_HOST"},
-		"an address":             {"KUBERNETES_SERVICE_HOST='192.0.2.5'\n", "", "neither api-int.<cluster> nor api.<cluster>"},
-		"no name":                {"KUBERNETES_SERVICE_HOST='api-int.a b;\x1b'\n", "", "neither"},
-		"empty":                  {"", "", "does not set"},
-		"endless":                {strings.Repeat("#\n", 1<<14), "", "longer than"},
+		"as OpenShift writes it": {
+			"KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\nKUBERNETES_SERVICE_PORT='6443'\n",
+			"api.ocp.example.com", "",
+		},
+		"without quotes":   {"# a comment\n KUBERNETES_SERVICE_HOST=API-INT.Example.com.\n", "api.example.com", ""},
+		"the name outside": {"KUBERNETES_SERVICE_HOST=\"api.example.com\"", "api.example.com", ""},
+		"another variable": {"KUBERNETES_SERVICE_PORT='6443'\n", "", "does not set KUBERNETES_SERVICE_HOST"},
+		"an address":       {"KUBERNETES_SERVICE_HOST='192.0.2.5'\n", "", "neither api-int.<cluster> nor api.<cluster>"},
+		"no name":          {"KUBERNETES_SERVICE_HOST='api-int.a b;\x1b'\n", "", "neither"},
+		"empty":            {"", "", "does not set"},
+		"endless":          {strings.Repeat("#\n", 1<<14), "", "longer than"},
 	} {
 		path := filepath.Join(t.TempDir(), "apiserver-url.env")
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {

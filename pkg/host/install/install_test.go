@@ -88,8 +88,9 @@ func newRun(t *testing.T, m *fakeManager, environment map[string]string) (*run, 
 		Options: Options{Getenv: func(name string) string { return environment[name] }, Log: &log},
 		paths: paths{
 			program: filepath.Join(dir, "program"), previous: filepath.Join(dir, "previous"),
-			state: filepath.Join(dir, "state", "state.json"), remover: filepath.Join(dir, "units", removerName), removerInRun: filepath.Join(dir, "run", removerName),
-			proc: filepath.Join(dir, "proc"),
+			state: filepath.Join(dir, "state", "state.json"), remover: filepath.Join(dir, "units", removerName),
+			removerInRun: filepath.Join(dir, "run", removerName),
+			proc:         filepath.Join(dir, "proc"),
 		},
 		command: func(_ context.Context, name string, _ ...string) (string, error) {
 			return "version of " + filepath.Base(name) + "\n", nil
@@ -150,11 +151,13 @@ func TestUpgradeAndRollback(t *testing.T) {
 	step("pulled before", "", 0, "is installed, unchanged", [2]string{"first", ""}, endTimer)
 	environment["HTTP01_PROXYD_IMAGE"] = image
 	step("another image", "", ExitPull, "", [2]string{"first", ""})
-	step("its candidate", "second", 0, image+" is installed: version of program", [2]string{"second", "first"}, restart, endTimer)
+	step("its candidate", "second", 0, image+" is installed: version of program", [2]string{"second", "first"}, restart,
+		endTimer)
 
 	const checksum = "HTTP01_PROXYD_SHA256_X86_64"
 	environment["HTTP01_PROXYD_IMAGE"], environment[checksum] = otherImage, sumOf(t, r.paths.previous)
-	step("back, without a pull", "", 0, otherImage+" is installed: version of program", [2]string{"first", "second"}, restart, endTimer)
+	step("back, without a pull", "", 0, otherImage+" is installed: version of program", [2]string{"first", "second"},
+		restart, endTimer)
 
 	environment["HTTP01_PROXYD_IMAGE"], environment[checksum] = image+"3", ""
 	starts := 0
@@ -187,14 +190,31 @@ func TestResults(t *testing.T) {
 		log, end           string // the binary at the end
 		calls              []string
 	}{
-		"back after a power loss":     {image, image, "second", "first", false, "done", "with " + image + ": the previous binary is restored and serves", "first", []string{restart, endTimer}},
-		"back, another image by now":  {image, otherImage, "second", "first", false, "done", "with " + image + ": the previous binary", "first", []string{restart}},
-		"neither is ready":            {image, image, "second", "first", false, "failed", "neither with " + image + " nor with the previous binary", "first", []string{restart, endTimer}},
-		"stopped while going back":    {image, image, "second", "first", false, "canceled", "was stopped before it became ready", "first", []string{restart}},
-		"stopped":                     {"", byTag, "second", "", false, "canceled", "was stopped before it became ready with " + byTag, "second", []string{restart}},
-		"not ready, nothing to go to": {"", byTag, "second", "", false, "timeout", "does not become ready: see", "second", []string{restart}},
-		"rejected, and not ready now": {image, image, "first", "", false, "failed", "does not become ready: see", "first", []string{restart}},
-		"no such unit on the host":    {"", byTag, "second", "", true, "done", "is not installed on this host", "second", nil},
+		"back after a power loss": {image, image, "second", "first", false, "done", "with " + image +
+			": the previous binary is restored and serves", "first", []string{restart, endTimer}},
+		"back, another image by now": {image, otherImage, "second", "first", false, "done", "with " + image +
+			": the previous binary", "first", []string{restart}},
+		"neither is ready": {image, image, "second", "first", false, "failed", "neither with " + image +
+			" nor with the previous binary", "first", []string{restart, endTimer}},
+		"stopped while going back": {
+			image, image, "second", "first", false, "canceled",
+			"was stopped before it became ready", "first",
+			[]string{restart},
+		},
+		"stopped": {
+			"", byTag, "second", "", false, "canceled",
+			"was stopped before it became ready with " + byTag, "second",
+			[]string{restart},
+		},
+		"not ready, nothing to go to": {
+			"", byTag, "second", "", false, "timeout", "does not become ready: see", "second",
+			[]string{restart},
+		},
+		"rejected, and not ready now": {
+			image, image, "first", "", false, "failed", "does not become ready: see", "first",
+			[]string{restart},
+		},
+		"no such unit on the host": {"", byTag, "second", "", true, "done", "is not installed on this host", "second", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +224,10 @@ func TestResults(t *testing.T) {
 				m.unit.LoadState = "not-found"
 			}
 			write(t, r.paths.remover, Remover)
-			for path, text := range map[string]string{r.paths.program: tt.program, r.paths.previous: tt.previous, r.paths.program + ".candidate": "second"} {
+			for path, text := range map[string]string{
+				r.paths.program: tt.program, r.paths.previous: tt.previous,
+				r.paths.program + ".candidate": "second",
+			} {
 				if text != "" {
 					write(t, path, text)
 				}
@@ -234,7 +257,8 @@ func TestResults(t *testing.T) {
 // candidate is the last one.
 func TestErrorHandsOver(t *testing.T) {
 	t.Parallel()
-	r, log := newRun(t, &fakeManager{fails: errors.New("systemd does not respond")}, map[string]string{"HTTP01_PROXYD_IMAGE": image})
+	r, log := newRun(t, &fakeManager{fails: errors.New("systemd does not respond")},
+		map[string]string{"HTTP01_PROXYD_IMAGE": image})
 	for candidate, want := range map[string]int{"": ExitNext, r.paths.program + ".candidate": ExitFailed} {
 		r.Candidate = candidate
 		if code := r.run(t.Context()); code != want || !strings.Contains(log.String(), "systemd does not respond.") {
@@ -247,7 +271,10 @@ func TestErrorHandsOver(t *testing.T) {
 // boot has started the service from. A drop-in may have been removed.
 func TestChangedSinceBoot(t *testing.T) {
 	t.Parallel()
-	m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled", DropIns: []string{"/removed/drop-in"}, NeedReload: true}}
+	m := &fakeManager{unit: systemd.Unit{
+		ActiveState: "active", UnitFileState: "enabled",
+		DropIns: []string{"/removed/drop-in"}, NeedReload: true,
+	}}
 	m.reload = func() { m.unit.DropIns, m.unit.NeedReload = nil, false }
 	r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
 	write(t, r.paths.program, "first")
@@ -272,13 +299,24 @@ func TestDisabledService(t *testing.T) {
 		calls    []string
 		log      string
 	}{
-		"for a moment": {30 * time.Second, 30 * time.Second, []string{"reload", "queue stop " + timer}, "is installed, unchanged"},
-		"for long":     {time.Hour, time.Minute, []string{"reload", "stop " + service, "queue stop " + timer}, "is disabled: stopped"},
+		"for a moment": {
+			30 * time.Second, 30 * time.Second,
+			[]string{"reload", "queue stop " + timer},
+			"is installed, unchanged",
+		},
+		"for long": {
+			time.Hour, time.Minute,
+			[]string{"reload", "stop " + service, "queue stop " + timer},
+			"is disabled: stopped",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := &fakeManager{unit: systemd.Unit{ActiveState: "active", UnitFileState: "enabled"}, enabled: time.Now().Add(tt.disabled)}
+				m := &fakeManager{
+					unit:    systemd.Unit{ActiveState: "active", UnitFileState: "enabled"},
+					enabled: time.Now().Add(tt.disabled),
+				}
 				r, log := newRun(t, m, map[string]string{"HTTP01_PROXYD_IMAGE": image})
 				write(t, r.paths.program, "first")
 				m.start()
@@ -338,7 +376,10 @@ func TestWarnings(t *testing.T) {
 	if code := r.run(t.Context()); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"<4>read the state in ", "<4>cannot set the SELinux type of ", "no policy\n", "is installed: version", "<4>no timer\n"} {
+	for _, want := range []string{
+		"<4>read the state in ", "<4>cannot set the SELinux type of ", "no policy\n",
+		"is installed: version", "<4>no timer\n",
+	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in %s", want, log)
 		}
@@ -389,7 +430,10 @@ func TestUnitIsLabelledFirst(t *testing.T) {
 // TestSettleTime: a value that cannot be used is the default.
 func TestSettleTime(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"": time.Minute, "x": time.Minute, "-1": time.Minute, "0": 0, "3": 3 * time.Second, "65000": maxSettle} {
+	for text, want := range map[string]time.Duration{
+		"": time.Minute, "x": time.Minute, "-1": time.Minute, "0": 0,
+		"3": 3 * time.Second, "65000": maxSettle,
+	} {
 		if got := settleTime(text); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
@@ -402,7 +446,8 @@ func TestRunCommand(t *testing.T) {
 	if out, err := runCommand(t.Context(), "echo", "version"); err != nil || out != "version\n" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if _, err := runCommand(t.Context(), "sh", "-c", "echo reason >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "exit status 3: reason") {
+	if _, err := runCommand(t.Context(), "sh", "-c", "echo reason >&2; exit 3"); err == nil ||
+		!strings.Contains(err.Error(), "exit status 3: reason") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -416,7 +461,8 @@ func TestRemover(t *testing.T) {
 			t.Errorf("%s stays", path)
 		}
 	}
-	if !strings.HasPrefix(p.state, "/var/lib/http01-proxyd/") || !strings.Contains(Remover, "-rm -rf /var/lib/http01-proxyd ") {
+	if !strings.HasPrefix(p.state, "/var/lib/http01-proxyd/") ||
+		!strings.Contains(Remover, "-rm -rf /var/lib/http01-proxyd ") {
 		t.Error("the state stays")
 	}
 }

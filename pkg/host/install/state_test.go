@@ -32,32 +32,84 @@ func TestDecide(t *testing.T) {
 		o    Observation
 		want Decision
 	}{
-		"first run":                     {State{}, Observation{Image: image}, Pull},
-		"first candidate":               {State{}, Observation{Image: image, Candidate: candidate}, Swap},
-		"first candidate, checksum":     {State{}, Observation{Image: image, Candidate: candidate, Checksum: candidate}, Swap},
-		"installed in another way":      {State{}, Observation{Image: image, Program: good}, Pull},
-		"copied by hand":                {State{Installed: Binary{SHA256: other}}, Observation{Image: image, Program: other, Checksum: good}, Pull},
+		"first run":       {State{}, Observation{Image: image}, Pull},
+		"first candidate": {State{}, Observation{Image: image, Candidate: candidate}, Swap},
+		"first candidate, checksum": {
+			State{},
+			Observation{Image: image, Candidate: candidate, Checksum: candidate},
+			Swap,
+		},
+		"installed in another way": {State{}, Observation{Image: image, Program: good}, Pull},
+		"copied by hand": {State{Installed: Binary{SHA256: other}}, Observation{
+			Image: image, Program: other,
+			Checksum: good,
+		}, Pull},
 		"installed, by checksum":        {proven, Observation{Image: otherImage, Program: good, Checksum: good}, Keep},
 		"installed, by an earlier pull": {proven, Observation{Image: otherImage, Program: good}, Keep},
 		"installed, by the candidate":   {proven, Observation{Image: image, Program: good, Candidate: good}, Keep},
 		"another image, same binary":    {proven, Observation{Image: image, Program: good, Checksum: good}, Keep},
 		"another image":                 {proven, Observation{Image: image, Program: good, Checksum: candidate}, Pull},
 		"its candidate":                 {proven, Observation{Image: image, Program: good, Candidate: candidate}, Swap},
-		"by tag":                        {State{Installed: Binary{byTag, good}}, Observation{Image: byTag, Program: good}, Pull},
-		"by tag, the same":              {State{Installed: Binary{byTag, good}}, Observation{Image: byTag, Program: good, Candidate: good}, Keep},
-		"back, by checksum":             {proven, Observation{Image: byTag, Program: good, Previous: other, Checksum: other}, SwapPrevious},
-		"the binary was deleted":        {proven, Observation{Image: otherImage, Checksum: good}, Pull},
-		"the binary was changed":        {proven, Observation{Image: otherImage, Program: other, Checksum: good, Candidate: good}, Swap},
+		"by tag": {
+			State{Installed: Binary{byTag, good}},
+			Observation{Image: byTag, Program: good},
+			Pull,
+		},
+		"by tag, the same": {State{Installed: Binary{byTag, good}}, Observation{
+			Image: byTag, Program: good,
+			Candidate: good,
+		}, Keep},
+		"back, by checksum": {
+			proven,
+			Observation{Image: byTag, Program: good, Previous: other, Checksum: other},
+			SwapPrevious,
+		},
+		"the binary was deleted": {proven, Observation{Image: otherImage, Checksum: good}, Pull},
+		"the binary was changed": {
+			proven,
+			Observation{Image: otherImage, Program: other, Checksum: good, Candidate: good},
+			Swap,
+		},
 
-		"power loss before the swap":             {proven, Observation{Image: image, Program: good, Previous: good, Checksum: candidate}, Pull},
-		"power loss after the swap":              {proven, Observation{Image: image, Program: candidate, Previous: good, Checksum: candidate}, Keep},
-		"power loss after the swap, no checksum": {proven, Observation{Image: image, Program: candidate, Previous: good}, Pull},
-		"power loss after it, another image":     {proven, Observation{Image: otherImage, Program: candidate, Previous: good}, SwapPrevious},
-		"power loss before going back":           {rejected, Observation{Image: image, Program: candidate, Previous: good}, GoBack},
-		"power loss before it, another image":    {rejected, Observation{Image: byTag, Program: candidate, Previous: good}, GoBack},
-		"power loss before it, no previous":      {rejected, Observation{Image: image, Program: candidate, Checksum: candidate}, Keep},
+		"power loss before the swap": {proven, Observation{
+			Image: image, Program: good, Previous: good,
+			Checksum: candidate,
+		}, Pull},
+		"power loss after the swap": {proven, Observation{
+			Image: image, Program: candidate, Previous: good,
+			Checksum: candidate,
+		}, Keep},
+		"power loss after the swap, no checksum": {
+			proven,
+			Observation{Image: image, Program: candidate, Previous: good},
+			Pull,
+		},
+		"power loss after it, another image": {
+			proven,
+			Observation{Image: otherImage, Program: candidate, Previous: good},
+			SwapPrevious,
+		},
+		"power loss before going back": {
+			rejected,
+			Observation{Image: image, Program: candidate, Previous: good},
+			GoBack,
+		},
+		"power loss before it, another image": {
+			rejected,
+			Observation{Image: byTag, Program: candidate, Previous: good},
+			GoBack,
+		},
+		"power loss before it, no previous": {
+			rejected,
+			Observation{Image: image, Program: candidate, Checksum: candidate},
+			Keep,
+		},
 
-		"rejected: again":                 {rejected, Observation{Image: image, Program: good, Checksum: candidate}, KeepPrevious},
+		"rejected: again": {
+			rejected,
+			Observation{Image: image, Program: good, Checksum: candidate},
+			KeepPrevious,
+		},
 		"rejected: the binary is deleted": {rejected, Observation{Image: image, Checksum: candidate}, Pull},
 		"rejected: another image":         {rejected, Observation{Image: byTag, Program: good, Checksum: other}, Pull},
 		"rejected: back to the installed": {rejected, Observation{Image: otherImage, Program: good, Checksum: good}, Keep},
@@ -87,7 +139,8 @@ func TestState(t *testing.T) {
 	} {
 		write(t, path, text)
 		got, err := loadState(path)
-		if diff := cmp.Diff(State{}, got); diff != "" || (err == nil) != (message == "") || (err != nil && !strings.Contains(err.Error(), message)) {
+		if diff := cmp.Diff(State{}, got); diff != "" || (err == nil) != (message == "") ||
+			(err != nil && !strings.Contains(err.Error(), message)) {
 			t.Errorf("%.40s: %v, %s", text, err, diff)
 		}
 	}

@@ -80,7 +80,9 @@ func TestReadErrors(t *testing.T) {
 
 func TestReadWithoutAPIInstance(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keepalived.conf")
-	writeFile(t, path, "vrrp_instance x_INGRESS_0 { virtual_ipaddress { 192.0.2.6 } }\nvrrp_instance x_API_0 { virtual_ipaddress { /128 label vip } }\n")
+	writeFile(t, path,
+		"vrrp_instance x_INGRESS_0 { virtual_ipaddress { 192.0.2.6 } }\nvrrp_instance x_API_0 { virtual_ipaddress { /128 "+
+			"label vip } }\n")
 	got, err := Read(path)
 	if !errors.Is(err, ErrNoAPIInstance) || errors.Is(err, ErrIncomplete) {
 		t.Errorf("error %v", err)
@@ -92,7 +94,10 @@ func TestReadWithoutAPIInstance(t *testing.T) {
 
 func TestIncludeIgnores(t *testing.T) {
 	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"a.conf": 0o600, "b.conf": 0o700, "c.conf": 0o601, ".d.conf": 0o600, "e.other": 0o600, "[f": 0o600} {
+	for name, mode := range map[string]os.FileMode{
+		"a.conf": 0o600, "b.conf": 0o700, "c.conf": 0o601, ".d.conf": 0o600,
+		"e.other": 0o600, "[f": 0o600,
+	} {
 		writeFile(t, filepath.Join(dir, name), "x\n")
 		must(t, os.Chmod(filepath.Join(dir, name), mode))
 	}

@@ -78,7 +78,8 @@ func loadedByKeepalived(t *testing.T, path string) map[string][]string {
 	out, in, err := os.Pipe()
 	must(t, err)
 	defer out.Close()
-	cmd := exec.CommandContext(ctx, "keepalived", "--dont-fork", "--no-syslog", "--log-console", "--log-detail", "--dump-conf", "--vrrp",
+	cmd := exec.CommandContext(ctx, "keepalived", "--dont-fork", "--no-syslog", "--log-console", "--log-detail",
+		"--dump-conf", "--vrrp",
 		"--use-file", path,
 		"--pid", pid("keepalived"), "--vrrp_pid", pid("vrrp"), "--checkers_pid", pid("checkers"), "--bfd_pid", pid("bfd"))
 	cmd.Env = append(os.Environ(), "LC_ALL=C")

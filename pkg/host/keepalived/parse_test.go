@@ -37,14 +37,19 @@ func TestReadCorpus(t *testing.T) {
 	tests := []row{
 		{file: "openshift-ipv4", want: VIPs{API: parseAddrs("192.168.111.5"), Ingress: parseAddrs("192.168.111.4")}},
 		{file: "openshift-ipv4-unicast", want: VIPs{API: parseAddrs("192.168.111.5"), Ingress: parseAddrs("192.168.111.4")}},
-		{file: "openshift-ipv6-unicast", want: VIPs{API: parseAddrs("fd2e:6f44:5dd8:c956::5"), Ingress: parseAddrs("fd2e:6f44:5dd8:c956::4")}},
+		{file: "openshift-ipv6-unicast", want: VIPs{
+			API:     parseAddrs("fd2e:6f44:5dd8:c956::5"),
+			Ingress: parseAddrs("fd2e:6f44:5dd8:c956::4"),
+		}},
 		{
 			file: "openshift-dual-unicast",
-			want: VIPs{API: parseAddrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"), Ingress: parseAddrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4")},
+			want: VIPs{API: parseAddrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"), Ingress: parseAddrs("192.168.111.4",
+				"fd2e:6f44:5dd8:c956::4")},
 		},
 		{
 			file: "openshift-openstack-dual",
-			want: VIPs{API: parseAddrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"), Ingress: parseAddrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4")},
+			want: VIPs{API: parseAddrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"), Ingress: parseAddrs("192.168.111.4",
+				"fd2e:6f44:5dd8:c956::4")},
 		},
 		{
 			// Not in the corpus for the real keepalived, which rejects an instance without a
@@ -52,7 +57,8 @@ func TestReadCorpus(t *testing.T) {
 			file: "alone/openshift-missing-pair",
 			want: VIPs{API: parseAddrs("192.168.111.5"), Ingress: parseAddrs("192.168.111.4")},
 		},
-		{file: "braces", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.3", "192.0.2.4"), Ingress: parseAddrs("192.0.2.2", "192.0.2.5")}},
+		{file: "braces", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.3", "192.0.2.4"), Ingress: parseAddrs("192.0.2.2",
+			"192.0.2.5")}},
 		{file: "comments", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.2")}},
 		{file: "quotes", want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.2"), Ingress: parseAddrs("192.0.2.3")}},
 		{file: "crlf", want: VIPs{API: parseAddrs("192.0.2.1")}},
@@ -86,7 +92,8 @@ func TestReadCorpus(t *testing.T) {
 		},
 		{
 			file: "includes/main",
-			want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.4", "192.0.2.5", "192.0.2.3"), Ingress: parseAddrs("192.0.2.2", "192.0.2.6")},
+			want: VIPs{API: parseAddrs("192.0.2.1", "192.0.2.4", "192.0.2.5", "192.0.2.3"), Ingress: parseAddrs("192.0.2.2",
+				"192.0.2.6")},
 		},
 	}
 	for _, name := range corpus(t) {
@@ -134,31 +141,83 @@ func TestParseErrors(t *testing.T) {
 		want       string
 		incomplete bool
 	}{
-		{name: "empty", text: " \n\t\r\n", want: "/k.conf: the file is empty: keepalived.conf is incomplete", incomplete: true},
+		{
+			name: "empty", text: " \n\t\r\n", want: "/k.conf: the file is empty: keepalived.conf is incomplete",
+			incomplete: true,
+		},
 		{name: "NUL bytes", text: apiInstance("") + "\x00\x00\x00", want: "/k.conf:4: NUL byte found", incomplete: true},
-		{name: "block not closed", text: "vrrp_instance x_API_0 {\n", want: `/k.conf:1: the block that begins here has no }`, incomplete: true},
-		{name: "inner block not closed", text: "vrrp_instance x_API_0 {\n virtual_ipaddress {\n 192.0.2.1\n}\n", want: "/k.conf:1: the block", incomplete: true},
-		{name: "included file incomplete", text: "include vips\n", files: files{"/vips": "vrrp_instance x_API_0 {\n"}, want: "/vips:1: the block", incomplete: true},
+		{
+			name: "block not closed", text: "vrrp_instance x_API_0 {\n", want: `/k.conf:1: the block that begins here has no }`,
+			incomplete: true,
+		},
+		{
+			name: "inner block not closed", text: "vrrp_instance x_API_0 {\n virtual_ipaddress {\n 192.0.2.1\n}\n",
+			want: "/k.conf:1: the block", incomplete: true,
+		},
+		{
+			name: "included file incomplete", text: "include vips\n", files: files{"/vips": "vrrp_instance x_API_0 {\n"},
+			want: "/vips:1: the block", incomplete: true,
+		},
 		{name: "quote at the end", text: `script "abc`, want: "/k.conf:1: unclosed double quote", incomplete: true},
-		{name: "quote not closed", text: "a\n  script \"abc\nb\n", want: "/k.conf:2: unclosed double quote: close it on this line"},
+		{
+			name: "quote not closed", text: "a\n  script \"abc\nb\n",
+			want: "/k.conf:2: unclosed double quote: close it on this line",
+		},
 		{name: "brace too many", text: apiInstance("") + "  }\n", want: "/k.conf:4: unexpected }: no block is open"},
 		{name: "brace missing", text: "vrrp_instance x_API_0\nstate MASTER\n}\n", want: `/k.conf:3: unexpected }`},
-		{name: "closing brace missing", text: apiInstance(" virtual_ipaddress {\n 192.0.2.1\n track_script {\n chk\n }"), want: `/k.conf:4: "track_script" is not the address of a VIP`},
-		{name: "zone", text: apiInstance(" virtual_ipaddress { fe80::1%eth0/64 }"), want: `/k.conf:2: "fe80::1%eth0/64" is not the address of a VIP`},
-		{name: "IPv4-mapped", text: apiInstance(" virtual_ipaddress { ::ffff:192.0.2.1 }"), want: `"::ffff:192.0.2.1" is not the address of a VIP`},
+		{
+			name: "closing brace missing", text: apiInstance(" virtual_ipaddress {\n 192.0.2.1\n track_script {\n chk\n }"),
+			want: `/k.conf:4: "track_script" is not the address of a VIP`,
+		},
+		{
+			name: "zone", text: apiInstance(" virtual_ipaddress { fe80::1%eth0/64 }"),
+			want: `/k.conf:2: "fe80::1%eth0/64" is not the address of a VIP`,
+		},
+		{
+			name: "IPv4-mapped", text: apiInstance(" virtual_ipaddress { ::ffff:192.0.2.1 }"),
+			want: `"::ffff:192.0.2.1" is not the address of a VIP`,
+		},
 		{name: "unspecified", text: apiInstance(" virtual_ipaddress { :: }"), want: "is not the address of a VIP"},
-		{name: "multicast", text: apiInstance(" virtual_ipaddress_excluded { 224.0.0.18 }"), want: "is not the address of a VIP"},
-		{name: "condition", text: apiInstance(" @node1 virtual_ipaddress { 192.0.2.1 }"), want: "/k.conf:2: the condition @node1 is not supported: set vips.api"},
-		{name: "sequence", text: "~SEQ(N, 1, 3) 192.0.2.$N\n", want: "/k.conf:1: the definition ~SEQ(N, is not supported: set vips.api"},
-		{name: "definition", text: " $A=192.0.2.1\n", want: "/k.conf:1: the definition $A=192.0.2.1 is not supported: set vips.api"},
-		{name: "part of an address", text: apiInstance(" virtual_ipaddress { 192.0.2.$N/32 }"), want: "/k.conf:2: the definition 192.0.2.$N is not supported"},
-		{name: "definition in braces", text: apiInstance(" priority ${_RANDOM 10 20}"), want: "/k.conf:2: a definition in ${} is not supported"},
-		{name: "definition in a name", text: "vrrp_instance $X_API_0 {\n}\n", want: "/k.conf:1: the definition $X_API_0 is not supported"},
-		{name: "brace pattern", text: "include {a,b}.conf\n", want: "/k.conf:1: the pattern of include { a,b } .conf is not supported: set vips.api"},
-		{name: "pattern for directories", text: "include */a.conf\n", want: "/k.conf:1: the pattern of include */a.conf is not supported"},
+		{
+			name: "multicast", text: apiInstance(" virtual_ipaddress_excluded { 224.0.0.18 }"),
+			want: "is not the address of a VIP",
+		},
+		{
+			name: "condition", text: apiInstance(" @node1 virtual_ipaddress { 192.0.2.1 }"),
+			want: "/k.conf:2: the condition @node1 is not supported: set vips.api",
+		},
+		{
+			name: "sequence", text: "~SEQ(N, 1, 3) 192.0.2.$N\n",
+			want: "/k.conf:1: the definition ~SEQ(N, is not supported: set vips.api",
+		},
+		{
+			name: "definition", text: " $A=192.0.2.1\n",
+			want: "/k.conf:1: the definition $A=192.0.2.1 is not supported: set vips.api",
+		},
+		{
+			name: "part of an address", text: apiInstance(" virtual_ipaddress { 192.0.2.$N/32 }"),
+			want: "/k.conf:2: the definition 192.0.2.$N is not supported",
+		},
+		{
+			name: "definition in braces", text: apiInstance(" priority ${_RANDOM 10 20}"),
+			want: "/k.conf:2: a definition in ${} is not supported",
+		},
+		{
+			name: "definition in a name", text: "vrrp_instance $X_API_0 {\n}\n",
+			want: "/k.conf:1: the definition $X_API_0 is not supported",
+		},
+		{
+			name: "brace pattern", text: "include {a,b}.conf\n",
+			want: "/k.conf:1: the pattern of include { a,b } .conf is not supported: set vips.api",
+		},
+		{
+			name: "pattern for directories", text: "include */a.conf\n",
+			want: "/k.conf:1: the pattern of include */a.conf is not supported",
+		},
 		{name: "definition in a pattern", text: "include $F\n", want: "the pattern of include $F is not supported"},
 		{
-			name: "include depth", text: "include 1\n", want: "/8:1: include 9: nested more than 8 deep: does a file include itself?",
+			name: "include depth", text: "include 1\n",
+			want: "/8:1: include 9: nested more than 8 deep: does a file include itself?",
 			files: files{
 				"/1": "include 2\n", "/2": "include 3\n", "/3": "include 4\n", "/4": "include 5\n",
 				"/5": "include 6\n", "/6": "include 7\n", "/7": "include 8\n", "/8": "include 9\n",
@@ -185,10 +244,21 @@ func TestParseAccepts(t *testing.T) {
 		files      files
 		want       []netip.Addr
 	}{
-		{name: "odd but foreign addresses", text: "vrrp_instance y { virtual_ipaddress { fe80::1%eth0 \n :: \n 224.0.0.1 } }\n" + apiInstance(vips), want: parseAddrs("192.0.2.1")},
-		{name: "unknown blocks, nested", text: "future { vrrp_instance y_API_0 { virtual_ipaddress { 192.0.2.9 } } }\n" + apiInstance("auth { virtual_ipaddress { 192.0.2.8 } }"+vips), want: parseAddrs("192.0.2.1")},
-		{name: "a long comment", text: "# " + strings.Repeat("x", 3000) + "\n" + apiInstance(vips), want: parseAddrs("192.0.2.1")},
-		{name: "block over two files", text: "include a\ninclude b\n", files: files{"/a": "vrrp_instance x_API_0 {\n", "/b": vips + "}\n"}, want: parseAddrs("192.0.2.1")},
+		{
+			name: "odd but foreign addresses",
+			text: "vrrp_instance y { virtual_ipaddress { fe80::1%eth0 \n :: \n 224.0.0.1 } }\n" + apiInstance(vips),
+			want: parseAddrs("192.0.2.1"),
+		},
+		{name: "unknown blocks, nested", text: "future { vrrp_instance y_API_0 { virtual_ipaddress { 192.0.2.9 } } }\n" +
+			apiInstance("auth { virtual_ipaddress { 192.0.2.8 } }"+vips), want: parseAddrs("192.0.2.1")},
+		{
+			name: "a long comment", text: "# " + strings.Repeat("x", 3000) + "\n" + apiInstance(vips),
+			want: parseAddrs("192.0.2.1"),
+		},
+		{name: "block over two files", text: "include a\ninclude b\n", files: files{
+			"/a": "vrrp_instance x_API_0 {\n",
+			"/b": vips + "}\n",
+		}, want: parseAddrs("192.0.2.1")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,7 +32,8 @@ func configText(instances ...string) string {
 	var out strings.Builder
 	out.WriteString("global_defs {\n}\n")
 	for i := 0; i < len(instances); i += 2 {
-		fmt.Fprintf(&out, "vrrp_instance x_%s {\n virtual_ipaddress {\n  %s\n }\n}\n", instances[i], strings.ReplaceAll(instances[i+1], ",", "\n  "))
+		fmt.Fprintf(&out, "vrrp_instance x_%s {\n virtual_ipaddress {\n  %s\n }\n}\n", instances[i],
+			strings.ReplaceAll(instances[i+1], ",", "\n  "))
 	}
 	return out.String()
 }
@@ -85,7 +86,10 @@ func TestReader(t *testing.T) {
 			good,
 			{at: 1 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete, retry: SettleTime},
 			{at: 1000 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete},
-			{at: 1000 * s, text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true},
+			{
+				at: 1000 * s, text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"},
+				known: true,
+			},
 		}},
 		{name: "a deleted file takes effect after a while", steps: []step{
 			good,
@@ -102,17 +106,26 @@ func TestReader(t *testing.T) {
 		{name: "a change of content restarts the wait", steps: []step{
 			good,
 			{at: 1 * s, text: noAPI, api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: SettleTime},
-			{at: 2 * s, text: noAPI + "#\n", api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: SettleTime},
+			{
+				at: 2 * s, text: noAPI + "#\n", api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance,
+				retry: SettleTime,
+			},
 			{at: 3 * s, text: noAPI + "#\n", api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: 1 * s},
 			{at: 4 * s, text: noAPI + "#\n", ingr: i4, known: true, err: ErrNoAPIInstance},
 		}},
 		{name: "a changed VIP takes effect at once", steps: []step{
 			good,
-			{at: 1, text: configText("API_0", "192.0.2.7", "INGRESS_0", "192.0.2.8"), api: []string{"192.0.2.7"}, ingr: []string{"192.0.2.8"}, known: true},
+			{
+				at: 1, text: configText("API_0", "192.0.2.7", "INGRESS_0", "192.0.2.8"), api: []string{"192.0.2.7"},
+				ingr: []string{"192.0.2.8"}, known: true,
+			},
 		}},
 		{name: "one family of two is lost", steps: []step{
 			{text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true},
-			{at: 1 * s, text: full, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true, stale: true, err: errFewerVIPs, retry: SettleTime},
+			{
+				at: 1 * s, text: full, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"},
+				known: true, stale: true, err: errFewerVIPs, retry: SettleTime,
+			},
 			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
 		{name: "a clock that goes back restarts the wait", steps: []step{
@@ -138,7 +151,10 @@ func TestReader(t *testing.T) {
 				}
 				got.Err = nil
 				got.Discovery = Discovery{VIPs: got.Discovery.VIPs}
-				want := Snapshot{Discovery: Discovery{VIPs: VIPs{API: parseAddrs(st.api...), Ingress: parseAddrs(st.ingr...)}}, Known: st.known, Stale: st.stale, RetryAfter: st.retry}
+				want := Snapshot{
+					Discovery: Discovery{VIPs: VIPs{API: parseAddrs(st.api...), Ingress: parseAddrs(st.ingr...)}},
+					Known:     st.known, Stale: st.stale, RetryAfter: st.retry,
+				}
 				if diff := cmp.Diff(want, got, compareAddrs); diff != "" {
 					t.Errorf("step %d (-want +got):\n%s", i, diff)
 				}
@@ -156,19 +172,22 @@ func TestReaderOnDisk(t *testing.T) {
 	now := time.Unix(1000, 0)
 
 	got := r.Read(now)
-	if diff := cmp.Diff(parseAddrs("192.0.2.5"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale || got.Err != nil {
+	if diff := cmp.Diff(parseAddrs("192.0.2.5"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale ||
+		got.Err != nil {
 		t.Fatalf("at first: %+v\n%s", got, diff)
 	}
 	if diff := cmp.Diff([]string{main, dir, part}, got.Discovery.Files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	must(t, os.Remove(part))
-	if got = r.Read(now); !got.Stale || !errors.Is(got.Err, ErrNoAPIInstance) || !slices.Contains(got.Discovery.Files, part) {
+	if got = r.Read(now); !got.Stale || !errors.Is(got.Err, ErrNoAPIInstance) || !slices.Contains(got.Discovery.Files,
+		part) {
 		t.Errorf("without the included file: %+v", got)
 	}
 	writeFile(t, part, "192.0.2.7\n")
 	got = r.Read(now)
-	if diff := cmp.Diff(parseAddrs("192.0.2.7"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale || got.Err != nil {
+	if diff := cmp.Diff(parseAddrs("192.0.2.7"), got.Discovery.VIPs.API, compareAddrs); diff != "" || got.Stale ||
+		got.Err != nil {
 		t.Errorf("with another included file: %+v\n%s", got, diff)
 	}
 }

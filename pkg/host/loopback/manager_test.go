@@ -46,7 +46,9 @@ func newTestManager(t *testing.T) (*Manager, *bytes.Buffer) {
 	m := NewManager(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() {
 		for _, args := range [][]string{
-			{"ip", "address", "flush", "dev", "lo"}, {"ip", "address", "add", "127.0.0.1/8", "dev", "lo"}, {"ip", "address", "add", "::1/128", "dev", "lo"},
+			{"ip", "address", "flush", "dev", "lo"},
+			{"ip", "address", "add", "127.0.0.1/8", "dev", "lo"},
+			{"ip", "address", "add", "::1/128", "dev", "lo"},
 		} {
 			runCleanup(t, args...)
 		}
@@ -115,7 +117,8 @@ func TestEnsureRejectsCollisions(t *testing.T) {
 	for _, args := range []string{
 		"link set lan0 up", "link set lan1 up", "address add 192.0.2.9/24 dev lan0", "route add default via 192.0.2.1",
 		"address add 10.44.0.0/31 dev lan0", "route add 172.16.0.0/12 via 192.0.2.1",
-		"-6 address add 2001:db8::9/64 dev lan0 nodad", "-6 route add default via 2001:db8::1", "-6 route add fd02::/32 via 2001:db8::1",
+		"-6 address add 2001:db8::9/64 dev lan0 nodad", "-6 route add default via 2001:db8::1",
+		"-6 route add fd02::/32 via 2001:db8::1",
 	} {
 		nstest.Run(t, "ip", strings.Fields(args)...)
 	}
@@ -131,11 +134,13 @@ func TestEnsureRejectsCollisions(t *testing.T) {
 		}
 	}
 	// A free address before one in use: MicroShift must add both itself.
-	if err := m.Ensure(parseAddrs("10.47.0.0", "fd02::1:0"), nil); err == nil || !strings.Contains(err.Error(), "the route fd02::/32 via lan0") {
+	if err := m.Ensure(parseAddrs("10.47.0.0", "fd02::1:0"), nil); err == nil || !strings.Contains(err.Error(),
+		"the route fd02::/32 via lan0") {
 		t.Errorf("one of two: %v", err)
 	}
 	expectLoopback(t, "after collisions", "")
-	if err := m.Ensure(parseAddrs("10.44.0.0", "fd03::1:0"), nil); err == nil || !strings.Contains(err.Error(), "lan0 has") {
+	if err := m.Ensure(parseAddrs("10.44.0.0", "fd03::1:0"), nil); err == nil || !strings.Contains(err.Error(),
+		"lan0 has") {
 		t.Errorf("one of two: %v", err)
 	}
 	expectLoopback(t, "one behind it", "fd03::1:0/128")

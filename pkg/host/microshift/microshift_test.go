@@ -45,66 +45,120 @@ func TestRead(t *testing.T) {
 		files  files
 		change func(*microshift.Config) // applied to the default
 	}{
-		"no files":                  {nil, nil},
-		"an empty file":             {files{"config.yaml": ""}, nil},
-		"only spaces":               {files{"config.yaml": " \n\n"}, nil},
-		"only comments":             {files{"config.yaml": "# node:\n#   nodeIP: 192.0.2.9\n"}, nil},
-		"keys without values":       {files{"config.yaml": "node:\napiServer:\n  subjectAltNames:\ningress:\n"}, nil},
-		"unknown keys":              {files{"config.yaml": "etcd: {memoryLimitMB: 7}\nnode: {x: y}\nnew: [1]\n"}, nil},
-		"empty values":              {files{"config.yaml": `{node: {nodeIP: "", nodeIPv6: ""}, dns: {baseDomain: ""}, apiServer: {advertiseAddress: "", subjectAltNames: []}, ingress: {status: "", listenAddress: [], ports: {}}}`}, nil},
-		"a list of empty strings":   {files{"config.yaml": `ingress: {listenAddress: ["", ""]}`}, nil},
-		"node IPs":                  {files{"config.yaml": "node: {nodeIP: 192.0.2.9, nodeIPv6: 2001:DB8::9}"}, func(c *microshift.Config) { c.NodeIP, c.NodeIPv6 = addr("192.0.2.9"), addr("2001:db8::9") }},
-		"an IPv4-mapped node IP":    {files{"config.yaml": "node: {nodeIP: '::ffff:192.0.2.9'}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
-		"host name and base domain": {files{"config.yaml": "dns: {baseDomain: ms.example}\nnode: {hostnameOverride: Edge}"}, func(c *microshift.Config) { c.BaseDomain, c.HostnameOverride = "ms.example", "Edge" }},
-		"keys in other case":        {files{"config.yaml": "NODE: {NodeIp: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
-		"JSON":                      {files{"config.yaml": `{"node": {"nodeIP": "192.0.2.9"}}`}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
-		"the first document counts": {files{"config.yaml": "node: {nodeIP: 192.0.2.9}\n---\nnode: {nodeIP: 192.0.2.10}\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
-		"a key twice":               {files{"config.yaml": "node: {nodeIP: 192.0.2.8}\nnode: {nodeIP: 192.0.2.9}\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
-		"aliases":                   {files{"config.yaml": "a: &a 192.0.2.9\nnode: {nodeIP: *a}\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"no files":                {nil, nil},
+		"an empty file":           {files{"config.yaml": ""}, nil},
+		"only spaces":             {files{"config.yaml": " \n\n"}, nil},
+		"only comments":           {files{"config.yaml": "# node:\n#   nodeIP: 192.0.2.9\n"}, nil},
+		"keys without values":     {files{"config.yaml": "node:\napiServer:\n  subjectAltNames:\ningress:\n"}, nil},
+		"unknown keys":            {files{"config.yaml": "etcd: {memoryLimitMB: 7}\nnode: {x: y}\nnew: [1]\n"}, nil},
+		"empty values":            {files{"config.yaml": `{node: {nodeIP: "", nodeIPv6: ""}, dns: {baseDomain: ""}, apiServer: {advertiseAddress: "", subjectAltNames: []}, ingress: {status: "", listenAddress: [], ports: {}}}`}, nil},
+		"a list of empty strings": {files{"config.yaml": `ingress: {listenAddress: ["", ""]}`}, nil},
+		"node IPs": {
+			files{"config.yaml": "node: {nodeIP: 192.0.2.9, nodeIPv6: 2001:DB8::9}"},
+			func(c *microshift.Config) { c.NodeIP, c.NodeIPv6 = addr("192.0.2.9"), addr("2001:db8::9") },
+		},
+		"an IPv4-mapped node IP": {
+			files{"config.yaml": "node: {nodeIP: '::ffff:192.0.2.9'}"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"host name and base domain": {
+			files{"config.yaml": "dns: {baseDomain: ms.example}\nnode: {hostnameOverride: Edge}"},
+			func(c *microshift.Config) { c.BaseDomain, c.HostnameOverride = "ms.example", "Edge" },
+		},
+		"keys in other case": {
+			files{"config.yaml": "NODE: {NodeIp: 192.0.2.9}"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"JSON": {
+			files{"config.yaml": `{"node": {"nodeIP": "192.0.2.9"}}`},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"the first document counts": {
+			files{"config.yaml": "node: {nodeIP: 192.0.2.9}\n---\nnode: {nodeIP: 192.0.2.10}\n"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"a key twice": {
+			files{"config.yaml": "node: {nodeIP: 192.0.2.8}\nnode: {nodeIP: 192.0.2.9}\n"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"aliases": {
+			files{"config.yaml": "a: &a 192.0.2.9\nnode: {nodeIP: *a}\n"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
 		"networks": {
-			files{"config.yaml": "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.7.1/16, fd02::/112]}"},
+			files{"config.yaml": "network: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.7.1/16, " +
+				"fd02::/112]}"},
 			func(c *microshift.Config) {
 				c.ClusterNetwork = []netip.Prefix{netip.MustParsePrefix("10.42.0.0/16"), netip.MustParsePrefix("fd01::/48")}
 				c.ServiceNetwork = []netip.Prefix{netip.MustParsePrefix("10.43.0.0/16"), netip.MustParsePrefix("fd02::/112")}
 			},
 		},
 		"API server": {
-			files{"config.yaml": "apiServer: {advertiseAddress: 192.0.2.77, subjectAltNames: [api.example], namedCertificates: [{certPath: /c, keyPath: /k, names: [a.example]}]}"},
+			files{"config.yaml": "apiServer: {advertiseAddress: 192.0.2.77, subjectAltNames: [api.example], " +
+				"namedCertificates: [{certPath: /c, keyPath: /k, names: [a.example]}]}"},
 			func(c *microshift.Config) {
 				c.AdvertiseAddress, c.SubjectAltNames = addr("192.0.2.77"), []string{"api.example"}
 				c.NamedCertificates = []microshift.NamedCertificate{{Names: []string{"a.example"}, CertPath: "/c"}}
 			},
 		},
 		"ingress": {
-			files{"config.yaml": "ingress: {status: Removed, listenAddress: [eth1, '', 192.0.2.10], ports: {http: 8080, https: 8443}}"},
+			files{"config.yaml": "ingress: {status: Removed, listenAddress: [eth1, '', 192.0.2.10], ports: {http: 8080, " +
+				"https: 8443}}"},
 			func(c *microshift.Config) {
-				c.Ingress = microshift.Ingress{Removed: true, ListenAddress: []string{"eth1", "192.0.2.10"}, HTTP: 8080, HTTPS: 8443}
+				c.Ingress = microshift.Ingress{
+					Removed: true, ListenAddress: []string{"eth1", "192.0.2.10"}, HTTP: 8080,
+					HTTPS: 8443,
+				}
 			},
 		},
 		"managed": {files{"config.yaml": "ingress: {status: Managed}"}, nil},
 		"a later file wins": {
-			files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: 192.0.2.2}", "config.d/20.yaml": "node: {nodeIP: 192.0.2.9}"},
+			files{
+				"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: 192.0.2.2}",
+				"config.d/20.yaml": "node: {nodeIP: 192.0.2.9}",
+			},
 			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
 		},
-		"no main file": {files{"config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"no main file": {
+			files{"config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
 		"mappings merge": {
 			files{"config.yaml": "node: {nodeIP: 192.0.2.9}", "config.d/10.yaml": "node: {nodeIPv6: '2001:db8::9'}"},
 			func(c *microshift.Config) { c.NodeIP, c.NodeIPv6 = addr("192.0.2.9"), addr("2001:db8::9") },
 		},
 		"lists are replaced": {
-			files{"config.yaml": "apiServer: {subjectAltNames: [a, b]}", "config.d/10.yaml": "apiServer: {subjectAltNames: [c]}"},
+			files{
+				"config.yaml":      "apiServer: {subjectAltNames: [a, b]}",
+				"config.d/10.yaml": "apiServer: {subjectAltNames: [c]}",
+			},
 			func(c *microshift.Config) { c.SubjectAltNames = []string{"c"} },
 		},
 		"an empty list replaces a list": {
 			files{"config.yaml": "apiServer: {subjectAltNames: [a, b]}", "config.d/10.yaml": "apiServer: {subjectAltNames: []}"},
 			nil,
 		},
-		"null removes a key":     {files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: null}"}, nil},
+		"null removes a key": {files{
+			"config.yaml":      "node: {nodeIP: 192.0.2.1}",
+			"config.d/10.yaml": "node: {nodeIP: null}",
+		}, nil},
 		"null removes a mapping": {files{"config.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: ~"}, nil},
-		"a mapping after null":   {files{"config.yaml": "node:", "config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
-		"an empty drop-in":       {files{"config.yaml": "node: {nodeIP: 192.0.2.9}", "config.d/10.yaml": "\n"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
-		"other extensions":       {files{"config.d/10.yml": "node: {nodeIP: 192.0.2.9}", "config.d/x": "y: [", "config.d/a.yaml.bak": "y: ["}, nil},
-		"a hidden file":          {files{"config.d/.yaml": "node: {nodeIP: 192.0.2.9}"}, func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") }},
+		"a mapping after null": {
+			files{"config.yaml": "node:", "config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"an empty drop-in": {
+			files{"config.yaml": "node: {nodeIP: 192.0.2.9}", "config.d/10.yaml": "\n"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
+		"other extensions": {files{
+			"config.d/10.yml": "node: {nodeIP: 192.0.2.9}", "config.d/x": "y: [",
+			"config.d/a.yaml.bak": "y: [",
+		}, nil},
+		"a hidden file": {
+			files{"config.d/.yaml": "node: {nodeIP: 192.0.2.9}"},
+			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
+		},
 		"directories in order": {
 			files{"config.d/10/z.yaml": "node: {nodeIP: 192.0.2.1}", "config.d/10.yaml": "node: {nodeIP: 192.0.2.9}"},
 			func(c *microshift.Config) { c.NodeIP = addr("192.0.2.9") },
@@ -142,15 +196,33 @@ func TestRead(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
-		"not YAML":                  {"a: [", "config.yaml is invalid: "},
-		"a list":                    {"- a", "config.yaml is invalid: "},
-		"a string":                  {"node", "config.yaml is invalid: "},
-		"a number for a string":     {"node: {nodeIP: 7}", " is invalid: node.nodeIP contains a value of type number; it must be of type string"},
-		"a string for a list":       {"apiServer: {subjectAltNames: a}", "apiServer.subjectAltNames contains a value of type string; it must be of type slice"},
-		"a string for a port":       {"ingress: {ports: {http: '80'}}", "ingress.ports.http contains a value of type string; it must be of type port"},
-		"port 65536":                {"ingress: {ports: {https: 65536}}", "ingress.ports.https contains a value of type number 65536"},
-		"loopback":                  {"node: {nodeIP: 127.0.0.1}", `node.nodeIP is 127.0.0.1, which other hosts cannot reach`},
-		"link-local":                {"node: {nodeIPv6: 'fe80::1'}", `node.nodeIPv6 is fe80::1, which other hosts cannot reach`},
+		"not YAML": {"a: [", "config.yaml is invalid: "},
+		"a list":   {"- a", "config.yaml is invalid: "},
+		"a string": {"node", "config.yaml is invalid: "},
+		"a number for a string": {
+			"node: {nodeIP: 7}",
+			" is invalid: node.nodeIP contains a value of type number; it must be of type string",
+		},
+		"a string for a list": {
+			"apiServer: {subjectAltNames: a}",
+			"apiServer.subjectAltNames contains a value of type string; it must be of type slice",
+		},
+		"a string for a port": {
+			"ingress: {ports: {http: '80'}}",
+			"ingress.ports.http contains a value of type string; it must be of type port",
+		},
+		"port 65536": {
+			"ingress: {ports: {https: 65536}}",
+			"ingress.ports.https contains a value of type number 65536",
+		},
+		"loopback": {
+			"node: {nodeIP: 127.0.0.1}",
+			`node.nodeIP is 127.0.0.1, which other hosts cannot reach`,
+		},
+		"link-local": {
+			"node: {nodeIPv6: 'fe80::1'}",
+			`node.nodeIPv6 is fe80::1, which other hosts cannot reach`,
+		},
 		"not an address":            {"node: {nodeIP: edge}", `node.nodeIP is "edge", which is not an address`},
 		"a zone":                    {"node: {nodeIPv6: 'fe80::1%eth0'}", "node.nodeIPv6"},
 		"invalid advertise address": {"apiServer: {advertiseAddress: 10.44.0.0/32}", "apiServer.advertiseAddress"},
@@ -265,7 +337,8 @@ func edgeHost() microshift.Host {
 			{Index: 6, Name: "eth2"},
 		},
 		Addresses: []address.Address{
-			on(1, "127.0.0.1/8"), on(2, "192.0.2.9/24"), on(3, "198.51.100.9/24"), on(4, "10.44.0.0/32"), on(4, "169.254.169.2/29"),
+			on(1, "127.0.0.1/8"), on(2, "192.0.2.9/24"), on(3, "198.51.100.9/24"), on(4, "10.44.0.0/32"),
+			on(4, "169.254.169.2/29"),
 			on(5, "10.42.0.2/24"), on(6, "203.0.113.9/24"),
 			on(1, "::1/128"), on(2, "2001:db8::9/64"), on(2, "fe80::9/64"), on(3, "2001:db8:1::9/64"), on(4, "fd69::2/125"),
 		},
@@ -280,7 +353,10 @@ func TestNewHost(t *testing.T) {
 	used := address.Address{IP: addr("2001:db8::10"), Bits: 64, Link: 2}
 	found := []address.Address{{IP: addr("2001:db8::9"), Bits: 64, Link: 2, DADFailed: true}, used}
 	h := microshift.NewHost(links, found, []uint32{3, 2}, []uint32{4})
-	want := microshift.Host{Links: links, Addresses: []address.Address{used}, DefaultLinks4: []uint32{3, 2}, DefaultLinks6: []uint32{4}}
+	want := microshift.Host{
+		Links: links, Addresses: []address.Address{used}, DefaultLinks4: []uint32{3, 2},
+		DefaultLinks6: []uint32{4},
+	}
 	if diff := cmp.Diff(want, h, sameAddr); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -309,7 +385,10 @@ func TestCompute(t *testing.T) {
 		address         string // of the router
 		err             string
 	}{
-		"defaults": {nodes: "[192.0.2.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]"},
+		"defaults": {
+			nodes: "[192.0.2.9]", internal: "[10.44.0.0]",
+			address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
+		},
 		"the route on another link": {
 			host:  func(h *microshift.Host) { h.DefaultLinks4 = []uint32{3} },
 			nodes: "[198.51.100.9]", internal: "[10.44.0.0]", address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9]",
@@ -360,13 +439,15 @@ func TestCompute(t *testing.T) {
 			address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9 2001:db8::9 2001:db8:1::9]",
 		},
 		"dual stack, IPv6 first": {
-			config: "node: {nodeIP: '2001:db8::9', nodeIPv6: '2001:db8::9'}\nnetwork: {clusterNetwork: [fd01::/48, 10.42.0.0/16], serviceNetwork: [fd02::/112, 10.43.0.0/16]}",
-			nodes:  "[2001:db8::9]", internal: "[fd02::1:0 10.44.0.0]",
+			config: "node: {nodeIP: '2001:db8::9', nodeIPv6: '2001:db8::9'}\nnetwork: {clusterNetwork: [fd01::/48, " +
+				"10.42.0.0/16], serviceNetwork: [fd02::/112, 10.43.0.0/16]}",
+			nodes: "[2001:db8::9]", internal: "[fd02::1:0 10.44.0.0]",
 			address: "[10.44.0.0 192.0.2.9 198.51.100.9 203.0.113.9 2001:db8::9 2001:db8:1::9]",
 		},
 		"dual stack, IPv6 configured": {
-			config: "node: {nodeIPv6: '2001:db8::9'}\nnetwork: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: [10.43.0.0/16, fd02::/112]}\ningress: {listenAddress: [eth0]}",
-			nodes:  "[192.0.2.9 2001:db8::9]", internal: "[10.44.0.0 fd02::1:0]", address: "[192.0.2.9 2001:db8::9]",
+			config: "node: {nodeIPv6: '2001:db8::9'}\nnetwork: {clusterNetwork: [10.42.0.0/16, fd01::/48], serviceNetwork: " +
+				"[10.43.0.0/16, fd02::/112]}\ningress: {listenAddress: [eth0]}",
+			nodes: "[192.0.2.9 2001:db8::9]", internal: "[10.44.0.0 fd02::1:0]", address: "[192.0.2.9 2001:db8::9]",
 		},
 		"advertised": {
 			config: "apiServer: {advertiseAddress: 192.0.2.77}",
@@ -435,18 +516,33 @@ func TestMissingKey(t *testing.T) {
 		host   func(*microshift.Host)
 		want   string
 	}{
-		"a default route":                          {"", nil, ""},
-		"no default route":                         {"", offline, "node.nodeIP"},
-		"no default route, node IP configured":     {"node: {nodeIP: 192.0.2.9}", offline, ""},
-		"no address yet":                           {"network: {serviceNetwork: [172.30.0.0/16]}", func(h *microshift.Host) { h.Addresses = nil }, "node.nodeIP"},
-		"no address on the link of the route":      {"network: {serviceNetwork: [10.43.0.0/16]}", func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []uint32{4}, nil }, "node.nodeIP"},
-		"IPv6 only":                                {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, ""},
-		"a dual stack":                             {dual, nil, "node.nodeIPv6"},
-		"dual stack, node IPv6 configured":         {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, ""},
-		"a dual stack without a route":             {dual, offline, "node.nodeIP"},
-		"already on lo, without a route":           {"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 }, "node.nodeIP"},
-		"another address on lo":                    {"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 }, "node.nodeIP"},
-		"no IPv4 address on the link of its route": {"", func(h *microshift.Host) { h.DefaultLinks4 = []uint32{4} }, "node.nodeIP"},
+		"a default route":                      {"", nil, ""},
+		"no default route":                     {"", offline, "node.nodeIP"},
+		"no default route, node IP configured": {"node: {nodeIP: 192.0.2.9}", offline, ""},
+		"no address yet": {
+			"network: {serviceNetwork: [172.30.0.0/16]}",
+			func(h *microshift.Host) { h.Addresses = nil }, "node.nodeIP",
+		},
+		"no address on the link of the route": {
+			"network: {serviceNetwork: [10.43.0.0/16]}",
+			func(h *microshift.Host) { h.DefaultLinks4, h.DefaultLinks6 = []uint32{4}, nil }, "node.nodeIP",
+		},
+		"IPv6 only":                        {"", func(h *microshift.Host) { h.DefaultLinks4 = nil }, ""},
+		"a dual stack":                     {dual, nil, "node.nodeIPv6"},
+		"dual stack, node IPv6 configured": {dual + "node: {nodeIPv6: '2001:db8::9'}", nil, ""},
+		"a dual stack without a route":     {dual, offline, "node.nodeIP"},
+		"already on lo, without a route": {
+			"", func(h *microshift.Host) { offline(h); h.Addresses[3].Link = 1 },
+			"node.nodeIP",
+		},
+		"another address on lo": {
+			"", func(h *microshift.Host) { offline(h); h.Addresses[1].Link = 1 },
+			"node.nodeIP",
+		},
+		"no IPv4 address on the link of its route": {
+			"", func(h *microshift.Host) { h.DefaultLinks4 = []uint32{4} },
+			"node.nodeIP",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -464,7 +560,10 @@ func TestMissingKey(t *testing.T) {
 func TestUpstreamAddresses(t *testing.T) {
 	t.Parallel()
 	all := []string{"10.44.0.0", "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.9", "2001:db8::9"}
-	c := microshift.Computed{NodeIPs: []netip.Addr{addr("192.0.2.9"), addr("2001:db8::9")}, Internal: []netip.Addr{addr("10.44.0.0")}}
+	c := microshift.Computed{
+		NodeIPs:  []netip.Addr{addr("192.0.2.9"), addr("2001:db8::9")},
+		Internal: []netip.Addr{addr("10.44.0.0")},
+	}
 	for _, text := range all {
 		c.Router.Addresses = append(c.Router.Addresses, addr(text))
 	}
@@ -530,7 +629,8 @@ func TestReader(t *testing.T) {
 		t.Helper()
 		now = now.Add(after)
 		a := r.Read(now)
-		if got := a.Config.NodeIP; !a.Present || !a.Known || got != addr(node) || (a.Err != nil) != broken || (a.RetryAfter > 0) != again {
+		if got := a.Config.NodeIP; !a.Present || !a.Known || got != addr(node) || (a.Err != nil) != broken ||
+			(a.RetryAfter > 0) != again {
 			t.Errorf("%s: %+v", when, a)
 		}
 	}

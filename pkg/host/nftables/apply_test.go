@@ -136,7 +136,8 @@ func leftoverTables() map[string]func(*testing.T) {
 		},
 		"dormant, with foreign content": func(t *testing.T) {
 			t.Helper()
-			loadRuleset(t, "table inet "+ruleset.Name+" { flags dormant; chain x { type nat hook prerouting priority 7; }; map y { type ipv4_addr : verdict; }; }")
+			loadRuleset(t, "table inet "+ruleset.Name+
+				" { flags dormant; chain x { type nat hook prerouting priority 7; }; map y { type ipv4_addr : verdict; }; }")
 		},
 		"orphaned by its owner": func(t *testing.T) {
 			t.Helper()
@@ -221,8 +222,11 @@ func TestDescribeOwner(t *testing.T) {
 	}{
 		"the first socket of a process":              {first.sock.port, us},
 		"another socket, whose port ID is not a PID": {second.sock.port, us},
-		"process 1 has no such socket":               {1, "the netlink socket with port ID 1 (see /proc/net/netlink, protocol 12)"},
-		"no socket has this ID":                      {1 << 30, "the netlink socket with port ID 1073741824 (see /proc/net/netlink, protocol 12)"},
+		"process 1 has no such socket": {
+			1,
+			"the netlink socket with port ID 1 (see /proc/net/netlink, protocol 12)",
+		},
+		"no socket has this ID": {1 << 30, "the netlink socket with port ID 1073741824 (see /proc/net/netlink, protocol 12)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := describeOwner(tt.port); got != tt.want {
@@ -235,8 +239,12 @@ func TestDescribeOwner(t *testing.T) {
 // TestOtherTablesStayTheSame: the tables of other programs never change.
 func TestOtherTablesStayTheSame(t *testing.T) {
 	c := openConn(t)
-	loadRuleset(t, "table ip ocp_nat { chain c { type nat hook prerouting priority -100; ip daddr 192.0.2.5 tcp dport 80 redirect to :9445; }; }")
-	loadRuleset(t, "table inet filter { set s { type ipv4_addr; elements = { 192.0.2.5 } }; chain input { type filter hook input priority 0; policy drop; ct state established,related accept; ip saddr @s counter accept; }; }")
+	loadRuleset(t,
+		"table ip ocp_nat { chain c { type nat hook prerouting priority -100; ip daddr 192.0.2.5 tcp dport 80 redirect to "+
+			":9445; }; }")
+	loadRuleset(t,
+		"table inet filter { set s { type ipv4_addr; elements = { 192.0.2.5 } }; chain input { type filter hook input "+
+			"priority 0; policy drop; ct state established,related accept; ip saddr @s counter accept; }; }")
 	t.Cleanup(func() { flushRuleset(t) })
 	before := listOtherTables(t)
 	steps := []func(){
@@ -274,7 +282,8 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}{
 		{"no table", func(_ *testing.T, nft *nftables.Conn) { nft.DelTable(table) }, "the table does not exist"},
 		{"an element more", func(_ *testing.T, nft *nftables.Conn) {
-			_ = nft.SetAddElements(encodeSet(table, ruleset.Set{Name: "api4", Family: ruleset.IPv4}), encodeElements(parseAddrs("192.0.2.66")))
+			_ = nft.SetAddElements(encodeSet(table, ruleset.Set{Name: "api4", Family: ruleset.IPv4}),
+				encodeElements(parseAddrs("192.0.2.66")))
 		}, "set api4 contains [192.0.2.5 192.0.2.66], not [192.0.2.5]"},
 		{"an element less", func(_ *testing.T, nft *nftables.Conn) {
 			nft.FlushSet(encodeSet(table, ruleset.Set{Name: "api6", Family: ruleset.IPv6}))

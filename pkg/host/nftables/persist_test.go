@@ -59,7 +59,8 @@ func TestPersistentTable(t *testing.T) {
 	if other, err := Open(); err != nil {
 		t.Error(err)
 	} else {
-		if err := other.Apply(ruleset.New(9999, nil)); err == nil || !strings.Contains(err.Error(), "the table belongs to process") {
+		if err := other.Apply(ruleset.New(9999, nil)); err == nil || !strings.Contains(err.Error(),
+			"the table belongs to process") {
 			t.Errorf("another process: %v, want its owner", err)
 		}
 		_ = other.Close()

@@ -103,7 +103,10 @@ func connectTo(t *testing.T, n *nstest.Netns, from, to string) response {
 	}
 	f := strings.Fields(line)
 	peer := netip.MustParseAddrPort(f[2])
-	return response{Server: f[0], Local: netip.MustParseAddrPort(f[1]), Peer: peer.Addr() == unmapped(c.LocalAddr()).Addr()}
+	return response{
+		Server: f[0], Local: netip.MustParseAddrPort(f[1]),
+		Peer: peer.Addr() == unmapped(c.LocalAddr()).Addr(),
+	}
 }
 
 // lan is the host with the VIPs (where the test runs) and a client on the same link.
@@ -188,7 +191,10 @@ func (n *lan) proxiedConnections() []connection {
 			)
 		}
 		for _, host := range []string{host4, host6} {
-			list = append(list, connection{origin.name + " to host:8888", origin.ns, hostPort(host, 8888), response{Server: "refused"}})
+			list = append(list, connection{
+				origin.name + " to host:8888", origin.ns, hostPort(host, 8888),
+				response{Server: "refused"},
+			})
 		}
 	}
 	return list
@@ -204,7 +210,10 @@ func (n *lan) unaffectedConnections() []connection {
 		)
 	}
 	for _, host := range []string{host4, host6} {
-		list = append(list, connection{"client to host:80", n.client, hostPort(host, 80), response{"router", addrPort(host, 80), true}})
+		list = append(list, connection{
+			"client to host:80", n.client, hostPort(host, 80),
+			response{"router", addrPort(host, 80), true},
+		})
 	}
 	return append(list, n.outgoingConnections()...)
 }
@@ -305,7 +314,8 @@ func TestStaleElement(t *testing.T) {
 	})
 	t.Run("the host forwards", func(t *testing.T) {
 		far := nstest.NewNetns(t)
-		veth(t, far, "f0", "f1", []string{"198.51.100.1/24", "2001:db8:f::1/64"}, []string{"198.51.100.9/24", "2001:db8:f::9/64"})
+		veth(t, far, "f0", "f1", []string{"198.51.100.1/24", "2001:db8:f::1/64"},
+			[]string{"198.51.100.9/24", "2001:db8:f::9/64"})
 		far.Run(t, "ip", "route", "add", "default", "via", "198.51.100.1")
 		far.Run(t, "ip", "route", "add", "default", "via", "2001:db8:f::1")
 		n.client.Run(t, "ip", "route", "add", "198.51.100.0/24", "via", host4)
@@ -317,7 +327,10 @@ func TestStaleElement(t *testing.T) {
 		serve(t, far, "far", ":80")
 		checkConnections(t, []connection{
 			{"client through the host", n.client, "198.51.100.9:80", response{"far", addrPort("198.51.100.9", 80), true}},
-			{"client through the host, IPv6", n.client, "[2001:db8:f::9]:80", response{"far", addrPort("2001:db8:f::9", 80), true}},
+			{"client through the host, IPv6", n.client, "[2001:db8:f::9]:80", response{
+				"far", addrPort("2001:db8:f::9", 80),
+				true,
+			}},
 		})
 	})
 }

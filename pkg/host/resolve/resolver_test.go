@@ -42,7 +42,8 @@ func TestLookup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(conf, "# nameserver 192.0.2.9\nsearch a.test b.test\nnameserver 192.0.2.1\nnameserver nonsense\nnameserver 2001:db8::1\n")
+	write(conf, "# nameserver 192.0.2.9\nsearch a.test b.test\nnameserver 192.0.2.1\nnameserver nonsense\nnameserver "+
+		"2001:db8::1\n")
 	write(hosts, "127.0.0.1 localhost # in-comment\n192.0.2.77 In-Hosts alias.\n2001:db8::77 in-hosts\n")
 	r := resolve.Resolver{ConfPath: conf, HostsPath: hosts, Query: fakeDNS{
 		"192.0.2.1 both.test":     {"192.0.2.50", "2001:db8::50"},
@@ -54,17 +55,18 @@ func TestLookup(t *testing.T) {
 		"2001:db8::1 dead.test":   {"!fails"},
 	}.query}
 	for name, want := range map[string]string{
-		"192.0.2.3":       "192.0.2.3",
-		"2001:db8::3":     "2001:db8::3",
-		"IN-HOSTS":        "192.0.2.77 2001:db8::77",
-		"alias":           "192.0.2.77",
-		"both.test":       "192.0.2.50 2001:db8::50",
-		"both.test.":      "192.0.2.50 2001:db8::50",
-		"second.test":     "2001:db8::52",
-		"short":           "192.0.2.53",
-		"top":             "192.0.2.54",
-		"in-comment.test": "resolve in-comment.test: the name has no address in the DNS: correct the name, or add an A or AAAA record",
-		"dead.test":       "resolve dead.test: the DNS server 192.0.2.1 is silent, the DNS server 2001:db8::1 fails",
+		"192.0.2.3":   "192.0.2.3",
+		"2001:db8::3": "2001:db8::3",
+		"IN-HOSTS":    "192.0.2.77 2001:db8::77",
+		"alias":       "192.0.2.77",
+		"both.test":   "192.0.2.50 2001:db8::50",
+		"both.test.":  "192.0.2.50 2001:db8::50",
+		"second.test": "2001:db8::52",
+		"short":       "192.0.2.53",
+		"top":         "192.0.2.54",
+		"in-comment.test": "resolve in-comment.test: the name has no address in the DNS: correct the name, or add an A or " +
+			"AAAA record",
+		"dead.test": "resolve dead.test: the DNS server 192.0.2.1 is silent, the DNS server 2001:db8::1 fails",
 	} {
 		found, err := r.Lookup(t.Context(), name)
 		var got []string
@@ -82,7 +84,8 @@ func TestLookup(t *testing.T) {
 	if _, err := r.Lookup(t.Context(), "both.test"); err == nil || !strings.Contains(err.Error(), "no DNS server in") {
 		t.Errorf("without a server: %v", err)
 	}
-	if found, err := r.Lookup(t.Context(), "in-hosts"); err != nil || !slices.Contains(found, netip.MustParseAddr("192.0.2.77")) {
+	if found, err := r.Lookup(t.Context(), "in-hosts"); err != nil ||
+		!slices.Contains(found, netip.MustParseAddr("192.0.2.77")) {
 		t.Errorf("the hosts file needs no server: %v, %v", found, err)
 	}
 }
@@ -107,7 +110,10 @@ func TestSilentServer(t *testing.T) {
 			time.Minute, "", 6 * time.Second,
 			"[] resolve a.test: the DNS server 192.0.2.1 does not answer, the DNS server 192.0.2.2 does not answer",
 		},
-		"the deadline": {time.Second, "192.0.2.2", time.Second, "[] resolve a.test: the DNS server 192.0.2.1 does not answer"},
+		"the deadline": {
+			time.Second, "192.0.2.2", time.Second,
+			"[] resolve a.test: the DNS server 192.0.2.1 does not answer",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

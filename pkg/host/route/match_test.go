@@ -39,8 +39,13 @@ func TestMatch(t *testing.T) {
 	nstest.Run(t, "ip", "link", "add", "wan0", "type", "veth", "peer", "name", "wan1")
 	t.Cleanup(func() {
 		// The other routes are removed with the link. The test's context has ended.
-		for _, args := range []string{"link del wan0", "route del unreachable 10.46.0.0/16", "route del blackhole 10.48.0.0/16", "route del prohibit 10.49.0.0/16", "-6 route del blackhole fd03::/64", "-6 route del unreachable fd04::/64"} {
-			if out, err := exec.CommandContext(context.Background(), "ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+		for _, args := range []string{
+			"link del wan0", "route del unreachable 10.46.0.0/16",
+			"route del blackhole 10.48.0.0/16", "route del prohibit 10.49.0.0/16", "-6 route del blackhole fd03::/64",
+			"-6 route del unreachable fd04::/64",
+		} {
+			if out, err := exec.CommandContext(context.Background(), "ip",
+				strings.Fields(args)...).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v: %s", args, err, out)
 			}
 		}

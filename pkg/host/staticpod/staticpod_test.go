@@ -126,10 +126,18 @@ func TestReadKeepalived(t *testing.T) {
 		"none":               {args("sleep"), keepalived.VIPs{}, ""},
 		"flag without value": {args("'--api-vips=192.0.2.5', '--ingress-vips'"), keepalived.VIPs{}, ""},
 		"no API VIP":         {args("'--ingress-vips=192.0.2.6'"), keepalived.VIPs{}, ""},
-		"no address":         {args("'--api-vips', 'a.example', '--ingress-vips=192.0.2.6'"), keepalived.VIPs{}, `--api-vips is "a.example"`},
-		"loopback":           {args("'--api-vips=192.0.2.5', '--ingress-vips=127.0.0.1'"), keepalived.VIPs{}, `"127.0.0.1", which is not a VIP`},
-		"truncated":          {half, keepalived.VIPs{}, "keepalived.yaml: "},
-		"another type":       {"spec: {containers: 3}", keepalived.VIPs{}, "keepalived.yaml: "},
+		"no address": {
+			args("'--api-vips', 'a.example', '--ingress-vips=192.0.2.6'"),
+			keepalived.VIPs{},
+			`--api-vips is "a.example"`,
+		},
+		"loopback": {
+			args("'--api-vips=192.0.2.5', '--ingress-vips=127.0.0.1'"),
+			keepalived.VIPs{},
+			`"127.0.0.1", which is not a VIP`,
+		},
+		"truncated":    {half, keepalived.VIPs{}, "keepalived.yaml: "},
+		"another type": {"spec: {containers: 3}", keepalived.VIPs{}, "keepalived.yaml: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +147,8 @@ func TestReadKeepalived(t *testing.T) {
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("error %v, want %q", err, tt.err)
 			}
-			if diff := equal(Discovery{Present: true, VIPs: tt.want}, got); diff != "" || got.HasVIPs() != (len(tt.want.API) > 0) {
+			if diff := equal(Discovery{Present: true, VIPs: tt.want}, got); diff != "" ||
+				got.HasVIPs() != (len(tt.want.API) > 0) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -154,7 +163,8 @@ func TestReadKubeVIP(t *testing.T) {
 	t.Parallel()
 	const vip, other = "192.168.111.5", "fd2e:6f44:5dd8:c956::5"
 	openShift := map[string]string{
-		"0000-frr-k8s.yaml": "spec: [", "kube-apiserver-pod.yaml": "spec: [", "keepalived.yaml": "spec: [", ".0010-kube-vip-api.yaml.swp": "\x00",
+		"0000-frr-k8s.yaml": "spec: [", "kube-apiserver-pod.yaml": "spec: [", "keepalived.yaml": "spec: [",
+		".0010-kube-vip-api.yaml.swp":          "\x00",
 		"0010-kube-vip-api.yaml":               pod("kube-vip-api", vip),
 		"0011-kube-vip-api-secondary.yaml":     pod("kube-vip-api-secondary", other),
 		"0020-kube-vip-ingress.yaml":           pod("kube-vip-ingress", "192.168.111.4"),
@@ -170,30 +180,55 @@ func TestReadKubeVIP(t *testing.T) {
 	}
 	api := func(text string) map[string]string { return map[string]string{"kube-vip.yaml": text} }
 	inTable := func(table uint32) Discovery {
-		return Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs(vip)}, Tables: map[netip.Addr]uint32{addrs(vip)[0]: table}}
+		return Discovery{
+			Present: true, VIPs: keepalived.VIPs{API: addrs(vip)},
+			Tables: map[netip.Addr]uint32{addrs(vip)[0]: table},
+		}
 	}
-	const byBGP = "metadata: {name: kube-vip}\nspec: {containers: [{env: [{name: vip_address, value: " + vip + "}, {name: bgp_enable, value: \"true\"}]}]}\n"
+	const byBGP = "metadata: {name: kube-vip}\nspec: {containers: [{env: [{name: vip_address, value: " + vip +
+		"}, {name: bgp_enable, value: \"true\"}]}]}\n"
 	for name, tt := range map[string]struct {
 		files map[string]string
 		want  Discovery
 		err   string
 	}{
-		"OpenShift":                {openShift, both, ""},
-		"none":                     {map[string]string{"keepalived.yaml": "x"}, Discovery{}, ""},
-		"kube-vip's own BGP":       {api(byBGP), Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs(vip)}}, ""},
-		"ARP: one holder":          {api(strings.Replace(byBGP, "bgp_enable", "vip_arp", 1)), Discovery{}, ""},
-		"off":                      {api(strings.Replace(byBGP, `"true"`, `"false"`, 1)), Discovery{}, ""},
-		"the default table":        {api(strings.Replace(pod("kube-vip", vip), "vip_routingtableid", "x", 1)), inTable(198), ""},
-		"another table":            {api(strings.Replace(pod("kube-vip", vip), `"198"`, `"70000"`, 1)), inTable(70000), ""},
-		"a name instead of a VIP":  {api(pod("kube-vip", "api.example.com")), Discovery{Present: true}, `the variable address is "api.example.com", which is not a VIP`},
-		"no VIP":                   {api(pod("kube-vip", "")), Discovery{Present: true}, `the variable address is "", which is not a VIP`},
-		"a link-local address":     {api(pod("kube-vip", "fe80::1")), Discovery{Present: true}, "which is not a VIP"},
-		"no table":                 {api(strings.Replace(pod("kube-vip", vip), `"198"`, `"-1"`, 1)), Discovery{Present: true}, `vip_routingtableid is "-1"`},
-		"not YAML":                 {api("spec: ["), Discovery{Present: true}, "kube-vip.yaml: "},
-		"another type":             {api("spec: 1"), Discovery{Present: true}, "kube-vip.yaml: "},
-		"too long":                 {api(strings.Repeat("#", maxFileBytes+1)), Discovery{Present: true}, "longer than"},
-		"the same VIP twice":       {map[string]string{"a-kube-vip.yaml": pod("kube-vip", vip), "b-kube-vip.yaml": pod("kube-vip", vip)}, inTable(198), ""},
-		"one of two is not usable": {map[string]string{"a-kube-vip.yaml": "spec: [", "b-kube-vip.yaml": pod("kube-vip", vip)}, inTable(198), "a-kube-vip.yaml: "},
+		"OpenShift":          {openShift, both, ""},
+		"none":               {map[string]string{"keepalived.yaml": "x"}, Discovery{}, ""},
+		"kube-vip's own BGP": {api(byBGP), Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs(vip)}}, ""},
+		"ARP: one holder":    {api(strings.Replace(byBGP, "bgp_enable", "vip_arp", 1)), Discovery{}, ""},
+		"off":                {api(strings.Replace(byBGP, `"true"`, `"false"`, 1)), Discovery{}, ""},
+		"the default table": {
+			api(strings.Replace(pod("kube-vip", vip), "vip_routingtableid", "x", 1)), inTable(198),
+			"",
+		},
+		"another table": {api(strings.Replace(pod("kube-vip", vip), `"198"`, `"70000"`, 1)), inTable(70000), ""},
+		"a name instead of a VIP": {
+			api(pod("kube-vip", "api.example.com")),
+			Discovery{Present: true},
+			`the variable address is "api.example.com", which is not a VIP`,
+		},
+		"no VIP": {
+			api(pod("kube-vip", "")),
+			Discovery{Present: true},
+			`the variable address is "", which is not a VIP`,
+		},
+		"a link-local address": {api(pod("kube-vip", "fe80::1")), Discovery{Present: true}, "which is not a VIP"},
+		"no table": {
+			api(strings.Replace(pod("kube-vip", vip), `"198"`, `"-1"`, 1)),
+			Discovery{Present: true},
+			`vip_routingtableid is "-1"`,
+		},
+		"not YAML":     {api("spec: ["), Discovery{Present: true}, "kube-vip.yaml: "},
+		"another type": {api("spec: 1"), Discovery{Present: true}, "kube-vip.yaml: "},
+		"too long":     {api(strings.Repeat("#", maxFileBytes+1)), Discovery{Present: true}, "longer than"},
+		"the same VIP twice": {map[string]string{
+			"a-kube-vip.yaml": pod("kube-vip", vip),
+			"b-kube-vip.yaml": pod("kube-vip", vip),
+		}, inTable(198), ""},
+		"one of two is not usable": {
+			map[string]string{"a-kube-vip.yaml": "spec: [", "b-kube-vip.yaml": pod("kube-vip", vip)},
+			inTable(198), "a-kube-vip.yaml: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,7 +252,8 @@ func TestReadKubeVIP(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, dir, many)
-	if got, err := ReadKubeVIP(dir); len(got.VIPs.API) != maxVIPs || err == nil || !strings.Contains(err.Error(), "more than 32") {
+	if got, err := ReadKubeVIP(dir); len(got.VIPs.API) != maxVIPs || err == nil || !strings.Contains(err.Error(),
+		"more than 32") {
 		t.Errorf("%d VIPs, %v", len(got.VIPs.API), err)
 	}
 }

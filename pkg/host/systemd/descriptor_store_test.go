@@ -169,7 +169,8 @@ func TestInheritedDescriptors(t *testing.T) {
 		return string(out)
 	}
 	for environment, want := range map[string]string{
-		"LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=port-1:port-2:x": fmt.Sprintf("port-1 %d true <nil>\nport-2 %d true <nil>\nx %d true <nil>\n0 \n", inodes...),
+		"LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=port-1:port-2:x": fmt.Sprintf(
+			"port-1 %d true <nil>\nport-2 %d true <nil>\nx %d true <nil>\n0 \n", inodes...),
 		// Of two descriptors with one name, one is closed. Missing descriptors are ignored.
 		"LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=a:a": fmt.Sprintf("a %d true <nil>\n0 \n", inodes[1]),
 		"LISTEN_PID=$$ LISTEN_FDS=9 LISTEN_FDNAMES=a":   fmt.Sprintf("a %d true <nil>\n0 \n", inodes[0]),

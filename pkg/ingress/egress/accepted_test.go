@@ -21,7 +21,10 @@ func TestStore(t *testing.T) {
 	if _, _, err := k.Load(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
-	s := egress.Configuration{Settings: settings(t, "HTTP_PROXY=http://user:"+secret+"@p.test:3128"), Endpoints: []string{"http://a.test"}}
+	s := egress.Configuration{
+		Settings:  settings(t, "HTTP_PROXY=http://user:"+secret+"@p.test:3128"),
+		Endpoints: []string{"http://a.test"},
+	}
 	s.Roots = [][]byte{{1, 2}, {3}}
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 2 {
@@ -42,7 +45,10 @@ func TestStore(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	path := filepath.Join(dir, files[0].Name())
-	for _, broken := range []string{`{"httpProxy":"s3cret`, `{"httpProxy":"socks5://s3cret@p"}`, `{"roots":["s3cret!"]}`, ""} {
+	for _, broken := range []string{
+		`{"httpProxy":"s3cret`, `{"httpProxy":"socks5://s3cret@p"}`, `{"roots":["s3cret!"]}`,
+		"",
+	} {
 		if err := os.WriteFile(path, []byte(broken), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,8 @@ func TestFileSettles(t *testing.T) {
 		t.Errorf("without a file: %v", err)
 	}
 	write("HTTP_PROXY=ftp://us3r:s3cret@p\n")
-	if _, err := egress.ReadFile(path); err == nil || !strings.HasPrefix(err.Error(), path+": line 1: HTTP_PROXY has a scheme") || strings.Contains(err.Error(), "s3cret") {
+	if _, err := egress.ReadFile(path); err == nil || !strings.HasPrefix(err.Error(),
+		path+": line 1: HTTP_PROXY has a scheme") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("refused: %v", err)
 	}
 }

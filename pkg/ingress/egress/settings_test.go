@@ -44,14 +44,16 @@ const secret = "s3cret%40word"
 // TestSettingsAreHidden: no way of printing shows credentials.
 func TestSettingsAreHidden(t *testing.T) {
 	t.Parallel()
-	s := settings(t, "HTTP_PROXY=http://us3r:"+secret+"@p.lab.test:3128\nHTTPS_PROXY=https://t0ken@p.lab.test:3129\nNO_PROXY=a\n")
+	s := settings(t, "HTTP_PROXY=http://us3r:"+secret+
+		"@p.lab.test:3128\nHTTPS_PROXY=https://t0ken@p.lab.test:3129\nNO_PROXY=a\n")
 	type outer struct {
 		Shown  egress.ProxySettings
 		hidden egress.ProxySettings
 	}
 	var texts []string
 	for _, verb := range []string{"%v", "%+v", "%#v", "%q", "%s", "%x", "%d"} {
-		texts = append(texts, fmt.Sprintf(verb, s), fmt.Sprintf(verb, &s), fmt.Sprintf(verb, outer{s, s}), fmt.Sprintf(verb, []any{s}))
+		texts = append(texts, fmt.Sprintf(verb, s), fmt.Sprintf(verb, &s), fmt.Sprintf(verb, outer{s, s}),
+			fmt.Sprintf(verb, []any{s}))
 	}
 	texts = append(texts, fmt.Sprint(s), fmt.Errorf("wrong: %v", s).Error())
 	var log strings.Builder
@@ -95,7 +97,8 @@ func TestFileForms(t *testing.T) {
 func TestFileRefuses(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{
-		"socks5://us3r:s3cret@p:1080", "ftp://us3r:s3cret@p", "http://us3r:s3cret@", "http://us3r:s3%zz@p:1", "http://us3r:s3cret@p:port",
+		"socks5://us3r:s3cret@p:1080", "ftp://us3r:s3cret@p", "http://us3r:s3cret@", "http://us3r:s3%zz@p:1",
+		"http://us3r:s3cret@p:port",
 		"http://us3r:s3cret@p:3128\x7f", "us3r:s3cret@p:99999", "http://us3r:s3 cret@[::1",
 		"\"http://us3r:s3cret@p", "'http://us3r:s3cret@p\"", "http://us3r:s3cret@p\\", "\"", "http://us3r:s3cret@p\x00",
 	} {
@@ -105,7 +108,8 @@ func TestFileRefuses(t *testing.T) {
 			continue
 		}
 		_, message, _ := strings.Cut(err.Error(), "proxy.env: ")
-		if !strings.HasPrefix(message, "line 2: HTTPS_PROXY") || strings.Contains(message, "s3") || strings.Contains(message, "us3r") {
+		if !strings.HasPrefix(message, "line 2: HTTPS_PROXY") || strings.Contains(message, "s3") ||
+			strings.Contains(message, "us3r") {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
@@ -140,7 +144,10 @@ func automatic() []string {
 		vips = append(vips, netip.MustParseAddr(text))
 	}
 	var subnets []netip.Prefix
-	for _, text := range []string{"192.0.2.11/24", "192.0.2.5/32", "127.0.0.1/8", "fe80::1/64", "fd00::11/64", "10.0.0.1/0"} {
+	for _, text := range []string{
+		"192.0.2.11/24", "192.0.2.5/32", "127.0.0.1/8", "fe80::1/64", "fd00::11/64",
+		"10.0.0.1/0",
+	} {
 		subnets = append(subnets, netip.MustParsePrefix(text))
 	}
 	return egress.AutomaticNoProxy(config.VIPs{}, vips, nil, subnets, "cluster.test")
@@ -148,7 +155,10 @@ func automatic() []string {
 
 func TestAutomaticNoProxy(t *testing.T) {
 	t.Parallel()
-	want := []string{"localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "api-int.cluster.test", "192.0.2.0/24", "192.0.2.5", "fd00::/64", "fd00::5"}
+	want := []string{
+		"localhost", "127.0.0.0/8", "::1", ".svc", ".cluster.local", "api-int.cluster.test", "192.0.2.0/24",
+		"192.0.2.5", "fd00::/64", "fd00::5",
+	}
 	if diff := cmp.Diff(want, automatic()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -180,7 +190,8 @@ func TestIngressOfConfiguration(t *testing.T) {
 
 func TestProxyOfURL(t *testing.T) {
 	t.Parallel()
-	s := settings(t, "HTTP_PROXY=http://p:3128\nHTTPS_PROXY=https://q:3129\nNO_PROXY=.inside.test,203.0.113.0/25,203.0.113.200\n")
+	s := settings(t,
+		"HTTP_PROXY=http://p:3128\nHTTPS_PROXY=https://q:3129\nNO_PROXY=.inside.test,203.0.113.0/25,203.0.113.200\n")
 	for target, want := range map[string]string{
 		"http://elsewhere.test/":        "http://p:3128",
 		"https://elsewhere.test/":       "https://q:3129",
@@ -228,7 +239,10 @@ func TestEqualSettings(t *testing.T) {
 	if err != nil || !one.Equal(same) || one.IsEmpty() {
 		t.Errorf("%v and %v, %v", one, same, err)
 	}
-	for _, text := range []string{"HTTP_PROXY=http://u:other@p:3128\nNO_PROXY=a\n", "HTTP_PROXY=http://u:p@p:3128\n", "HTTPS_PROXY=http://u:p@p:3128\nNO_PROXY=a\n", ""} {
+	for _, text := range []string{
+		"HTTP_PROXY=http://u:other@p:3128\nNO_PROXY=a\n", "HTTP_PROXY=http://u:p@p:3128\n",
+		"HTTPS_PROXY=http://u:p@p:3128\nNO_PROXY=a\n", "",
+	} {
 		if other := settings(t, text); one.Equal(other) {
 			t.Errorf("%v is equal to %v", one, other)
 		}

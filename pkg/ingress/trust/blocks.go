@@ -49,7 +49,8 @@ func splitBlocks(text []byte) ([]block, error) {
 			line = s.open.line
 		}
 		return nil, &Rejection{
-			Line: line, Message: "the file ends inside the certificate that begins here", Remediation: "write the file under a temporary name and rename it", Truncated: true,
+			Line: line, Message: "the file ends inside the certificate that begins here",
+			Remediation: "write the file under a temporary name and rename it", Truncated: true,
 		}
 	}
 	return s.blocks, nil
@@ -137,7 +138,8 @@ func isTruncatedMark(mark string) bool {
 	if mark == "" {
 		return false
 	}
-	return strings.HasPrefix(beginMark, mark) || (strings.HasPrefix(mark, beginMark) && !strings.HasSuffix(mark[len(beginMark):], markTail))
+	return strings.HasPrefix(beginMark, mark) || (strings.HasPrefix(mark, beginMark) &&
+		!strings.HasSuffix(mark[len(beginMark):], markTail))
 }
 
 func (s *blockSplitter) beginBlock(number int, text, mark string, full []byte) {

@@ -50,7 +50,10 @@ func (j *bundleFilter) addBlock(b block) error {
 		return nil
 	}
 	if j.size += len(certificate.Raw); j.size > maxDER {
-		return &Rejection{Line: b.line, Message: fmt.Sprintf("more than %d KiB of certificates up to this line", maxDER>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
+		return &Rejection{
+			Line: b.line, Message: fmt.Sprintf("more than %d KiB of certificates up to this line", maxDER>>10),
+			Remediation: "keep only the CAs that issue the ingress's certificates",
+		}
 	}
 	// A copy: the parsed certificate keeps the whole file in memory.
 	j.bundle.Roots = append(j.bundle.Roots, Certificate{DER: bytes.Clone(certificate.Raw), Subject: out.Subject})

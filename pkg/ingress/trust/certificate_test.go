@@ -21,7 +21,8 @@ import (
 // noon is the current time of the tests.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-var testKeys = sync.OnceValues(func() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) })
+var testKeys = sync.OnceValues(
+	func() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) })
 
 func key(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()

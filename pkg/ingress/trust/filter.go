@@ -71,7 +71,10 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 		return Bundle{}, err
 	}
 	if len(blocks) == 0 {
-		return Bundle{}, &Rejection{Message: "the file contains no certificate", Remediation: "add the CA certificates in PEM (-----BEGIN CERTIFICATE-----)"}
+		return Bundle{}, &Rejection{
+			Message:     "the file contains no certificate",
+			Remediation: "add the CA certificates in PEM (-----BEGIN CERTIFICATE-----)",
+		}
 	}
 	j := bundleFilter{now: now, seen: make(map[[32]byte]int)}
 	for _, b := range blocks {
@@ -81,7 +84,8 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 	}
 	if len(j.bundle.Roots) == 0 {
 		return j.bundle, &Rejection{
-			Message: "no certificate in the file can be trusted: " + j.bundle.SkippedSummary(), Remediation: "add the certificate of the CA that issued the ingress's certificate",
+			Message:     "no certificate in the file can be trusted: " + j.bundle.SkippedSummary(),
+			Remediation: "add the certificate of the CA that issued the ingress's certificate",
 			NoneTrusted: true,
 		}
 	}
@@ -117,23 +121,38 @@ func checkFile(pem []byte, limit int) error {
 	case len(pem) > limit:
 		return TooLarge(limit)
 	case len(bytes.TrimSpace(pem)) == 0:
-		return &Rejection{Message: "the file is empty", Remediation: "add the CA certificates, or remove the file to use the CAs of this host"}
+		return &Rejection{
+			Message:     "the file is empty",
+			Remediation: "add the CA certificates, or remove the file to use the CAs of this host",
+		}
 	}
 	if line := findPrivateKey(pem); line > 0 {
-		return &Rejection{Line: line, Message: "the file contains a private key", Remediation: "remove it, and replace the key if others could read the file"}
+		return &Rejection{
+			Line: line, Message: "the file contains a private key",
+			Remediation: "remove it, and replace the key if others could read the file",
+		}
 	}
 	switch {
 	case bytes.HasPrefix(pem, []byte(utf16Little)), bytes.HasPrefix(pem, []byte(utf16Big)):
-		return &Rejection{Message: "the file is UTF-16 text", Remediation: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8"}
+		return &Rejection{
+			Message:     "the file is UTF-16 text",
+			Remediation: "save it as plain text (UTF-8): iconv -f UTF-16 -t UTF-8",
+		}
 	case pem[0] == derSequence && !bytes.Contains(pem, []byte(beginMark)):
-		return &Rejection{Message: "the file is binary (DER), not PEM", Remediation: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt"}
+		return &Rejection{
+			Message:     "the file is binary (DER), not PEM",
+			Remediation: "convert it: openssl x509 -inform der -in FILE -out ca-bundle.crt",
+		}
 	}
 	return nil
 }
 
 // TooLarge is the rejection of a file of more than limit bytes.
 func TooLarge(limit int) *Rejection {
-	return &Rejection{Message: fmt.Sprintf("the file is larger than %d KiB", limit>>10), Remediation: "keep only the CAs that issue the ingress's certificates"}
+	return &Rejection{
+		Message:     fmt.Sprintf("the file is larger than %d KiB", limit>>10),
+		Remediation: "keep only the CAs that issue the ingress's certificates",
+	}
 }
 
 // findPrivateKey returns the line of the first private key, or 0. It also accepts marks

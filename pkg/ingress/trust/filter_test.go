@@ -44,11 +44,15 @@ func TestFilterKeepsAndSkips(t *testing.T) {
 		kept []string
 		left []string
 	}{
-		"two":                      {a + b, []string{"CN=A", "CN=B"}, nil},
-		"CRLF":                     {strings.ReplaceAll(a+b, "\n", "\r\n"), []string{"CN=A", "CN=B"}, nil},
-		"no newline at the end":    {strings.TrimRight(a, "\n"), []string{"CN=A"}, nil},
-		"byte order mark":          {"\xef\xbb\xbf" + a, []string{"CN=A"}, nil},
-		"text between":             {"# A\nsubject=CN = A\n" + a + "\n\n-- B --\n" + b + "end\n", []string{"CN=A", "CN=B"}, nil},
+		"two":                   {a + b, []string{"CN=A", "CN=B"}, nil},
+		"CRLF":                  {strings.ReplaceAll(a+b, "\n", "\r\n"), []string{"CN=A", "CN=B"}, nil},
+		"no newline at the end": {strings.TrimRight(a, "\n"), []string{"CN=A"}, nil},
+		"byte order mark":       {"\xef\xbb\xbf" + a, []string{"CN=A"}, nil},
+		"text between": {
+			"# A\nsubject=CN = A\n" + a + "\n\n-- B --\n" + b + "end\n",
+			[]string{"CN=A", "CN=B"},
+			nil,
+		},
 		"spaces at the lines' end": {strings.ReplaceAll(a, "\n", " \t\n"), []string{"CN=A"}, nil},
 		"duplicate": {
 			a + b + a,
@@ -91,8 +95,12 @@ func TestFilterKeepsAndSkips(t *testing.T) {
 			[]string{"CN=A"},
 			[]string{sub("abc", "signed with MD5-RSA, which can be forged")},
 		},
-		"SHA-1, self-issued":            {forgeableCA(t, "Old Root", nil, sha1WithRSA), []string{"CN=Old Root"}, nil},
-		"an intermediate of its issuer": {block("CERTIFICATE", signed(t, ca("Sub"), otherIssuer, key(t).Public(), key(t))), []string{"CN=Sub"}, nil},
+		"SHA-1, self-issued": {forgeableCA(t, "Old Root", nil, sha1WithRSA), []string{"CN=Old Root"}, nil},
+		"an intermediate of its issuer": {
+			block("CERTIFICATE", signed(t, ca("Sub"), otherIssuer, key(t).Public(), key(t))),
+			[]string{"CN=Sub"},
+			nil,
+		},
 		"broken base64": {
 			strings.Replace(a, "\nMI", "\n*I", 1) + b,
 			[]string{"CN=B"},
@@ -111,7 +119,10 @@ func TestFilterKeepsAndSkips(t *testing.T) {
 		"another kind": {
 			block("X509 CRL", []byte("abc")) + block("TRUSTED CERTIFICATE", []byte("abc")) + b,
 			[]string{"CN=B"},
-			[]string{`line 1: a block "X509 CRL", not a CERTIFICATE`, `line 4: a block "TRUSTED CERTIFICATE", not a CERTIFICATE`},
+			[]string{
+				`line 1: a block "X509 CRL", not a CERTIFICATE`,
+				`line 4: a block "TRUSTED CERTIFICATE", not a CERTIFICATE`,
+			},
 		},
 		"headers": {
 			"-----BEGIN CERTIFICATE-----\nProc-Type: 4,ENCRYPTED\n\n" + strings.SplitN(a, "\n", 2)[1] + b,
@@ -178,29 +189,69 @@ func TestFilterRefuses(t *testing.T) {
 	}
 	lines := strings.Count(a, "\n")
 	for name, c := range map[string]struct{ text, message string }{
-		"empty":              {"", "the file is empty: "},
-		"only spaces":        {" \r\n\n", "the file is empty: "},
-		"no block":           {"hello\n", "the file contains no certificate: "},
-		"10 MiB":             {strings.Repeat("#", 10<<20), "the file is larger than 1024 KiB: "},
-		"10,000":             {strings.Repeat(a, 10000), "the file is larger than 1024 KiB: "},
-		"DER":                {string(signed(t, ca("A"), nil, key(t).Public(), key(t))), "the file is binary (DER), not PEM: convert it: openssl x509 -inform der"},
-		"UTF-16":             {"\xff\xfe-\x00-\x00", "the file is UTF-16 text: "},
-		"a private key":      {a + block("PRIVATE KEY", secret), fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
-		"an EC key, first":   {block("EC PRIVATE KEY", secret) + a, "line 1: the file contains a private key: "},
-		"a key, indented":    {a + "\t" + block("RSA PRIVATE KEY", secret), fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
-		"a key, cut short":   {a + "-----BEGIN ENCRYPTED PRIVATE KEY-----\nabc", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
-		"a key of OpenSSH":   {"-----BEGIN OPENSSH PRIVATE KEY-----\r\nabc\r\n-----END OPENSSH PRIVATE KEY-----\r\n", "line 1: the file contains a private key: "},
-		"a key of PGP":       {a + "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
-		"a key of SSH2":      {a + "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nabc\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
-		"a key, misspelt":    {a + "-----BEGIN RSA PRIVATE KEY -----\nabc\n-----END RSA PRIVATE KEY -----\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
-		"a key, small":       {a + "-----begin private key-----\nabc\n", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
-		"a key, as a part":   {a + "a private key -----BEGIN PRIVATE KEY-----abc", fmt.Sprintf("line %d: the file contains a private key: ", 1+lines)},
-		"nothing left":       {validCA(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }), `no certificate in the file can be trusted: line 1: "CN=Old", serial abc: expired on `},
-		"nothing, of many":   {strings.Repeat(block("X", nil), 20000), "line 5: a block \"X\", not a CERTIFICATE; and 19997 more: "},
-		"a begin and no end": {a + "-----BEGIN CERTI", fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines)},
-		"a mark, and no end": {a + "\xef\xbb\xbf-----BEGIN CERTI", fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines)},
-		"dashes at the end":  {a + "---", fmt.Sprintf("line %d: the file ends inside", 1+lines)},
-		"an end cut short":   {strings.TrimRight(a, "-\n"), "line 1: the file ends inside"},
+		"empty":       {"", "the file is empty: "},
+		"only spaces": {" \r\n\n", "the file is empty: "},
+		"no block":    {"hello\n", "the file contains no certificate: "},
+		"10 MiB":      {strings.Repeat("#", 10<<20), "the file is larger than 1024 KiB: "},
+		"10,000":      {strings.Repeat(a, 10000), "the file is larger than 1024 KiB: "},
+		"DER": {
+			string(signed(t, ca("A"), nil, key(t).Public(), key(t))),
+			"the file is binary (DER), not PEM: convert it: openssl x509 -inform der",
+		},
+		"UTF-16": {"\xff\xfe-\x00-\x00", "the file is UTF-16 text: "},
+		"a private key": {a + block("PRIVATE KEY", secret), fmt.Sprintf("line %d: the file contains a private key: ",
+			1+lines)},
+		"an EC key, first": {block("EC PRIVATE KEY", secret) + a, "line 1: the file contains a private key: "},
+		"a key, indented": {
+			a + "\t" + block("RSA PRIVATE KEY", secret),
+			fmt.Sprintf("line %d: the file contains a private key: ", 1+lines),
+		},
+		"a key, cut short": {
+			a + "-----BEGIN ENCRYPTED PRIVATE KEY-----\nabc",
+			fmt.Sprintf("line %d: the file contains a private key: ", 1+lines),
+		},
+		"a key of OpenSSH": {
+			"-----BEGIN OPENSSH PRIVATE KEY-----\r\nabc\r\n-----END OPENSSH PRIVATE KEY-----\r\n",
+			"line 1: the file contains a private key: ",
+		},
+		"a key of PGP": {
+			a + "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\n",
+			fmt.Sprintf("line %d: the file contains a private key: ", 1+lines),
+		},
+		"a key of SSH2": {
+			a + "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nabc\n",
+			fmt.Sprintf("line %d: the file contains a private key: ", 1+lines),
+		},
+		"a key, misspelt": {
+			a + "-----BEGIN RSA PRIVATE KEY -----\nabc\n-----END RSA PRIVATE KEY -----\n",
+			fmt.Sprintf("line %d: the file contains a private key: ", 1+lines),
+		},
+		"a key, small": {
+			a + "-----begin private key-----\nabc\n",
+			fmt.Sprintf("line %d: the file contains a private key: ", 1+lines),
+		},
+		"a key, as a part": {
+			a + "a private key -----BEGIN PRIVATE KEY-----abc",
+			fmt.Sprintf("line %d: the file contains a private key: ", 1+lines),
+		},
+		"nothing left": {
+			validCA(t, "Old", func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }),
+			`no certificate in the file can be trusted: line 1: "CN=Old", serial abc: expired on `,
+		},
+		"nothing, of many": {
+			strings.Repeat(block("X", nil), 20000),
+			"line 5: a block \"X\", not a CERTIFICATE; and 19997 more: ",
+		},
+		"a begin and no end": {
+			a + "-----BEGIN CERTI",
+			fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines),
+		},
+		"a mark, and no end": {
+			a + "\xef\xbb\xbf-----BEGIN CERTI",
+			fmt.Sprintf("line %d: the file ends inside the certificate that begins here: ", 1+lines),
+		},
+		"dashes at the end": {a + "---", fmt.Sprintf("line %d: the file ends inside", 1+lines)},
+		"an end cut short":  {strings.TrimRight(a, "-\n"), "line 1: the file ends inside"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,7 +294,8 @@ func TestValidityBoundaries(t *testing.T) {
 	t.Parallel()
 	text := []byte(validCA(t, "A"))
 	for at, valid := range map[time.Time]bool{
-		noon.Add(-time.Hour - 1): false, noon.Add(-time.Hour): true, noon.Add(time.Hour): true, noon.Add(time.Hour + 1): false,
+		noon.Add(-time.Hour - 1): false, noon.Add(-time.Hour): true, noon.Add(time.Hour): true,
+		noon.Add(time.Hour + 1): false,
 	} {
 		if bundle, err := trust.Filter(text, at); (err == nil) != valid || (len(bundle.Roots) == 1) != valid {
 			t.Errorf("at %v: %v", at, err)
@@ -261,8 +313,10 @@ func FuzzFilter(f *testing.F) {
 	}
 	for _, text := range []string{
 		a, a + b, a + a, strings.ReplaceAll(a, "\n", "\r\n"), "# A\n" + a + "\xef\xbb\xbf" + b, "\xef\xbb\xbf" + a,
-		strings.ReplaceAll(a+b, "\n", `\n`), strings.ReplaceAll(a, "\n", "\r"), strings.ReplaceAll(a, "\n", " "), strings.TrimSpace(a) + b,
-		"-----BEGIN -----\n-----END :\n" + a, a + block("PRIVATE KEY", secret), a + block("PGP PRIVATE KEY BLOCK", secret), a[:len(a)/2], a + b[:len(b)/2], "-----BEGIN CERTIFICATE-----\n" + a, " " + a, a + "-----END CERTIFICATE-----\n" + b,
+		strings.ReplaceAll(a+b, "\n", `\n`), strings.ReplaceAll(a, "\n", "\r"), strings.ReplaceAll(a, "\n", " "),
+		strings.TrimSpace(a) + b,
+		"-----BEGIN -----\n-----END :\n" + a, a + block("PRIVATE KEY", secret), a + block("PGP PRIVATE KEY BLOCK", secret),
+		a[:len(a)/2], a + b[:len(b)/2], "-----BEGIN CERTIFICATE-----\n" + a, " " + a, a + "-----END CERTIFICATE-----\n" + b,
 		"-----BEGIN CERTIFICATE-----\nA: b\n\n" + strings.SplitN(a, "\n", 2)[1], block("X", nil) + b,
 	} {
 		f.Add([]byte(text))

@@ -45,7 +45,8 @@ func newSource(t *testing.T) *sourceTest {
 
 // restarted is the source after a restart.
 func restarted(s *sourceTest) *sourceTest {
-	return &sourceTest{trust.NewSource(filepath.Join(s.dir, "ca-bundle.crt"), trust.NewLastGoodCopy(filepath.Join(s.dir, "state"), "last-good.crt")), s.t, s.now, s.dir}
+	return &sourceTest{trust.NewSource(filepath.Join(s.dir, "ca-bundle.crt"),
+		trust.NewLastGoodCopy(filepath.Join(s.dir, "state"), "last-good.crt")), s.t, s.now, s.dir}
 }
 
 // refresh calls Refresh until the file has settled, and returns how long that took
@@ -214,7 +215,8 @@ func TestSourceSavesOnlyTrusted(t *testing.T) {
 	if string(text) != a {
 		t.Errorf("kept is\n%s\nwant\n%s", text, a)
 	}
-	s.Source = trust.NewSource(filepath.Join(s.dir, "other.crt"), trust.NewLastGoodCopy(filepath.Join(s.dir, "state"), "last-good.crt"))
+	s.Source = trust.NewSource(filepath.Join(s.dir, "other.crt"), trust.NewLastGoodCopy(filepath.Join(s.dir, "state"),
+		"last-good.crt"))
 	write(t, s.Path(), "x")
 	s.refresh()
 	if s.expect("A", "the file contains no certificate"); !s.UsesLastGood() {
@@ -253,8 +255,11 @@ func TestSourceWithOtherFiles(t *testing.T) {
 	}{
 		"a directory": {func(p string) error { return os.Mkdir(p, 0o700) }, "not a regular file"},
 		"a pipe":      {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "not a regular file"},
-		"10 MiB":      {func(p string) error { return os.WriteFile(p, make([]byte, 10<<20), 0o600) }, "the file is larger than 1024 KiB"},
-		"a loop":      {func(p string) error { return os.Symlink(p, p) }, "too many levels"},
+		"10 MiB": {
+			func(p string) error { return os.WriteFile(p, make([]byte, 10<<20), 0o600) },
+			"the file is larger than 1024 KiB",
+		},
+		"a loop": {func(p string) error { return os.Symlink(p, p) }, "too many levels"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -40,7 +40,10 @@ func startTLSServer(t *testing.T, names []string) netip.AddrPort {
 	}
 	s := &http.Server{
 		ReadHeaderTimeout: testTimeout, ErrorLog: log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{
+			Certificate: [][]byte{der},
+			PrivateKey:  key,
+		}}},
 	}
 	go func() { _ = s.ServeTLS(l, "", "") }()
 	t.Cleanup(func() { _ = s.Close() })

@@ -96,7 +96,8 @@ func TestEndpointLateRefusal(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 	}()
 	got, err := queryEndpoint(ctx, &protocol.EndpointRequest{
-		URL: "https://secure.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{netip.MustParseAddrPort(ln.Addr().String())},
+		URL: "https://secure.test/", Proxy: "http://proxy.test:3128",
+		Addrs: []netip.AddrPort{netip.MustParseAddrPort(ln.Addr().String())},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,10 @@ func (p strictProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p strictProxy) get(w http.ResponseWriter, r *http.Request, to string) {
-	onward := &http.Request{Method: r.Method, URL: &url.URL{Scheme: "http", Host: to, Path: r.URL.Path}, Host: r.Host, Header: http.Header{}}
+	onward := &http.Request{
+		Method: r.Method, URL: &url.URL{Scheme: "http", Host: to, Path: r.URL.Path}, Host: r.Host,
+		Header: http.Header{},
+	}
 	answer, err := http.DefaultTransport.RoundTrip(onward.WithContext(r.Context()))
 	if err != nil {
 		http.Error(w, "", http.StatusBadGateway)
@@ -106,7 +109,8 @@ func TestEndpoint(t *testing.T) {
 	plain, secure := httptest.NewServer(pages), httptest.NewTLSServer(pages)
 	silent := startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) })
 	proxy := strictProxy{targets: map[string]string{
-		"plain.test": hostPort(t, plain), "example.com:443": hostPort(t, secure), "silent.test": silent.String(), "other.test:443": hostPort(t, secure),
+		"plain.test": hostPort(t, plain), "example.com:443": hostPort(t, secure), "silent.test": silent.String(),
+		"other.test:443": hostPort(t, secure),
 	}}
 	open := httptest.NewServer(proxy)
 	proxy.authorization = "Basic dXNlcjpwQHNz"
@@ -137,26 +141,115 @@ func TestEndpoint(t *testing.T) {
 		want     protocol.EndpointResult
 		sentence string
 	}{
-		{"absolute form", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, protocol.EndpointResult{Status: 200}, ""},
-		{"a redirect", protocol.EndpointRequest{URL: "http://plain.test/moved", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, protocol.EndpointResult{Status: 302}, ""},
-		{"a body without end", protocol.EndpointRequest{URL: "http://plain.test/endless", Addrs: addrs(hostPort(t, plain))}, protocol.EndpointResult{Status: 200}, ""},
-		{"no page", protocol.EndpointRequest{URL: "http://plain.test/missing", Addrs: addrs(hostPort(t, plain))}, protocol.EndpointResult{Status: 404}, ""},
-		{"CONNECT", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, protocol.EndpointResult{Status: 200}, ""},
-		{"the second address", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://proxy.test:3128", Addrs: []netip.AddrPort{nobody, viaOpen[0]}}, protocol.EndpointResult{Status: 200}, ""},
-		{"credentials", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:p%40ss@proxy.test:3128", Addrs: viaLocked}, protocol.EndpointResult{Status: 200}, ""},
-		{"credentials with CONNECT", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "http://user:p%40ss@proxy.test:3128", Addrs: viaLocked, Roots: roots}, protocol.EndpointResult{Status: 200}, ""},
-		{"TLS to the proxy", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "https://user:p%40ss@example.com:3128", Addrs: viaTLS, Roots: roots}, protocol.EndpointResult{Status: 200}, ""},
-		{"wrong credentials", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: viaLocked}, protocol.EndpointResult{Status: 407}, ""},
-		{"wrong credentials with CONNECT", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: viaLocked, Roots: roots}, protocol.EndpointResult{ProxyStatus: 407}, ""},
-		{"denied", protocol.EndpointRequest{URL: "https://denied.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, protocol.EndpointResult{ProxyStatus: 403}, ""},
-		{"not trusted", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "http://proxy.test:3128", Addrs: viaOpen}, protocol.EndpointResult{}, "is not signed by a trusted CA; trusted: what is trusted"},
-		{"the proxy is not trusted", protocol.EndpointRequest{URL: "https://example.com/", Proxy: "https://user:s3cret@example.com:3128", Addrs: viaTLS}, protocol.EndpointResult{}, "is not signed by a trusted CA; trusted: what is trusted"},
-		{"another name", protocol.EndpointRequest{URL: "https://other.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen, Roots: roots}, protocol.EndpointResult{}, "other.test"},
-		{"nobody listens", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(nobody.String())}, protocol.EndpointResult{}, "refused"},
-		{"no address is known", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128"}, protocol.EndpointResult{}, "no address is known"},
-		{"silent", protocol.EndpointRequest{URL: "http://silent.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(silent.String())}, protocol.EndpointResult{}, "in time"},
-		{"it echoes the credentials", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(echo.String())}, protocol.EndpointResult{}, "not HTTP/1.x"},
-		{"and are quoted", protocol.EndpointRequest{URL: "http://plain.test/", Proxy: "http://%FF:s3cret@proxy.test:3128", Addrs: addrs(quotes.String())}, protocol.EndpointResult{}, "not HTTP/1.x"},
+		{"absolute form", protocol.EndpointRequest{
+			URL: "http://plain.test/", Proxy: "http://proxy.test:3128",
+			Addrs: viaOpen,
+		}, protocol.EndpointResult{Status: 200}, ""},
+		{"a redirect", protocol.EndpointRequest{
+			URL: "http://plain.test/moved", Proxy: "http://proxy.test:3128",
+			Addrs: viaOpen,
+		}, protocol.EndpointResult{Status: 302}, ""},
+		{
+			"a body without end",
+			protocol.EndpointRequest{URL: "http://plain.test/endless", Addrs: addrs(hostPort(t, plain))},
+			protocol.EndpointResult{Status: 200},
+			"",
+		},
+		{
+			"no page",
+			protocol.EndpointRequest{URL: "http://plain.test/missing", Addrs: addrs(hostPort(t, plain))},
+			protocol.EndpointResult{Status: 404},
+			"",
+		},
+		{"CONNECT", protocol.EndpointRequest{
+			URL: "https://example.com/", Proxy: "http://proxy.test:3128", Addrs: viaOpen,
+			Roots: roots,
+		}, protocol.EndpointResult{Status: 200}, ""},
+		{"the second address", protocol.EndpointRequest{
+			URL: "http://plain.test/", Proxy: "http://proxy.test:3128",
+			Addrs: []netip.AddrPort{nobody, viaOpen[0]},
+		}, protocol.EndpointResult{Status: 200}, ""},
+		{"credentials", protocol.EndpointRequest{
+			URL: "http://plain.test/", Proxy: "http://user:p%40ss@proxy.test:3128",
+			Addrs: viaLocked,
+		}, protocol.EndpointResult{Status: 200}, ""},
+		{
+			"credentials with CONNECT",
+			protocol.EndpointRequest{
+				URL:   "https://example.com/",
+				Proxy: "http://user:p%40ss@proxy.test:3128", Addrs: viaLocked, Roots: roots,
+			},
+			protocol.EndpointResult{Status: 200},
+			"",
+		},
+		{
+			"TLS to the proxy",
+			protocol.EndpointRequest{
+				URL:   "https://example.com/",
+				Proxy: "https://user:p%40ss@example.com:3128", Addrs: viaTLS, Roots: roots,
+			},
+			protocol.EndpointResult{Status: 200},
+			"",
+		},
+		{"wrong credentials", protocol.EndpointRequest{
+			URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128",
+			Addrs: viaLocked,
+		}, protocol.EndpointResult{Status: 407}, ""},
+		{
+			"wrong credentials with CONNECT",
+			protocol.EndpointRequest{
+				URL:   "https://example.com/",
+				Proxy: "http://user:s3cret@proxy.test:3128", Addrs: viaLocked, Roots: roots,
+			},
+			protocol.EndpointResult{ProxyStatus: 407},
+			"",
+		},
+		{"denied", protocol.EndpointRequest{
+			URL: "https://denied.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen,
+			Roots: roots,
+		}, protocol.EndpointResult{ProxyStatus: 403}, ""},
+		{"not trusted", protocol.EndpointRequest{
+			URL: "https://example.com/", Proxy: "http://proxy.test:3128",
+			Addrs: viaOpen,
+		}, protocol.EndpointResult{}, "is not signed by a trusted CA; trusted: what is trusted"},
+		{
+			"the proxy is not trusted",
+			protocol.EndpointRequest{
+				URL:   "https://example.com/",
+				Proxy: "https://user:s3cret@example.com:3128", Addrs: viaTLS,
+			},
+			protocol.EndpointResult{},
+			"is not signed by a trusted CA; trusted: what is trusted",
+		},
+		{"another name", protocol.EndpointRequest{
+			URL: "https://other.test/", Proxy: "http://proxy.test:3128", Addrs: viaOpen,
+			Roots: roots,
+		}, protocol.EndpointResult{}, "other.test"},
+		{"nobody listens", protocol.EndpointRequest{
+			URL: "http://plain.test/", Proxy: "http://user:s3cret@proxy.test:3128",
+			Addrs: addrs(nobody.String()),
+		}, protocol.EndpointResult{}, "refused"},
+		{"no address is known", protocol.EndpointRequest{
+			URL:   "http://plain.test/",
+			Proxy: "http://user:s3cret@proxy.test:3128",
+		}, protocol.EndpointResult{}, "no address is known"},
+		{"silent", protocol.EndpointRequest{
+			URL: "http://silent.test/", Proxy: "http://user:s3cret@proxy.test:3128",
+			Addrs: addrs(silent.String()),
+		}, protocol.EndpointResult{}, "in time"},
+		{
+			"it echoes the credentials",
+			protocol.EndpointRequest{
+				URL:   "http://plain.test/",
+				Proxy: "http://user:s3cret@proxy.test:3128", Addrs: addrs(echo.String()),
+			},
+			protocol.EndpointResult{},
+			"not HTTP/1.x",
+		},
+		{"and are quoted", protocol.EndpointRequest{
+			URL: "http://plain.test/", Proxy: "http://%FF:s3cret@proxy.test:3128",
+			Addrs: addrs(quotes.String()),
+		}, protocol.EndpointResult{}, "not HTTP/1.x"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,10 +261,15 @@ func TestEndpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(&tt.want, a.Endpoint, cmpopts.IgnoreFields(protocol.EndpointResult{}, "LastAddr", "Details", "Total")); diff != "" {
+			if diff := cmp.Diff(&tt.want, a.Endpoint, cmpopts.IgnoreFields(protocol.EndpointResult{}, "LastAddr", "Details",
+				"Total")); diff != "" {
 				t.Errorf("(-want +got):\n%s%v", diff, a.Endpoint.Details)
 			}
-			if got := a.Endpoint.Details.Text(cause.Context{Host: "other.test", TrustedCAs: "what is trusted"}); !strings.Contains(got, tt.sentence) || (tt.sentence == "") != (got == "") || strings.Contains(got, "s3cret") {
+			if got := a.Endpoint.Details.Text(cause.Context{
+				Host:       "other.test",
+				TrustedCAs: "what is trusted",
+			}); !strings.Contains(got, tt.sentence) || (tt.sentence == "") != (got == "") ||
+				strings.Contains(got, "s3cret") {
 				t.Errorf("sentence %q, want %q", got, tt.sentence)
 			}
 			if len(tt.q.Addrs) > 0 && a.Endpoint.LastAddr != tt.q.Addrs[len(tt.q.Addrs)-1] {

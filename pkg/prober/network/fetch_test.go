@@ -67,26 +67,51 @@ func TestFetch(t *testing.T) {
 	}{
 		{
 			"an answer",
-			startServer(t, replyWith("HTTP/1.1 200 OK\r\nServer: a\u202eb\r\nVia: 1.1 x\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nkey")), testTimeout,
-			protocol.FetchResult{Status: 200, Server: "a b", Via: "1.1 x", ContentType: "text/plain", Body: []byte("key"), Length: 3},
+			startServer(t,
+				replyWith("HTTP/1.1 200 OK\r\nServer: a\u202eb\r\nVia: 1.1 x\r\nContent-Type: text/plain\r\nContent-Length: "+
+					"3\r\n\r\nkey")), testTimeout,
+			protocol.FetchResult{
+				Status: 200, Server: "a b", Via: "1.1 x", ContentType: "text/plain", Body: []byte("key"),
+				Length: 3,
+			},
 		},
 		{
-			"a redirect", startServer(t, replyWith("HTTP/1.1 302 Found\r\nLocation: https://x/\r\nContent-Length: 0\r\n\r\n")), testTimeout,
+			"a redirect", startServer(t, replyWith("HTTP/1.1 302 Found\r\nLocation: https://x/\r\nContent-Length: 0\r\n\r\n")),
+			testTimeout,
 			protocol.FetchResult{Status: 302, Location: "https://x/"},
 		},
 		{"nobody listens", refused, testTimeout, protocol.FetchResult{Cause: "ingress-refused"}},
-		{"closed", startServer(t, func(*net.TCPConn, []byte) {}), testTimeout, protocol.FetchResult{Cause: "ingress-closed-connection"}},
-		{"reset", startServer(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), testTimeout, protocol.FetchResult{Cause: "ingress-reset-connection"}},
-		{"silent", startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second, protocol.FetchResult{Cause: "ingress-no-response"}},
-		{"not HTTP", startServer(t, replyWith("SSH-2.0-x\r\n")), testTimeout, protocol.FetchResult{Cause: "response-malformed"}},
-		{"a head without an end", startServer(t, replyWith("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))), testTimeout, protocol.FetchResult{Cause: "response-malformed"}},
+		{
+			"closed", startServer(t, func(*net.TCPConn, []byte) {}), testTimeout,
+			protocol.FetchResult{Cause: "ingress-closed-connection"},
+		},
+		{
+			"reset", startServer(t, func(conn *net.TCPConn, _ []byte) { _ = conn.SetLinger(0) }), testTimeout,
+			protocol.FetchResult{Cause: "ingress-reset-connection"},
+		},
+		{
+			"silent", startServer(t, func(conn *net.TCPConn, _ []byte) { _, _ = conn.Read(make([]byte, 1)) }), time.Second,
+			protocol.FetchResult{Cause: "ingress-no-response"},
+		},
+		{
+			"not HTTP", startServer(t, replyWith("SSH-2.0-x\r\n")), testTimeout,
+			protocol.FetchResult{Cause: "response-malformed"},
+		},
+		{
+			"a head without an end", startServer(t, replyWith("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 20000))),
+			testTimeout,
+			protocol.FetchResult{Cause: "response-malformed"},
+		},
 		{
 			"cut off", startServer(t, replyWith("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nkey")), testTimeout,
 			protocol.FetchResult{Status: 200, Body: []byte("key"), Length: 3, Cause: "response-truncated"},
 		},
 		{
 			"too large", startServer(t, replyWith("HTTP/1.1 200 OK\r\n\r\n"+strings.Repeat("x", 80000))), testTimeout,
-			protocol.FetchResult{Status: 200, Body: bytes.Repeat([]byte("x"), protocol.MaxBody), Length: protocol.MaxLength, Cause: "response-too-large"},
+			protocol.FetchResult{
+				Status: 200, Body: bytes.Repeat([]byte("x"), protocol.MaxBody), Length: protocol.MaxLength,
+				Cause: "response-too-large",
+			},
 		},
 	}
 	for _, tt := range tests {
@@ -98,14 +123,16 @@ func TestFetch(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := *a.Fetch
-			if got.Total <= 0 || (got.Cause != "ingress-refused" && got.Connected <= 0) || (got.Status != 0 && got.FirstByte < got.Connected) {
+			if got.Total <= 0 || (got.Cause != "ingress-refused" && got.Connected <= 0) ||
+				(got.Status != 0 && got.FirstByte < got.Connected) {
 				t.Errorf("times: %+v", got)
 			}
 			if (got.Cause == "") != got.Details.IsZero() {
 				t.Errorf("cause %q, why %v", got.Cause, got.Details)
 			}
 			got.Connected, got.FirstByte, got.Total, got.Details, got.Context = 0, 0, 0, cause.Details{}, cause.Context{}
-			if diff := cmp.Diff(tt.want, got, cmp.Comparer(bytes.Equal), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmp.Comparer(bytes.Equal),
+				cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -118,7 +145,11 @@ func TestFetchSendsAValidatorsRequest(t *testing.T) {
 	addr := startServer(t, func(conn *net.TCPConn, request []byte) {
 		_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n\r\n%s", request)
 	})
-	a, err := c.Query(withTimeout(t, testTimeout), protocol.Request{Fetch: &protocol.FetchRequest{Addr: addr, Host: "api.example.com", Path: "/x", UserAgent: "test", ConnectTimeout: testTimeout}})
+	a, err := c.Query(withTimeout(t, testTimeout),
+		protocol.Request{Fetch: &protocol.FetchRequest{
+			Addr: addr, Host: "api.example.com", Path: "/x", UserAgent: "test",
+			ConnectTimeout: testTimeout,
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,26 +165,36 @@ func TestLookup(t *testing.T) {
 	c := startClient(t)
 	server := startDNSServer(t)
 	lookup := func(name string) (*protocol.LookupResult, error) {
-		a, err := c.Query(withTimeout(t, 3*time.Second), protocol.Request{Lookup: &protocol.LookupRequest{Server: server, Name: name}})
+		a, err := c.Query(withTimeout(t, 3*time.Second), protocol.Request{Lookup: &protocol.LookupRequest{
+			Server: server,
+			Name:   name,
+		}})
 		return a.Lookup, err
 	}
 	for _, tt := range []struct {
 		name string
 		want [2]protocol.Record
 	}{
-		{"here.test", [2]protocol.Record{{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}, {Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::5")}}}},
+		{"here.test", [2]protocol.Record{
+			{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}},
+			{Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::5")}},
+		}},
 		{"empty.test", [2]protocol.Record{}},
 		{"absent.test", [2]protocol.Record{}},
 		{"failing.test", [2]protocol.Record{{Failure: protocol.ServerError}, {Failure: protocol.ServerError}}},
 		{"silent.test", [2]protocol.Record{{Failure: protocol.ServerSilent}, {Failure: protocol.ServerSilent}}},
-		{"half.test", [2]protocol.Record{{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}}, {Failure: protocol.ServerSilent}}},
+		{"half.test", [2]protocol.Record{
+			{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}},
+			{Failure: protocol.ServerSilent},
+		}},
 	} {
 		got, err := lookup(tt.name)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if diff := cmp.Diff(tt.want, got.Records, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(tt.want, got.Records, cmpopts.EquateEmpty(),
+			cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -194,7 +235,10 @@ func dnsReply(packet []byte) []byte {
 	case (name == "here.test." || name == "half.test.") && q.Type == dnsmessage.TypeA:
 		m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AResource{A: [4]byte{192, 0, 2, 5}}}}
 	case name == "here.test.":
-		m.Answers = []dnsmessage.Resource{{Header: head, Body: &dnsmessage.AAAAResource{AAAA: netip.MustParseAddr("2001:db8::5").As16()}}}
+		m.Answers = []dnsmessage.Resource{{
+			Header: head,
+			Body:   &dnsmessage.AAAAResource{AAAA: netip.MustParseAddr("2001:db8::5").As16()},
+		}}
 	case name == "empty.test.":
 	case name == "absent.test.":
 		m.RCode = dnsmessage.RCodeNameError

@@ -155,7 +155,8 @@ func parseTraceEvent(family uint8, attributes []byte) (r protocol.TraceRecord, o
 			transport = d.Bytes()
 		}
 	}
-	if d.Err() != nil || r.Kind < protocol.TracePolicy || r.Kind > protocol.TraceRule || strings.ContainsRune(r.Table+r.Chain, 0) {
+	if d.Err() != nil || r.Kind < protocol.TracePolicy || r.Kind > protocol.TraceRule ||
+		strings.ContainsRune(r.Table+r.Chain, 0) {
 		return r, false
 	}
 	if network != nil {

@@ -45,7 +45,10 @@ func traceEvent(t testing.TB, network, transport []byte) []byte {
 		t.Fatal(err)
 	}
 	body := append([]byte{unix.NFPROTO_INET, 0, 0, 0}, attributes...)
-	m := netlink.Message{Header: netlink.Header{Length: uint32(unix.SizeofNlMsghdr + len(body)), Type: traceMessage}, Data: body}
+	m := netlink.Message{
+		Header: netlink.Header{Length: uint32(unix.SizeofNlMsghdr + len(body)), Type: traceMessage},
+		Data:   body,
+	}
 	datagram, err := m.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +72,15 @@ func TestParseTrace(t *testing.T) {
 	t.Parallel()
 	network, transport := headers()
 	whole := traceEvent(t, network, transport)
-	want := protocol.TraceRecord{Packet: 7, Kind: protocol.TraceRule, Family: unix.NFPROTO_INET, Table: "filter", Chain: "input", Handle: 4, Verdict: protocol.VerdictDrop, In: 2}
+	want := protocol.TraceRecord{
+		Packet: 7, Kind: protocol.TraceRule, Family: unix.NFPROTO_INET, Table: "filter",
+		Chain: "input", Handle: 4, Verdict: protocol.VerdictDrop, In: 2,
+	}
 	without := want
-	want.Header = &protocol.TraceHeader{Source: netip.MustParseAddrPort("192.0.2.100:40000"), Destination: netip.MustParseAddrPort("192.0.2.5:80"), Sequence: 9, Flags: 2}
+	want.Header = &protocol.TraceHeader{
+		Source:      netip.MustParseAddrPort("192.0.2.100:40000"),
+		Destination: netip.MustParseAddrPort("192.0.2.5:80"), Sequence: 9, Flags: 2,
+	}
 	long := slices.Clone(whole)
 	binary.NativeEndian.PutUint32(long, uint32(len(long)+4))
 	other := slices.Clone(whole)
@@ -80,9 +89,12 @@ func TestParseTrace(t *testing.T) {
 		datagram []byte
 		want     []protocol.TraceRecord
 	}{
-		"with headers":        {whole, []protocol.TraceRecord{want}},
-		"without headers":     {traceEvent(t, nil, nil), []protocol.TraceRecord{without}},
-		"two":                 {append(slices.Clone(whole), traceEvent(t, nil, nil)...), []protocol.TraceRecord{want, without}},
+		"with headers":    {whole, []protocol.TraceRecord{want}},
+		"without headers": {traceEvent(t, nil, nil), []protocol.TraceRecord{without}},
+		"two": {
+			append(slices.Clone(whole), traceEvent(t, nil, nil)...),
+			[]protocol.TraceRecord{want, without},
+		},
 		"longer than it is":   {long, nil},
 		"another message":     {other, nil},
 		"a short IP header":   {traceEvent(t, network[:19], transport), nil},

@@ -52,7 +52,10 @@ func TestViaProxy(t *testing.T) {
 	trusts := func(description string, roots ...[]byte) *ingress.CABundle {
 		return &ingress.CABundle{Roots: roots, Description: description}
 	}
-	good := protocol.FetchResult{Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"), Length: 16, UpstreamAddr: secure}
+	good := protocol.FetchResult{
+		Status: 200, ContentType: "text/plain; charset=utf-8", Body: []byte("192.0.2.10 https"),
+		Length: 16, UpstreamAddr: secure,
+	}
 	for name, tt := range map[string]struct {
 		host   string
 		change func(*ingress.Upstream)
@@ -64,20 +67,29 @@ func TestViaProxy(t *testing.T) {
 		"a redirect that is followed": {trust: trusts("the CA", certificate.Raw), want: good},
 		"one that is not": {
 			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.FollowRedirects = false },
-			want: protocol.FetchResult{Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain, ResponseCause: "route-redirects-https"},
+			want: protocol.FetchResult{
+				Status: 302, Location: "https://example.com" + challenge, UpstreamAddr: plain,
+				ResponseCause: "route-redirects-https",
+			},
 		},
 		"another CA": {
 			trust: trusts("the CA of /ca.crt"), want: protocol.FetchResult{UpstreamAddr: secure, Cause: "ingress-tls-untrusted"},
 			detail: "is not signed by a trusted CA; trusted: the CA of /ca.crt",
 		},
 		"another name": {
-			trust: trusts("the CA", certificate.Raw), host: "api.example.org", want: protocol.FetchResult{UpstreamAddr: secure, Cause: "ingress-tls-name"},
+			trust: trusts("the CA", certificate.Raw), host: "api.example.org", want: protocol.FetchResult{
+				UpstreamAddr: secure,
+				Cause:        "ingress-tls-name",
+			},
 			detail: `and not for "api.example.org"`,
 		},
 		"TLS, and a redirect elsewhere": {
 			trust: trusts("the CA", certificate.Raw), host: "elsewhere.example.com",
 			change: func(c *ingress.Upstream) { c.TLS, c.VerifyNames = true, []string{"example.com"} },
-			want:   protocol.FetchResult{Status: 302, Location: "https://example.com/other", UpstreamAddr: secure, ResponseCause: "route-redirects-elsewhere"},
+			want: protocol.FetchResult{
+				Status: 302, Location: "https://example.com/other", UpstreamAddr: secure,
+				ResponseCause: "route-redirects-elsewhere",
+			},
 		},
 		"a proxy that refuses": {
 			trust: trusts("the CA", certificate.Raw), change: func(c *ingress.Upstream) { c.TLS = true },
@@ -105,7 +117,8 @@ func TestViaProxy(t *testing.T) {
 			}
 			ignored := cmpopts.IgnoreFields(protocol.FetchResult{}, "FirstByte", "Total", "Details", "Context")
 			same := cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })
-			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(protocol.FetchResult{}, bodyUnless(tt.want)...)); diff != "" {
+			if diff := cmp.Diff(tt.want, *a.Fetch, ignored, same, cmpopts.EquateEmpty(),
+				cmpopts.IgnoreFields(protocol.FetchResult{}, bodyUnless(tt.want)...)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -120,7 +133,9 @@ func bodyUnless(want protocol.FetchResult) []string {
 	return nil
 }
 
-func proxyFetchRequest(plain, secure netip.AddrPort, trust *ingress.CABundle, egress *ingress.Egress) *protocol.FetchRequest {
+func proxyFetchRequest(plain, secure netip.AddrPort, trust *ingress.CABundle,
+	egress *ingress.Egress,
+) *protocol.FetchRequest {
 	return &protocol.FetchRequest{
 		Addr: plain, Host: "example.com", Path: challenge, UserAgent: "test",
 		ViaProxy: &protocol.ProxyExchange{

@@ -17,9 +17,11 @@ import (
 func FuzzResponse(f *testing.F) {
 	for _, text := range []string{
 		`{"id":1,"error":{"reason":2}}`, `{"id":1,"certificate":{"issuer":"a\nb","serial":"1f","names":["a.example"]}}`,
-		`{"id":1,"lookup":{"records":[{"addresses":["192.0.2.5"]},{"failure":"error"}]}}`, `{"id":1,"fetch":{"status":200,"server":"x","body":"YQ==","cause":"ingress-refused"}}`,
+		`{"id":1,"lookup":{"records":[{"addresses":["192.0.2.5"]},{"failure":"error"}]}}`,
+		`{"id":1,"fetch":{"status":200,"server":"x","body":"YQ==","cause":"ingress-refused"}}`,
 		`{"id":1,"clock":{"offset":-1}}`, `{"id":1,"endpoint":{"status":200}}`,
-		`{"id":1}`, `{"id":1,"clock":{},"lookup":{}}`, `{"id":1,"clock":null}`, `{"clock":{}}{"clock":{}}`, `{"id":1,"lookup":{"failure":"x"}}`,
+		`{"id":1}`, `{"id":1,"clock":{},"lookup":{}}`, `{"id":1,"clock":null}`, `{"clock":{}}{"clock":{}}`,
+		`{"id":1,"lookup":{"failure":"x"}}`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -47,7 +49,8 @@ func textsOf(r *Response) (texts []string, payloads int) {
 		texts, payloads = append(texts, r.Error.Error()), payloads+1
 	}
 	if r.Certificate != nil {
-		texts, payloads = append(texts, append(r.Certificate.Names, r.Certificate.Issuer, r.Certificate.Serial)...), payloads+1
+		texts, payloads = append(texts, append(r.Certificate.Names, r.Certificate.Issuer, r.Certificate.Serial)...), payloads+
+			1
 	}
 	if r.Lookup != nil {
 		payloads++
@@ -57,7 +60,8 @@ func textsOf(r *Response) (texts []string, payloads int) {
 		}
 	}
 	if fetch := r.Fetch; fetch != nil {
-		texts = append(texts, fetch.Server, fetch.ProxyStatus, fetch.Via, fetch.Location, fetch.ContentType, fetch.Cause, fetch.ResponseCause, fetch.UpstreamAddr.String())
+		texts = append(texts, fetch.Server, fetch.ProxyStatus, fetch.Via, fetch.Location, fetch.ContentType, fetch.Cause,
+			fetch.ResponseCause, fetch.UpstreamAddr.String())
 		texts, payloads = append(texts, fetch.Details.Text(cause.Context{})), payloads+1
 	}
 	if r.Clock != nil {

@@ -50,11 +50,21 @@ func TestLargestMessages(t *testing.T) {
 		name := longestName
 		s.Challenges = append(s.Challenges, Challenge{
 			Challenge: report.Challenge{Host: name, Method: "GET", ClientKind: report.CertManager, Outcome: report.Answered},
-			Failure:   &cause.Failure{Cause: "ingress-tls-name", Details: cause.Details{Reason: cause.NameMismatch, Names: []string{name, name, name, name}}, Others: slices.Repeat([]cause.OtherFailure{{Cause: "ingress-refused"}}, cause.MaxOthers)},
+			Failure: &cause.Failure{Cause: "ingress-tls-name", Details: cause.Details{
+				Reason: cause.NameMismatch,
+				Names:  []string{name, name, name, name},
+			}, Others: slices.Repeat([]cause.OtherFailure{{Cause: "ingress-refused"}},
+				cause.MaxOthers)},
 		})
 	}
-	s.Sums = slices.Repeat([]report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "ingress-refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}, MaxRequestSums)
-	s.Rejected = slices.Repeat([]report.RejectionCount{{Rejection: report.ForeignHost, ClientKind: report.CertManager, Count: 1}}, maxRejectionSums)
+	s.Sums = slices.Repeat([]report.ForwardedCount{{
+		ClientKind: report.Pebble, Outcome: report.UpstreamError,
+		Cause: "ingress-refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1,
+	}}, MaxRequestSums)
+	s.Rejected = slices.Repeat([]report.RejectionCount{{
+		Rejection: report.ForeignHost, ClientKind: report.CertManager,
+		Count: 1,
+	}}, maxRejectionSums)
 	sent := make(chan error, 1)
 	go func() { sent <- child.Send(Event{Stats: s}) }()
 	var e Event
@@ -69,7 +79,10 @@ func TestLargestMessages(t *testing.T) {
 // TestInvalidStats: statistics that no proxy of this program reports are rejected.
 func TestInvalidStats(t *testing.T) {
 	t.Parallel()
-	good := Challenge{Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", ClientKind: report.CertManager, Outcome: report.Answered, Status: 200}}
+	good := Challenge{Challenge: report.Challenge{
+		Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD",
+		ClientKind: report.CertManager, Outcome: report.Answered, Status: 200,
+	}}
 	with := func(change func(*Challenge)) Stats {
 		c := good
 		change(&c)
@@ -79,52 +92,94 @@ func TestInvalidStats(t *testing.T) {
 		stats Stats
 		ok    bool
 	}{
-		"good":                 {with(func(*Challenge) {}), true},
-		"no host":              {with(func(c *Challenge) { c.Host = "" }), true},
-		"a line break":         {with(func(c *Challenge) { c.Host = "a\nb" }), false},
-		"an escape":            {with(func(c *Challenge) { c.TokenPrefix = "\x1b[31m" }), false},
-		"a long host":          {with(func(c *Challenge) { c.Host = strings.Repeat("a", 254) }), false},
-		"a host and a port":    {with(func(c *Challenge) { c.Host = "api.example.com:8080" }), true},
-		"the longest host":     {with(func(c *Challenge) { c.Host = longestName + ":65535" }), true},
-		"IPv6 and a port":      {with(func(c *Challenge) { c.Host = "[2001:db8::5]:8080" }), true},
-		"IPv6":                 {with(func(c *Challenge) { c.Host = "[2001:db8::5]" }), true},
-		"a host with a zone":   {with(func(c *Challenge) { c.Host = "[fe80::1%x]:80" }), false},
-		"a sentence as host":   {with(func(c *Challenge) { c.Host = "run this now" }), false},
-		"another method":       {with(func(c *Challenge) { c.Method = "PUT" }), false},
-		"a zone":               {with(func(c *Challenge) { c.VIP = netip.MustParseAddr("fe80::1%x\ny") }), false},
-		"a client's zone":      {with(func(c *Challenge) { c.Client = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
-		"an ingress's zone":    {with(func(c *Challenge) { c.Upstream = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
-		"a long time":          {with(func(c *Challenge) { c.Duration = MaxRequestDuration + 1 }), false},
-		"a failure":            {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "ingress-refused"} }), true},
-		"an unknown cause":     {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "run this now"} }), false},
-		"a whole token":        {with(func(c *Challenge) { c.TokenPrefix = "evaGxfADs" }), false},
-		"a negative status":    {with(func(c *Challenge) { c.Status = -1 }), false},
-		"a negative time":      {with(func(c *Challenge) { c.Duration = -1 }), false},
-		"too many challenges":  {Stats{Challenges: make([]Challenge, MaxChallenges+1)}, false},
-		"an unknown client":    {with(func(c *Challenge) { c.ClientKind = "curl" }), false},
-		"an unknown outcome":   {with(func(c *Challenge) { c.Outcome = "fine" }), false},
-		"a sum":                {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Cause: "ingress-refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1}}}, true},
-		"too many at once":     {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: maxCount + 1}}}, false},
-		"a sum of no client":   {Stats{Sums: []report.ForwardedCount{{Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1}}}, false},
-		"a sum of rejections":  {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: "not-challenge", Bucket: report.FirstBucket, Count: 1}}}, false},
-		"an unknown bucket":    {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 1000}}}, false},
-		"a sum of a text":      {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.FirstBucket, Count: 1, Cause: "run this now"}}}, false},
-		"a sum of an hour":     {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: report.LastBucket, Count: 1, TotalDuration: time.Hour}}}, false},
-		"the end of a bucket":  {Stats{Sums: []report.ForwardedCount{{ClientKind: report.Pebble, Outcome: report.UpstreamError, Bucket: 0, Count: 3, TotalDuration: 3 * time.Second}}}, true},
-		"too many sums":        {Stats{Sums: make([]report.ForwardedCount, MaxRequestSums+1)}, false},
-		"a rejection":          {rejectionStats(report.Evicted, report.OtherClient), true},
-		"a rejection of one":   {rejectionStats(report.ForeignHost, report.CertManager), true},
-		"an unknown refuser":   {rejectionStats(report.ForeignHost, "curl"), false},
-		"a client unread":      {rejectionStats(report.Evicted, report.CertManager), false},
-		"a kind of rejection":  {rejectionStats("evicted2", report.OtherClient), false},
-		"an errno":             {Stats{LastAcceptErrno: maxErrno + 1}, false},
-		"an empty rejection":   {Stats{Rejected: []report.RejectionCount{{Rejection: report.Evicted, ClientKind: report.OtherClient}}}, false},
-		"a test request":       {Stats{TestRequests: []report.TestSource{{Address: netip.MustParseAddr("2001:db8::1"), Count: 1}, {Count: maxCount}}}, true},
-		"a test's zone":        {Stats{TestRequests: []report.TestSource{{Address: netip.MustParseAddr("fe80::1%x"), Count: 1}}}, false},
-		"no test requests":     {Stats{TestRequests: []report.TestSource{{}}}, false},
-		"many test requests":   {Stats{TestRequests: []report.TestSource{{Count: maxCount + 1}}}, false},
-		"too many sources":     {Stats{TestRequests: slices.Repeat([]report.TestSource{{Count: 1}}, report.MaxTestSources+2)}, false},
-		"a self-test":          {Stats{SelfTest: &SelfTested{ID: 1, Status: 503, Failure: &cause.Failure{Cause: "route-missing"}}}, true},
+		"good":                {with(func(*Challenge) {}), true},
+		"no host":             {with(func(c *Challenge) { c.Host = "" }), true},
+		"a line break":        {with(func(c *Challenge) { c.Host = "a\nb" }), false},
+		"an escape":           {with(func(c *Challenge) { c.TokenPrefix = "\x1b[31m" }), false},
+		"a long host":         {with(func(c *Challenge) { c.Host = strings.Repeat("a", 254) }), false},
+		"a host and a port":   {with(func(c *Challenge) { c.Host = "api.example.com:8080" }), true},
+		"the longest host":    {with(func(c *Challenge) { c.Host = longestName + ":65535" }), true},
+		"IPv6 and a port":     {with(func(c *Challenge) { c.Host = "[2001:db8::5]:8080" }), true},
+		"IPv6":                {with(func(c *Challenge) { c.Host = "[2001:db8::5]" }), true},
+		"a host with a zone":  {with(func(c *Challenge) { c.Host = "[fe80::1%x]:80" }), false},
+		"a sentence as host":  {with(func(c *Challenge) { c.Host = "run this now" }), false},
+		"another method":      {with(func(c *Challenge) { c.Method = "PUT" }), false},
+		"a zone":              {with(func(c *Challenge) { c.VIP = netip.MustParseAddr("fe80::1%x\ny") }), false},
+		"a client's zone":     {with(func(c *Challenge) { c.Client = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
+		"an ingress's zone":   {with(func(c *Challenge) { c.Upstream = netip.MustParseAddrPort("[fe80::1%x]:80") }), false},
+		"a long time":         {with(func(c *Challenge) { c.Duration = MaxRequestDuration + 1 }), false},
+		"a failure":           {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "ingress-refused"} }), true},
+		"an unknown cause":    {with(func(c *Challenge) { c.Failure = &cause.Failure{Cause: "run this now"} }), false},
+		"a whole token":       {with(func(c *Challenge) { c.TokenPrefix = "evaGxfADs" }), false},
+		"a negative status":   {with(func(c *Challenge) { c.Status = -1 }), false},
+		"a negative time":     {with(func(c *Challenge) { c.Duration = -1 }), false},
+		"too many challenges": {Stats{Challenges: make([]Challenge, MaxChallenges+1)}, false},
+		"an unknown client":   {with(func(c *Challenge) { c.ClientKind = "curl" }), false},
+		"an unknown outcome":  {with(func(c *Challenge) { c.Outcome = "fine" }), false},
+		"a sum": {
+			Stats{Sums: []report.ForwardedCount{{
+				ClientKind: report.Pebble,
+				Outcome:    report.UpstreamError, Cause: "ingress-refused", Bucket: report.FirstBucket, Count: 1, TotalDuration: 1,
+			}}},
+			true,
+		},
+		"too many at once": {Stats{Sums: []report.ForwardedCount{{
+			ClientKind: report.Pebble,
+			Outcome:    report.UpstreamError, Bucket: report.FirstBucket, Count: maxCount + 1,
+		}}}, false},
+		"a sum of no client": {Stats{Sums: []report.ForwardedCount{{
+			Outcome: report.UpstreamError,
+			Bucket:  report.FirstBucket, Count: 1,
+		}}}, false},
+		"a sum of rejections": {Stats{Sums: []report.ForwardedCount{{
+			ClientKind: report.Pebble, Outcome: "not-challenge",
+			Bucket: report.FirstBucket, Count: 1,
+		}}}, false},
+		"an unknown bucket": {Stats{Sums: []report.ForwardedCount{{
+			ClientKind: report.Pebble,
+			Outcome:    report.UpstreamError, Bucket: 1000,
+		}}}, false},
+		"a sum of a text": {Stats{Sums: []report.ForwardedCount{{
+			ClientKind: report.Pebble,
+			Outcome:    report.UpstreamError, Bucket: report.FirstBucket, Count: 1, Cause: "run this now",
+		}}}, false},
+		"a sum of an hour": {Stats{Sums: []report.ForwardedCount{{
+			ClientKind: report.Pebble,
+			Outcome:    report.UpstreamError, Bucket: report.LastBucket, Count: 1, TotalDuration: time.Hour,
+		}}}, false},
+		"the end of a bucket": {Stats{Sums: []report.ForwardedCount{{
+			ClientKind: report.Pebble,
+			Outcome:    report.UpstreamError, Bucket: 0, Count: 3, TotalDuration: 3 * time.Second,
+		}}}, true},
+		"too many sums":       {Stats{Sums: make([]report.ForwardedCount, MaxRequestSums+1)}, false},
+		"a rejection":         {rejectionStats(report.Evicted, report.OtherClient), true},
+		"a rejection of one":  {rejectionStats(report.ForeignHost, report.CertManager), true},
+		"an unknown refuser":  {rejectionStats(report.ForeignHost, "curl"), false},
+		"a client unread":     {rejectionStats(report.Evicted, report.CertManager), false},
+		"a kind of rejection": {rejectionStats("evicted2", report.OtherClient), false},
+		"an errno":            {Stats{LastAcceptErrno: maxErrno + 1}, false},
+		"an empty rejection": {Stats{Rejected: []report.RejectionCount{{
+			Rejection:  report.Evicted,
+			ClientKind: report.OtherClient,
+		}}}, false},
+		"a test request": {Stats{TestRequests: []report.TestSource{{
+			Address: netip.MustParseAddr("2001:db8::1"),
+			Count:   1,
+		}, {Count: maxCount}}}, true},
+		"a test's zone": {Stats{TestRequests: []report.TestSource{{
+			Address: netip.MustParseAddr("fe80::1%x"),
+			Count:   1,
+		}}}, false},
+		"no test requests":   {Stats{TestRequests: []report.TestSource{{}}}, false},
+		"many test requests": {Stats{TestRequests: []report.TestSource{{Count: maxCount + 1}}}, false},
+		"too many sources": {
+			Stats{TestRequests: slices.Repeat([]report.TestSource{{Count: 1}}, report.MaxTestSources+2)},
+			false,
+		},
+		"a self-test": {Stats{SelfTest: &SelfTested{
+			ID: 1, Status: 503,
+			Failure: &cause.Failure{Cause: "route-missing"},
+		}}, true},
 		"a self-test's cause":  {Stats{SelfTest: &SelfTested{Failure: &cause.Failure{Cause: "run this now"}}}, false},
 		"a self-test's zone":   {Stats{SelfTest: &SelfTested{Upstream: netip.MustParseAddrPort("[fe80::1%x]:80")}}, false},
 		"a self-test's status": {Stats{SelfTest: &SelfTested{Status: 1000}}, false},
@@ -175,12 +230,17 @@ func FuzzEvent(f *testing.F) {
 	for _, text := range []string{
 		`{"heartbeat":{}}`, `{"stopped":{"port":8888}}`, `{"drained":{"cut":1}}`, `{"flushed":{}}`,
 		`{"ingressProbed":{"results":[{"addr":"192.0.2.6:80","failure":{"cause":"ingress-refused"}}]}}`,
-		`{"stats":{"acceptFailures":1,"lastAcceptErrno":24}}`, `{"stats":{"selfTest":{"id":1,"status":502,"upstream":"192.0.2.6:80","failure":{"cause":"ingress-refused"}}}}`,
-		`{"vipsTested":{"results":[{"vip":"192.0.2.5","result":"answered","instance":18446744073709551615}]}}`, `{"stats":{"testRequests":[{"address":"192.0.2.11","count":1},{"address":"","count":2}]}}`,
+		`{"stats":{"acceptFailures":1,"lastAcceptErrno":24}}`,
+		`{"stats":{"selfTest":{"id":1,"status":502,"upstream":"192.0.2.6:80","failure":{"cause":"ingress-refused"}}}}`,
+		`{"vipsTested":{"results":[{"vip":"192.0.2.5","result":"answered","instance":18446744073709551615}]}}`,
+		`{"stats":{"testRequests":[{"address":"192.0.2.11","count":1},{"address":"","count":2}]}}`,
 		`{}`, `{"heartbeat":{},"flushed":{}}`, `{"heartbeat":null}`, `{"flushed":{}}{"flushed":{}}`, `{"drained":{"cut":-1}}`,
 		string(must(json.Marshal(Event{Stats: &Stats{Challenges: []Challenge{{
-			Challenge: report.Challenge{Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD", ClientKind: report.CertManager, Outcome: report.Answered, Status: 200},
-			Failure:   &cause.Failure{Cause: "ingress-refused"},
+			Challenge: report.Challenge{
+				Method: "GET", Host: "api.example.com", TokenPrefix: "evaGxfAD",
+				ClientKind: report.CertManager, Outcome: report.Answered, Status: 200,
+			},
+			Failure: &cause.Failure{Cause: "ingress-refused"},
 		}}}}))),
 	} {
 		f.Add([]byte(text))
@@ -211,7 +271,10 @@ func must(text []byte, err error) []byte {
 
 // textsOf returns what may be printed of an event, and the number of its payloads.
 func textsOf(e *Event) (texts []string, payloads int) {
-	for _, set := range []bool{e.Heartbeat != nil, e.Stopped != nil, e.Drained != nil, e.IngressProbed != nil, e.Stats != nil, e.Flushed != nil, e.VIPsTested != nil} {
+	for _, set := range []bool{
+		e.Heartbeat != nil, e.Stopped != nil, e.Drained != nil, e.IngressProbed != nil,
+		e.Stats != nil, e.Flushed != nil, e.VIPsTested != nil,
+	} {
 		if set {
 			payloads++
 		}
@@ -231,7 +294,8 @@ func textsOf(e *Event) (texts []string, payloads int) {
 	}
 	if e.Stats != nil {
 		for _, c := range e.Stats.Challenges {
-			texts = append(texts, c.Host, c.TokenPrefix, c.Method, string(c.ClientKind), string(c.Outcome), c.VIP.String(), c.Client.String(), c.Upstream.String(), c.Duration.String())
+			texts = append(texts, c.Host, c.TokenPrefix, c.Method, string(c.ClientKind), string(c.Outcome), c.VIP.String(),
+				c.Client.String(), c.Upstream.String(), c.Duration.String())
 			if c.Failure != nil {
 				texts = append(texts, c.Failure.Summary(cause.Context{}))
 			}

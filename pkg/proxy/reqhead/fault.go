@@ -73,17 +73,22 @@ func (f Fault) Response() Response {
 		BadLength:      {400, badRequest, "malformed Content-Length", "", report.BadRequest},
 		BadFraming:     {400, badRequest, "contradictory message framing", "", report.BadRequest},
 
-		NotChallenge:     {400, badRequest, OnlyChallenges, "", report.NotChallenge},
-		ForeignHost:      {400, badRequest, OnlyChallenges, "", report.ForeignHost},
-		MethodNotAllowed: {405, "Method Not Allowed", "only GET and HEAD are allowed", "\r\nAllow: GET, HEAD", report.BadMethod}, // RFC 9110 section 15.5.6
-		UnknownCoding:    {501, "Not Implemented", "unknown transfer coding", "", report.BadRequest},
-		BodyNotAllowed:   {413, "Content Too Large", "a challenge request has no body", "", report.BadRequest},
-		UnknownExpect:    {417, "Expectation Failed", "unknown expectation", "", report.BadRequest},
-		BytesAfterHead:   {400, badRequest, "unexpected bytes after the request head", "", report.BadRequest},
+		NotChallenge: {400, badRequest, OnlyChallenges, "", report.NotChallenge},
+		ForeignHost:  {400, badRequest, OnlyChallenges, "", report.ForeignHost},
+		// RFC 9110 section 15.5.6
+		MethodNotAllowed: {
+			405, "Method Not Allowed", "only GET and HEAD are allowed", "\r\nAllow: GET, HEAD",
+			report.BadMethod,
+		},
+		UnknownCoding:  {501, "Not Implemented", "unknown transfer coding", "", report.BadRequest},
+		BodyNotAllowed: {413, "Content Too Large", "a challenge request has no body", "", report.BadRequest},
+		UnknownExpect:  {417, "Expectation Failed", "unknown expectation", "", report.BadRequest},
+		BytesAfterHead: {400, badRequest, "unexpected bytes after the request head", "", report.BadRequest},
 		// RFC 9209 section 2.3, proxy_loop_detected. 508 is WebDAV's, for a loop among
 		// resources (RFC 5842 section 7.2). With the field, the first proxy on the route,
 		// perhaps this one, can report why there is no response.
-		Loop:              {502, "Bad Gateway", "the route of this host name leads back to this proxy", "\r\nProxy-Status: " + httpfield.LoopDetected, report.Loop},
+		Loop: {502, "Bad Gateway", "the route of this host name leads back to this proxy", "\r\nProxy-Status: " +
+			httpfield.LoopDetected, report.Loop},
 		LineTooLong:       {414, "URI Too Long", "request line too long", "", report.TooLarge},
 		HeadTooLarge:      {431, "Request Header Fields Too Large", "request head too large", "", report.TooLarge},
 		HeadTimeout:       {408, "Request Timeout", "request head not received in time", "", report.HeadTimeout},

@@ -93,11 +93,17 @@ func TestAccessors(t *testing.T) {
 	}{
 		"a challenge": {
 			"GET /.well-known/acme-challenge/tok?en HTTP/1.1\r\nHost: API.example.com.:8080\r\n\r\n",
-			parsedRequest{Method: "GET", Target: "/.well-known/acme-challenge/tok?en", Host: "api.example.com:8080", Hostname: "api.example.com", Token: "tok", Minor: 1},
+			parsedRequest{
+				Method: "GET", Target: "/.well-known/acme-challenge/tok?en", Host: "api.example.com:8080",
+				Hostname: "api.example.com", Token: "tok", Minor: 1,
+			},
 		},
 		"an address": {
 			"HEAD /.well-known/acme-challenge/t HTTP/1.0\r\nHost: [2001:DB8::0:5]:8080\r\n\r\n",
-			parsedRequest{Method: "HEAD", Target: "/.well-known/acme-challenge/t", Host: "[2001:db8::5]:8080", Hostname: "[2001:db8::5]", Token: "t", IsHead: true},
+			parsedRequest{
+				Method: "HEAD", Target: "/.well-known/acme-challenge/t", Host: "[2001:db8::5]:8080",
+				Hostname: "[2001:db8::5]", Token: "t", IsHead: true,
+			},
 		},
 		"elsewhere": {
 			"PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n",
@@ -224,8 +230,10 @@ func addSeeds(f *testing.F) {
 		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nX-A: \xff\t\r\nUpgrade: h2c\r\n\r\nGET / HTTP/1.1\r\n",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 		"GET /.well-known/acme-challenge/../x HTTP/1.1\r\nHost: a\r\n b\r\n\r\n",
-		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: b\r\nX-Original-URL: /\r\nProxy: c\r\nCookie: d\r\nVia: 1.0 e\r\nuser-agent: f\r\nUser-Agent: g\r\n\r\n",
-		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nConnection: Via, Accept\r\nVia: 1.0 e, 1.1 HTTP01-PROXYD (x)\r\nAccept: f\r\n\r\n",
+		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: b\r\nX-Original-URL: /\r\nProxy: " +
+			"c\r\nCookie: d\r\nVia: 1.0 e\r\nuser-agent: f\r\nUser-Agent: g\r\n\r\n",
+		"GET /.well-known/acme-challenge/x HTTP/1.1\r\nHost: a\r\nConnection: Via, Accept\r\nVia: 1.0 e, 1.1 " +
+			"HTTP01-PROXYD (x)\r\nAccept: f\r\n\r\n",
 	} {
 		f.Add([]byte(text))
 	}
@@ -280,10 +288,13 @@ func FuzzHead(f *testing.F) {
 			t.Fatalf("accepted with %d bytes left over", len(text)-n)
 		}
 		req := readOne(t, text)
-		if req.Method != string(r.Method()) || req.RequestURI != string(r.Target()) || canonicalHost(req.Host) != string(r.Host()) {
-			t.Fatalf("net/http sees %q %q %q, we %q %q %q", req.Method, req.RequestURI, req.Host, r.Method(), r.Target(), r.Host())
+		if req.Method != string(r.Method()) || req.RequestURI != string(r.Target()) ||
+			canonicalHost(req.Host) != string(r.Host()) {
+			t.Fatalf("net/http sees %q %q %q, we %q %q %q", req.Method, req.RequestURI, req.Host, r.Method(), r.Target(),
+				r.Host())
 		}
-		if !strings.HasPrefix(req.URL.Path, reqhead.Prefix) || strings.Contains(req.URL.Path+"/", "/../") || strings.Contains(req.URL.Path+"/", "/./") {
+		if !strings.HasPrefix(req.URL.Path, reqhead.Prefix) || strings.Contains(req.URL.Path+"/", "/../") ||
+			strings.Contains(req.URL.Path+"/", "/./") {
 			t.Fatalf("net/http sees the path %q", req.URL.Path)
 		}
 		checkForwarded(t, req, r.Append(nil, client, vip))
@@ -310,7 +321,8 @@ func checkForwarded(t *testing.T, req *http.Request, text []byte) {
 			values = values[:len(values)-1] // the one that Append adds
 			fallthrough
 		case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "From", "If-Match", "If-Modified-Since",
-			"If-None-Match", "If-Range", "If-Unmodified-Since", "Pragma", "Range", "Referer", "Traceparent", "Tracestate", "User-Agent":
+			"If-None-Match", "If-Range", "If-Unmodified-Since", "Pragma", "Range", "Referer", "Traceparent", "Tracestate",
+			"User-Agent":
 			if len(values) > 0 && !slices.Equal(values, req.Header.Values(name)) {
 				t.Fatalf("%s is forwarded as %q, it was %q", name, values, req.Header.Values(name))
 			}

@@ -99,7 +99,8 @@ func (r *Request) parseRequestLine(line []byte) Fault {
 	case string(version) == " HTTP/1.1":
 		r.minor = 1
 	case string(version) == " HTTP/1.0":
-	case string(version[:6]) == " HTTP/" && httpfield.IsDigit(version[6]) && version[7] == '.' && httpfield.IsDigit(version[8]):
+	case string(version[:6]) == " HTTP/" && httpfield.IsDigit(version[6]) && version[7] == '.' &&
+		httpfield.IsDigit(version[8]):
 		return UnknownVersion
 	default:
 		return BadRequestLine

@@ -90,13 +90,14 @@ func abuses() map[string]abuse {
 		<-ctx.Done()
 	}
 	return map[string]abuse{
-		"idle connections":  {client: writesAndWaits("")},
-		"slow heads":        {client: writesByteByByte("GET / HTTP/1.1\r\nX: ")},
-		"half heads":        {client: writesAndWaits(challengeRequest[:40])},
-		"oversized heads":   {client: writesEndlessly("GET / HTTP/1.1\r\nX: ", "x")},
-		"oversized lines":   {client: writesEndlessly("GET /", "x")},
-		"endless fields":    {client: writesEndlessly("GET / HTTP/1.1\r\n", "X: y\r\n")},
-		"endless bodies":    {client: writesEndlessly("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1073741824\r\n\r\n", "x")},
+		"idle connections": {client: writesAndWaits("")},
+		"slow heads":       {client: writesByteByByte("GET / HTTP/1.1\r\nX: ")},
+		"half heads":       {client: writesAndWaits(challengeRequest[:40])},
+		"oversized heads":  {client: writesEndlessly("GET / HTTP/1.1\r\nX: ", "x")},
+		"oversized lines":  {client: writesEndlessly("GET /", "x")},
+		"endless fields":   {client: writesEndlessly("GET / HTTP/1.1\r\n", "X: y\r\n")},
+		"endless bodies": {client: writesEndlessly("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1073741824\r\n\r\n",
+			"x")},
 		"slow bodies":       {client: writesByteByByte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1073741824\r\n\r\n")},
 		"endless pipelines": {client: writesEndlessly("", challengeRequest)},
 		"half-closed without a head": {client: func(ctx context.Context, tcp *net.TCPConn) {
@@ -135,16 +136,28 @@ func abuses() map[string]abuse {
 			},
 			router: writesAndWaits(ok + "Content-Length: 65536\r\n\r\n" + strings.Repeat("x", 64<<10)),
 		},
-		"slow readers":                        {client: readsNothing, router: writesAndWaits(ok + "Content-Length: 65536\r\n\r\n" + strings.Repeat("x", 64<<10))},
-		"an upstream that never answers":      {client: writesAndWaits(hostileRequest), router: never},
-		"an upstream of single bytes":         {client: writesAndWaits(hostileRequest), router: writesByteByByte(ok + "X: ")},
-		"an upstream of single bytes of body": {client: writesAndWaits(hostileRequest), router: writesByteByByte(ok + "\r\n")},
-		"an upstream of 1 GiB":                {client: writesAndWaits(hostileRequest), router: writesEndlessly(ok+"\r\n", "x")},
-		"an upstream of 1 GiB, by length":     {client: writesAndWaits(hostileRequest), router: writesEndlessly(ok+"Content-Length: 1073741824\r\n\r\n", "x")},
+		"slow readers": {
+			client: readsNothing,
+			router: writesAndWaits(ok + "Content-Length: 65536\r\n\r\n" + strings.Repeat("x", 64<<10)),
+		},
+		"an upstream that never answers": {client: writesAndWaits(hostileRequest), router: never},
+		"an upstream of single bytes":    {client: writesAndWaits(hostileRequest), router: writesByteByByte(ok + "X: ")},
+		"an upstream of single bytes of body": {
+			client: writesAndWaits(hostileRequest),
+			router: writesByteByByte(ok + "\r\n"),
+		},
+		"an upstream of 1 GiB": {client: writesAndWaits(hostileRequest), router: writesEndlessly(ok+"\r\n", "x")},
+		"an upstream of 1 GiB, by length": {
+			client: writesAndWaits(hostileRequest),
+			router: writesEndlessly(ok+"Content-Length: 1073741824\r\n\r\n", "x"),
+		},
 		"an upstream of 1 GiB in small chunks, not read": {
 			client: readsNothing, router: writesEndlessly(ok+"Transfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
 		},
-		"an upstream of 1 GiB of interim answers": {client: writesAndWaits(hostileRequest), router: writesEndlessly("", "HTTP/1.1 100 Continue\r\n\r\n")},
+		"an upstream of 1 GiB of interim answers": {
+			client: writesAndWaits(hostileRequest),
+			router: writesEndlessly("", "HTTP/1.1 100 Continue\r\n\r\n"),
+		},
 	}
 }
 
@@ -199,7 +212,10 @@ func TestAbuse(t *testing.T) {
 	)
 	// The timeouts are those of the service. On a busy machine a goroutine of the
 	// server or of a client can be late by a second.
-	s := protocol.Configure{MaxConnections: 32, PerSource: 8, HeadTimeout: 5 * time.Second, Upstream: ingress.Upstream{Timeout: 8 * time.Second}, HeadBytes: 8192}
+	s := protocol.Configure{
+		MaxConnections: 32, PerSource: 8, HeadTimeout: 5 * time.Second,
+		Upstream: ingress.Upstream{Timeout: 8 * time.Second}, HeadBytes: 8192,
+	}
 	for name, a := range abuses() {
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
@@ -221,7 +237,8 @@ func TestAbuse(t *testing.T) {
 			maxSockets, maxMemory := 0, int64(0)
 			for i, begin := 0, time.Now(); i < requests || time.Since(begin) < atLeast; i++ {
 				requestHonestly(t, f.addr)
-				maxSockets, maxMemory = max(maxSockets, minServerSockets(t, f.addr.Port(), router.Port(), limit)), max(maxMemory, residentMemory(t))
+				maxSockets, maxMemory = max(maxSockets, minServerSockets(t, f.addr.Port(), router.Port(), limit)),
+					max(maxMemory, residentMemory(t))
 			}
 			stop()
 			all.Wait()
@@ -240,7 +257,8 @@ func TestAbuse(t *testing.T) {
 			f.rec.reset()
 			// Both ends of idle connections to the router stay open.
 			nstest.Await(t, "all descriptors are closed", func() bool { return openDescriptors(t) <= fds+2*64 })
-			t.Logf("%d hostile connections; at most %d sockets and %d MiB (%d before)", opened.Load(), maxSockets, maxMemory>>20, memory>>20)
+			t.Logf("%d hostile connections; at most %d sockets and %d MiB (%d before)", opened.Load(), maxSockets, maxMemory>>20,
+				memory>>20)
 		})
 	}
 }

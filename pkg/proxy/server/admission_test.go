@@ -261,7 +261,8 @@ func TestLingeringIsEvictedFirst(t *testing.T) {
 		t.Errorf("the one that lingers was answered %q", got)
 	}
 	wantResponse(t, "the one that has sent no head", slow)
-	if _, rejections := f.rec.await(t, 3); len(rejections) != 3 || strings.Contains(strings.Join(rejectionTexts(rejections), " "), string(report.Evicted)) {
+	if _, rejections := f.rec.await(t, 3); len(rejections) != 3 ||
+		strings.Contains(strings.Join(rejectionTexts(rejections), " "), string(report.Evicted)) {
 		t.Errorf("rejections %v", rejections)
 	}
 	wantNoConnections(t, f)
@@ -324,7 +325,8 @@ func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
 func TestHonestClientsDuringFlood(t *testing.T) {
 	const requests = 300
 	for name, set := range map[string]func(*protocol.Configure){
-		"per source":     func(s *protocol.Configure) { s.MaxConnections, s.PerSource = 1200, 256 }, // 600 wait beyond the bound
+		// 600 wait beyond the bound
+		"per source":     func(s *protocol.Configure) { s.MaxConnections, s.PerSource = 1200, 256 },
 		"all slots":      func(s *protocol.Configure) { s.MaxConnections = 512 },
 		"both are short": func(s *protocol.Configure) { s.MaxConnections, s.PerSource = 512, 256 },
 	} {
@@ -339,7 +341,8 @@ func TestHonestClientsDuringFlood(t *testing.T) {
 			for _, source := range []string{"127.0.1.1", "127.0.1.2", "127.0.1.3"} {
 				floods.Go(func() { opened.Add(int64(flood(ctx, source, f.addr))) })
 			}
-			nstest.Await(t, "somebody has to make room", func() bool { return f.rec.count(report.SourceLimit)+f.rec.count(report.Evicted) > 0 })
+			nstest.Await(t, "somebody has to make room",
+				func() bool { return f.rec.count(report.SourceLimit)+f.rec.count(report.Evicted) > 0 })
 			for _, source := range []string{"127.0.1.1", "127.0.2.1"} {
 				honest.Go(func() {
 					for i := range requests {
@@ -361,7 +364,8 @@ func TestHonestClientsDuringFlood(t *testing.T) {
 			stop()
 			floods.Wait()
 			wantNoConnections(t, f)
-			t.Logf("%d connections of the flood, %d reset for their source, %d for a slot", opened.Load(), f.rec.count(report.SourceLimit), f.rec.count(report.Evicted))
+			t.Logf("%d connections of the flood, %d reset for their source, %d for a slot", opened.Load(),
+				f.rec.count(report.SourceLimit), f.rec.count(report.Evicted))
 		})
 	}
 }

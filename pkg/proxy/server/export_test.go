@@ -71,7 +71,8 @@ func (s *Server) countMatching(in *connectionList, like func(*connection) bool) 
 // batch, and stops it again before the handlers. release ends that.
 func (s *Server) Pause(tb testing.TB) (resume, release func()) {
 	tb.Helper()
-	paused, resumed, fetched, released := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	paused, resumed, fetched, released := make(chan struct{}), make(chan struct{}), make(chan struct{}),
+		make(chan struct{})
 	w := s.workers[0]
 	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) // it is ready
 	if err != nil {

@@ -64,7 +64,8 @@ func (s *scriptedClient) request() string {
 	case 4:
 		return "GET /.well-known/acme-challenge/x HTTP/1.1\r\nHo"[:s.head]
 	default:
-		return fmt.Sprintf("GET /.well-known/acme-challenge/%d-%d-%d-%d HTTP/1.1\r\nHost: a\r\n\r\n", s.response, s.cut, s.piece, s.stall)
+		return fmt.Sprintf("GET /.well-known/acme-challenge/%d-%d-%d-%d HTTP/1.1\r\nHost: a\r\n\r\n", s.response, s.cut,
+			s.piece, s.stall)
 	}
 }
 
@@ -98,7 +99,8 @@ func (s *scriptedClient) expire(server *testServer) bool {
 func answerScripted(tcp *net.TCPConn, r *bufio.Reader) {
 	for {
 		var response, cut, piece, stall int
-		if _, err := fmt.Sscanf(readHead(r), "GET /.well-known/acme-challenge/%d-%d-%d-%d ", &response, &cut, &piece, &stall); err != nil {
+		if _, err := fmt.Sscanf(readHead(r), "GET /.well-known/acme-challenge/%d-%d-%d-%d ", &response, &cut, &piece,
+			&stall); err != nil {
 			return
 		}
 		parts := responses()[response]

@@ -36,7 +36,10 @@ const testTimeout = nstest.Timeout
 
 // testSettings have bounds that no correct run reaches.
 func testSettings() protocol.Configure {
-	return protocol.Configure{MaxConnections: 4096, HeadTimeout: testTimeout, Upstream: ingress.Upstream{Timeout: testTimeout}, HeadBytes: 8192}
+	return protocol.Configure{
+		MaxConnections: 4096, HeadTimeout: testTimeout,
+		Upstream: ingress.Upstream{Timeout: testTimeout}, HeadBytes: 8192,
+	}
 }
 
 // recorder stores the reports of the server.
@@ -182,7 +185,9 @@ func startServerWithOneLoop(t testing.TB, s protocol.Configure, routers ...netip
 }
 
 // newServer returns a server whose event loops run until the test ends.
-func newServer(t testing.TB, s protocol.Configure, up server.Upstream, rec server.Recorder, beat func()) *server.Server {
+func newServer(t testing.TB, s protocol.Configure, up server.Upstream, rec server.Recorder,
+	beat func(),
+) *server.Server {
 	t.Helper()
 	g, err := server.New(&s, up, rec)
 	if err != nil {
@@ -221,7 +226,8 @@ func checkNoGoroutines(t testing.TB) {
 		var b bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&b, 2)
 		text = b.String()
-		return !strings.Contains(text, "server.(*") && !strings.Contains(text, "loop.(*") && !strings.Contains(text, "upstream.(*")
+		return !strings.Contains(text, "server.(*") && !strings.Contains(text, "loop.(*") &&
+			!strings.Contains(text, "upstream.(*")
 	}) {
 		t.Fatalf("remaining goroutines:\n%s", text)
 	}
@@ -248,7 +254,8 @@ func (l testListener) duplicate(t testing.TB) (fd int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if controlled := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); controlled != nil || err != nil {
+	if controlled := raw.Control(
+		func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); controlled != nil || err != nil {
 		t.Fatal(controlled, err)
 	}
 	return fd

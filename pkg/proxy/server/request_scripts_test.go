@@ -204,7 +204,8 @@ func checkResponseHead(t *testing.T, response *http.Response, c requestScript, w
 	if allow := response.Header.Get("Allow"); (allow == "GET, HEAD") != (c.Status == 405) {
 		t.Errorf("Allow is %q with status %d", allow, c.Status)
 	}
-	if status := response.Header.Get("Proxy-Status"); (status == "http01-proxyd; error=proxy_loop_detected") != (c.Status == 502) {
+	if status := response.Header.Get(
+		"Proxy-Status"); (status == "http01-proxyd; error=proxy_loop_detected") != (c.Status == 502) {
 		t.Errorf("Proxy-Status is %q with status %d", status, c.Status)
 	}
 	if c.Status == 200 {

@@ -18,7 +18,8 @@ func TestSelfTestIsNotCounted(t *testing.T) {
 	const token = "TOKENOFASELFTESTTOKENOFASE"
 	request := func(path string) {
 		t.Helper()
-		text := "GET /.well-known/acme-challenge/" + path + " HTTP/1.1\r\nHost: api.example.com\r\nUser-Agent: http01-proxyd-check\r\n\r\n"
+		text := "GET /.well-known/acme-challenge/" + path +
+			" HTTP/1.1\r\nHost: api.example.com\r\nUser-Agent: http01-proxyd-check\r\n\r\n"
 		if got := roundTrip(t, f.addr, text); !strings.HasSuffix(got, "token.key") {
 			t.Errorf("%s: %q", path, got)
 		}

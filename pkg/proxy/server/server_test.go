@@ -229,7 +229,10 @@ func TestRecordedChallenge(t *testing.T) {
 		Status:      200,
 		Upstream:    router,
 	}}
-	opts := cmp.Options{cmpopts.IgnoreFields(report.Challenge{}, "Time", "Duration"), cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{})}
+	opts := cmp.Options{
+		cmpopts.IgnoreFields(report.Challenge{}, "Time", "Duration"),
+		cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}),
+	}
 	if diff := cmp.Diff(want, got, opts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -258,17 +261,49 @@ func TestUpstreamErrors(t *testing.T) {
 		body    string
 		cause   string
 	}{
-		"refuses":            {nil, testTimeout, 502, "upstream refused the connection", "ingress-refused"},
-		"never answers":      {silent, 200 * time.Millisecond, 504, "upstream did not respond in time", "ingress-no-response"},
-		"closes":             {once(""), testTimeout, 502, "upstream closed the connection without a response", "ingress-closed-connection"},
-		"speaks SSH":         {once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response", "response-malformed"},
-		"breaks off":         {once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
-		"sends bad chunks":   {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502, "upstream sent a malformed response", "response-malformed"},
-		"breaks off a body":  {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
-		"breaks off chunks":  {once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
-		"sends no body":      {once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502, "upstream sent an incomplete response", "response-truncated"},
-		"has no route":       {once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), testTimeout, 503, "<html>", "route-missing"},
-		"redirects to https": {once("HTTP/1.1 302 x\r\nLocation: https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"), testTimeout, 302, "", "route-redirects-https"},
+		"refuses": {nil, testTimeout, 502, "upstream refused the connection", "ingress-refused"},
+		"never answers": {
+			silent, 200 * time.Millisecond, 504, "upstream did not respond in time",
+			"ingress-no-response",
+		},
+		"closes": {
+			once(""), testTimeout, 502, "upstream closed the connection without a response",
+			"ingress-closed-connection",
+		},
+		"speaks SSH": {
+			once("SSH-2.0-OpenSSH_9.6\r\n"), testTimeout, 502, "upstream sent a malformed response",
+			"response-malformed",
+		},
+		"breaks off": {
+			once("HTTP/1.1 200 OK\r\n"), testTimeout, 502, "upstream sent an incomplete response",
+			"response-truncated",
+		},
+		"sends bad chunks": {
+			once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), testTimeout, 502,
+			"upstream sent a malformed response", "response-malformed",
+		},
+		"breaks off a body": {
+			once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken"), testTimeout, 502,
+			"upstream sent an incomplete response", "response-truncated",
+		},
+		"breaks off chunks": {
+			once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), testTimeout, 502,
+			"upstream sent an incomplete response", "response-truncated",
+		},
+		"sends no body": {
+			once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), testTimeout, 502,
+			"upstream sent an incomplete response", "response-truncated",
+		},
+		"has no route": {
+			once("HTTP/1.0 503 x\r\nContent-Type: text/html\r\n\r\n<html>"), testTimeout, 503, "<html>",
+			"route-missing",
+		},
+		"redirects to https": {
+			once(
+				"HTTP/1.1 302 x\r\nLocation: " +
+					"https://api.example.com/.well-known/acme-challenge/token-of-more-than-8\r\nContent-Length: 0\r\n\r\n"),
+			testTimeout, 302, "", "route-redirects-https",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var router netip.AddrPort
@@ -288,7 +323,8 @@ func TestUpstreamErrors(t *testing.T) {
 				t.Errorf("answered %q", got)
 			}
 			recorded, _ := f.rec.await(t, 1)
-			if c := recorded[0]; c.Status != test.status || c.Cause != test.cause || c.Upstream != router || !strings.Contains(c.Detail, router.String()) {
+			if c := recorded[0]; c.Status != test.status || c.Cause != test.cause || c.Upstream != router ||
+				!strings.Contains(c.Detail, router.String()) {
 				t.Errorf("recorded %+v", c)
 			}
 		})
@@ -321,9 +357,13 @@ func TestTokenPrefix(t *testing.T) {
 // and no further, and both ends of the loop are recorded.
 func TestLoop(t *testing.T) {
 	f := startServer(t, testSettings())
-	f.upstream.Update(upstream.Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{f.addr.Addr()}, Port: f.addr.Port(), ConnectTimeout: testTimeout}})
+	f.upstream.Update(upstream.Settings{Upstream: ingress.Upstream{
+		Addresses: []netip.Addr{f.addr.Addr()},
+		Port:      f.addr.Port(), ConnectTimeout: testTimeout,
+	}})
 	got := roundTrip(t, f.addr, challengeRequest)
-	if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.HasSuffix(got, "\r\n\r\nthe route of this host name leads back to this proxy") ||
+	if !strings.HasPrefix(got, "HTTP/1.1 502 ") ||
+		!strings.HasSuffix(got, "\r\n\r\nthe route of this host name leads back to this proxy") ||
 		!strings.Contains(got, "\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n") {
 		t.Errorf("answered %q", got)
 	}
@@ -331,7 +371,8 @@ func TestLoop(t *testing.T) {
 	if len(challenges) != 1 || len(rejections) != 1 || rejections[0] != report.Loop {
 		t.Fatalf("recorded %+v and %v", challenges, rejections)
 	}
-	if c := challenges[0]; c.Status != 502 || c.Cause != "route-loop" || c.Upstream != f.addr || !strings.Contains(c.Detail, "to cert-manager's solver") {
+	if c := challenges[0]; c.Status != 502 || c.Cause != "route-loop" || c.Upstream != f.addr ||
+		!strings.Contains(c.Detail, "to cert-manager's solver") {
 		t.Errorf("recorded %+v", c)
 	}
 }
@@ -386,8 +427,10 @@ func TestUpstreamRequest(t *testing.T) {
 				method = "HEAD "
 			}
 			if got.Host != test.host || string(got.Target) != path || got.IsHead != test.toHead ||
-				!strings.HasPrefix(string(got.Head), method+path+" HTTP/1.1\r\nHost: ") || !strings.HasSuffix(string(got.Head), "\r\n\r\n") ||
-				got.VIP != netip.MustParseAddrPort("127.0.0.1:80") || got.Client.String() != tcp.LocalAddr().String() || time.Until(got.Deadline) <= 0 {
+				!strings.HasPrefix(string(got.Head), method+path+" HTTP/1.1\r\nHost: ") || !strings.HasSuffix(string(got.Head),
+				"\r\n\r\n") ||
+				got.VIP != netip.MustParseAddrPort("127.0.0.1:80") || got.Client.String() != tcp.LocalAddr().String() ||
+				time.Until(got.Deadline) <= 0 {
 				t.Errorf("the request is %+v", got)
 			}
 		})
@@ -397,13 +440,15 @@ func TestUpstreamRequest(t *testing.T) {
 // TestWaitingMemory has many clients that wait for a response to the longest heads
 // that are forwarded whole.
 func TestWaitingMemory(t *testing.T) {
-	const clients, most = 256, 16<<10 + raceOverhead // a forwarded head of 7 KiB, the stack and the sockets; not the received head
+	// a forwarded head of 7 KiB, the stack and the sockets; not the received head
+	const clients, most = 256, 16<<10 + raceOverhead
 	up := blockingUpstream{make(chan struct{}, clients), make(chan struct{})}
 	g := newServer(t, testSettings(), up, newRecorder(), func() {})
 	ln := newListener(t)
 	stop := serveUntilStop(t, g, ln)
 	addr := ln.addr
-	request := "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: a\r\nUser-Agent: " + strings.Repeat("x", 7<<10) + "\r\n\r\n"
+	request := "GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: a\r\nUser-Agent: " + strings.Repeat("x", 7<<10) +
+		"\r\n\r\n"
 	ask := func() {
 		send(t, dial(t, addr), request)
 		<-up.requested
@@ -909,7 +954,8 @@ func cork(t *testing.T, tcp *net.TCPConn) {
 		t.Error(err)
 		return
 	}
-	if err := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1) }); err != nil {
+	if err := raw.Control(
+		func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1) }); err != nil {
 		t.Error(err)
 	}
 }

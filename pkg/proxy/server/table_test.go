@@ -59,7 +59,8 @@ func newConnectionPair(tb testing.TB, from netip.Addr) (*connection, net.Conn) {
 		tb.Fatal(err)
 	}
 	defer loop.Close(listening)
-	if err := errors.Join(unix.Bind(listening, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(listening, 1)); err != nil {
+	if err := errors.Join(unix.Bind(listening, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+		unix.Listen(listening, 1)); err != nil {
 		tb.Fatal(err)
 	}
 	client, err := net.Dial("tcp", loop.LocalAddr(listening).String())
@@ -431,7 +432,8 @@ func TestQueueOfSource(t *testing.T) {
 		t.Errorf("another source: %d", a)
 	}
 	l.startLingering(c[0])
-	if a, _ := l.admit(c[6], answering, false); a != waits || c[0].stage != evicted || c[2].stage != answering || c[6].stage != queued {
+	if a, _ := l.admit(c[6], answering, false); a != waits || c[0].stage != evicted || c[2].stage != answering ||
+		c[6].stage != queued {
 		t.Errorf("a newer request: %d; stages %d, %d, %d", a, c[0].stage, c[2].stage, c[6].stage)
 	}
 	for i := range 4 {
@@ -477,7 +479,8 @@ func TestEvictionsFreeSlots(t *testing.T) {
 			checkTable(t, l, c[:3])
 			// One of the source may be evicted for the next one of the source.
 			c[3].client = c[0].client
-			if a, _ := l.admit(c[3], readingHead, false); a != admitted || c[1].stage != evicted || c[1].evictionReason != report.SourceLimit || !c[3].waiting {
+			if a, _ := l.admit(c[3], readingHead, false); a != admitted || c[1].stage != evicted ||
+				c[1].evictionReason != report.SourceLimit || !c[3].waiting {
 				t.Errorf("of its source: admission %d; stages %d and %d", a, c[1].stage, c[3].stage)
 			}
 			checkTable(t, l, c[:])
@@ -516,7 +519,10 @@ func BenchmarkAdmission(b *testing.B) {
 func BenchmarkEviction(b *testing.B) {
 	l := newTable()
 	l.setLimits(1, 0)
-	two := [2]*connection{newTestConnection(b, netip.MustParseAddr("192.0.2.1")), newTestConnection(b, netip.MustParseAddr("192.0.2.1"))}
+	two := [2]*connection{
+		newTestConnection(b, netip.MustParseAddr("192.0.2.1")),
+		newTestConnection(b, netip.MustParseAddr("192.0.2.1")),
+	}
 	l.admit(two[0], readingHead, false)
 	b.ReportAllocs()
 	for i := 1; b.Loop(); i++ {

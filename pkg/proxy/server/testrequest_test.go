@@ -45,11 +45,13 @@ func TestTestRequests(t *testing.T) {
 			continue
 		}
 		local := netip.MustParseAddr("127.0.0.1")
-		if !strings.HasPrefix(got, "HTTP/1.1 400 Bad Request\r\n") || !strings.HasSuffix(got, "\r\n\r\n"+reqhead.OnlyChallenges) {
+		if !strings.HasPrefix(got, "HTTP/1.1 400 Bad Request\r\n") ||
+			!strings.HasSuffix(got, "\r\n\r\n"+reqhead.OnlyChallenges) {
 			t.Errorf("%q: %q", text, got)
 		}
 		f.rec.mu.Lock()
-		if len(f.rec.tests) != 1 || f.rec.tests[0] != [2]netip.Addr{local, local} || len(f.rec.rejections)+len(f.rec.challenges) != 0 {
+		if len(f.rec.tests) != 1 || f.rec.tests[0] != [2]netip.Addr{local, local} || len(f.rec.rejections)+
+			len(f.rec.challenges) != 0 {
 			t.Errorf("%q: %v, %v, %v", text, f.rec.tests, f.rec.rejections, f.rec.challenges)
 		}
 		f.rec.mu.Unlock()

@@ -28,26 +28,35 @@ func TestAbsoluteForm(t *testing.T) {
 	}{
 		"plain": {
 			head: head, host: "api.example.com", port: 80,
-			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\n" + rest,
+			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\n" +
+				rest,
 		},
 		"Basic": {
 			head: head, host: "api.example.com", port: 80, secret: ingress.NewSecret(basicAuth),
-			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com\r\nProxy-Authorization: " + basicAuth + "\r\n" + rest,
+			want: "GET http://api.example.com/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: " +
+				"api.example.com\r\nProxy-Authorization: " + basicAuth + "\r\n" + rest,
 		},
 		"another port": {
 			head: head, host: "api.example.com", port: 8080,
-			want: "GET http://api.example.com:8080/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: api.example.com:8080\r\n" + rest,
+			want: "GET http://api.example.com:8080/.well-known/acme-challenge/a?b=http://c HTTP/1.1\r\nHost: " +
+				"api.example.com:8080\r\n" + rest,
 		},
 		// The port that the client has named is not used.
 		"the client's port": {
 			head: "HEAD / HTTP/1.1\r\nHost: api.example.com:6443\r\n\r\n", host: "api.example.com", port: 80,
 			want: "HEAD http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n",
 		},
-		"no host":         {head: head, port: 80, err: cause.Details{Reason: cause.NoHost}.Error()},
-		"absolute before": {head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
-		"no Host first":   {head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
-		"no line":         {head: "GET / HTTP/1.1", host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
-		"nothing":         {host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
+		"no host": {head: head, port: 80, err: cause.Details{Reason: cause.NoHost}.Error()},
+		"absolute before": {
+			head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", host: "b", port: 80,
+			err: cause.Details{Reason: cause.BadHead}.Error(),
+		},
+		"no Host first": {
+			head: "GET / HTTP/1.1\r\nX: b\r\nHost: b\r\n\r\n", host: "b", port: 80,
+			err: cause.Details{Reason: cause.BadHead}.Error(),
+		},
+		"no line": {head: "GET / HTTP/1.1", host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
+		"nothing": {host: "b", port: 80, err: cause.Details{Reason: cause.BadHead}.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +82,8 @@ func FuzzAbsoluteForm(f *testing.F) {
 	f.Fuzz(func(t *testing.T, target, host, fields string, port uint16) {
 		head := "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + fields + "\r\n"
 		before, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head)))
-		if err != nil || target[0] != '/' || strings.ContainsAny(host, "/?#@\\, \t\r\n%") || before.Host != host || strings.ContainsAny(target, " #\r\n") || len(host) == 0 {
+		if err != nil || target[0] != '/' || strings.ContainsAny(host, "/?#@\\, \t\r\n%") || before.Host != host ||
+			strings.ContainsAny(target, " #\r\n") || len(host) == 0 {
 			return // pkg/proxy/reqhead refuses all of these
 		}
 		got, err := absoluteForm([]byte(head), host, port, ingress.NewSecret(basicAuth))
@@ -87,10 +97,12 @@ func FuzzAbsoluteForm(f *testing.F) {
 		if err != nil {
 			t.Fatalf("net/http refuses %q: %v", got, err)
 		}
-		if want := authority(host, port); after.URL.Scheme != "http" || after.URL.Host != want || after.Host != want || after.Method != before.Method {
+		if want := authority(host, port); after.URL.Scheme != "http" || after.URL.Host != want || after.Host != want ||
+			after.Method != before.Method {
 			t.Fatalf("%q requests %q at %q (%q)", got, after.URL, after.Host, want)
 		}
-		if !strings.HasPrefix(after.RequestURI, "http://"+after.URL.Host+"/") || strings.TrimPrefix(after.RequestURI, "http://"+after.URL.Host) != target {
+		if !strings.HasPrefix(after.RequestURI, "http://"+after.URL.Host+"/") || strings.TrimPrefix(after.RequestURI,
+			"http://"+after.URL.Host) != target {
 			t.Fatalf("%q has the target %q, want that of %q", got, after.RequestURI, target)
 		}
 		if values := after.Header["Proxy-Authorization"]; len(values) == 0 || values[0] != basicAuth {
@@ -113,20 +125,32 @@ func TestIsFromProxy(t *testing.T) {
 		byProxy  bool
 		message  string
 	}{
-		"the solver's":                    {response: "HTTP/1.1 200 OK\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
-		"through one without":             {response: "HTTP/1.1 200 OK\r\n\r\n"},
-		"the router's 503":                {response: "HTTP/1.1 503 Service Unavailable\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
-		"the solver's 404":                {response: "HTTP/1.1 404 Not Found\r\n\r\n"},
-		"credentials":                     {response: "HTTP/1.1 407 Proxy Authentication Required\r\nVia: 1.1 a\r\n\r\n", byProxy: true, message: "it answers 407"},
-		"Squid's own":                     {response: "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n", byProxy: true, message: "it answers 503 (ERR_DNS_FAIL)"},
-		"Squid denies":                    {response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nVia: 1.1 squid\r\n\r\n", byProxy: true, message: "it answers 403 (ERR_ACCESS_DENIED)"},
-		"one without Via":                 {response: "HTTP/1.1 504 Gateway Timeout\r\n\r\n", byProxy: true, message: "it answers 504"},
-		"RFC 9209":                        {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: b; received-status=200, a;error=dns_timeout\r\n\r\n", byProxy: true, message: "it answers 502 (dns_timeout)"},
-		"one without error":               {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: a; next-hop=x\r\n\r\n"},
+		"the solver's":        {response: "HTTP/1.1 200 OK\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
+		"through one without": {response: "HTTP/1.1 200 OK\r\n\r\n"},
+		"the router's 503":    {response: "HTTP/1.1 503 Service Unavailable\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n"},
+		"the solver's 404":    {response: "HTTP/1.1 404 Not Found\r\n\r\n"},
+		"credentials": {
+			response: "HTTP/1.1 407 Proxy Authentication Required\r\nVia: 1.1 a\r\n\r\n",
+			byProxy:  true, message: "it answers 407",
+		},
+		"Squid's own": {response: "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL " +
+			"0\r\nVia: 1.1 squid (squid/5.7)\r\n\r\n", byProxy: true, message: "it answers 503 (ERR_DNS_FAIL)"},
+		"Squid denies": {response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED " +
+			"0\r\nVia: 1.1 squid\r\n\r\n", byProxy: true, message: "it answers 403 (ERR_ACCESS_DENIED)"},
+		"one without Via": {
+			response: "HTTP/1.1 504 Gateway Timeout\r\n\r\n", byProxy: true,
+			message: "it answers 504",
+		},
+		"RFC 9209": {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: b; " +
+			"received-status=200, a;error=dns_timeout\r\n\r\n", byProxy: true, message: "it answers 502 (dns_timeout)"},
+		"one without error": {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 a\r\nProxy-Status: a; " +
+			"next-hop=x\r\n\r\n"},
 		"a 503 behind Squid with via off": {response: "HTTP/1.1 503 Service Unavailable\r\nX-Cache: MISS from vm\r\n\r\n"},
-		"this service's":                  {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nVia: 1.1 squid\r\n\r\n"},
-		"this service's, without Via":     {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\n\r\n"},
-		"another 502":                     {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 squid\r\n\r\n"},
+		"this service's": {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; " +
+			"error=proxy_loop_detected\r\nVia: 1.1 squid\r\n\r\n"},
+		"this service's, without Via": {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; " +
+			"error=proxy_loop_detected\r\n\r\n"},
+		"another 502": {response: "HTTP/1.1 502 Bad Gateway\r\nVia: 1.1 squid\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,10 @@ import (
 func TestEachCauseHasAFinding(t *testing.T) {
 	t.Parallel()
 	for _, cause := range findings.Causes() {
-		e := &Error{Cause: findings.ID(cause), Addr: netip.MustParseAddrPort("192.0.2.6:80"), EgressProxy: "proxy.example:3128", Err: errors.New("an error of the system")}
+		e := &Error{
+			Cause: findings.ID(cause), Addr: netip.MustParseAddrPort("192.0.2.6:80"),
+			EgressProxy: "proxy.example:3128", Err: errors.New("an error of the system"),
+		}
 		f := e.Finding()
 		if f.ID != findings.ID(cause) {
 			t.Errorf("%s is %q", cause, f.ID)
@@ -35,8 +38,10 @@ func TestDetailNamesOtherAddresses(t *testing.T) {
 	e := &Error{Cause: findings.IngressRefused, Addr: netip.MustParseAddrPort("192.0.2.6:80"), Others: []*Error{
 		{Cause: findings.IngressTimeout, Addr: netip.MustParseAddrPort("[2001:db8::6]:80")},
 	}}
-	const want = "192.0.2.6:80 refuses connections; then [2001:db8::6]:80 did not accept the connection in time. Check that a router runs there. " +
-		"On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are its HTTP and HTTPS ports."
+	const want = "192.0.2.6:80 refuses connections; then [2001:db8::6]:80 did not accept the connection in time. Check " +
+		"that a router runs there. " +
+		"On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are " +
+		"its HTTP and HTTPS ports."
 	if got := e.Detail(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -61,9 +61,15 @@ func TestLongestDetail(t *testing.T) {
 	long := strings.Repeat("\U0001F512", 200)
 	var names []string
 	for range 2 * cause.MaxNames {
-		names = append(names, strings.Join([]string{strings.Repeat("x", 63), strings.Repeat("y", 63), strings.Repeat("z", 63), strings.Repeat("w", 61)}, "."))
+		names = append(names, strings.Join([]string{
+			strings.Repeat("x", 63), strings.Repeat("y", 63), strings.Repeat("z", 63),
+			strings.Repeat("w", 61),
+		}, "."))
 	}
-	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: long}, Issuer: pkix.Name{CommonName: strings.Repeat("i", 64)}, DNSNames: names}
+	leaf := &x509.Certificate{
+		Subject: pkix.Name{CommonName: long}, Issuer: pkix.Name{CommonName: strings.Repeat("i", 64)},
+		DNSNames: names,
+	}
 	for id, err := range map[findings.ID]error{
 		findings.IngressTLSName:      untrusted(leaf, x509.HostnameError{Certificate: leaf}, time.Now()),
 		findings.IngressTLSUntrusted: untrusted(leaf, x509.UnhandledCriticalExtension{}, time.Now()),

@@ -23,7 +23,10 @@ const proxyName = "proxy.example"
 
 // plainSettings are the settings for a router without TLS.
 func plainSettings(r *testRouter) Settings {
-	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443, ConnectTimeout: testTimeout}, MaxConnections: 8 * testIdle}
+	return Settings{Upstream: ingress.Upstream{
+		Addresses: []netip.Addr{r.addr.Addr()}, Port: r.addr.Port(), HTTPSPort: 443,
+		ConnectTimeout: testTimeout,
+	}, MaxConnections: 8 * testIdle}
 }
 
 // TestPlainThroughProxy: the proxy resolves the host, which is in the request.
@@ -39,33 +42,60 @@ func TestPlainThroughProxy(t *testing.T) {
 		status  int    // that was relayed
 		message string // in the sentence for the operator
 	}{
-		"open":       {handler: answersWith(okResponse), status: 200},
-		"Basic":      {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(), handler: answersWith(okResponse), status: 200},
-		"by TLS":     {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, handler: answersWith(okResponse), status: 200},
-		"TLS, Basic": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName), authorization: credentials()}, secret: credentials(), handler: answersWith(okResponse), status: 200},
+		"open": {handler: answersWith(okResponse), status: 200},
+		"Basic": {
+			proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials(),
+			handler: answersWith(okResponse), status: 200,
+		},
+		"by TLS": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, handler: answersWith(okResponse), status: 200},
+		"TLS, Basic": {
+			proxy:  &fakeEgressProxy{tls: p.config(t, proxyName), authorization: credentials()},
+			secret: credentials(), handler: answersWith(okResponse), status: 200,
+		},
 
-		"other credentials": {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), handler: answersWith(okResponse), want: findings.EgressAuth, code: 502, message: "407"},
-		"none":              {proxy: &fakeEgressProxy{authorization: "Basic x"}, handler: answersWith(okResponse), want: findings.EgressAuth, code: 502, message: "407"},
-		"unknown name":      {proxy: &fakeEgressProxy{names: map[string]netip.AddrPort{}}, handler: answersWith(okResponse), want: findings.EgressDenied, code: 502, message: "503 (ERR_DNS_FAIL)"},
+		"other credentials": {
+			proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(),
+			handler: answersWith(okResponse), want: findings.EgressAuth, code: 502, message: "407",
+		},
+		"none": {
+			proxy: &fakeEgressProxy{authorization: "Basic x"}, handler: answersWith(okResponse),
+			want: findings.EgressAuth, code: 502, message: "407",
+		},
+		"unknown name": {
+			proxy: &fakeEgressProxy{names: map[string]netip.AddrPort{}}, handler: answersWith(okResponse),
+			want: findings.EgressDenied, code: 502, message: "503 (ERR_DNS_FAIL)",
+		},
 		"not allowed": {
-			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED 0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
+			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\nX-Squid-Error: ERR_ACCESS_DENIED " +
+				"0\r\nContent-Length: 1000000\r\n\r\n<html>"}, secret: credentials(),
 			handler: answersWith(okResponse), want: findings.EgressDenied, code: 502, message: "403 (ERR_ACCESS_DENIED)",
 		},
 		"reveals the password": {
 			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 " + password + "\r\n\r\n"}, secret: credentials(),
 			handler: answersWith(okResponse), want: findings.EgressDenied, code: 502, message: "403. ",
 		},
-		"no HTTP":      {proxy: &fakeEgressProxy{response: "\r\n"}, handler: answersWith(okResponse), want: findings.ResponseMalformed, code: 502, message: "through the egress proxy " + proxyName},
+		"no HTTP": {
+			proxy: &fakeEgressProxy{response: "\r\n"}, handler: answersWith(okResponse),
+			want: findings.ResponseMalformed, code: 502, message: "through the egress proxy " + proxyName,
+		},
 		"router's 404": {handler: answersWith("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), status: 404},
-		"router's 503": {handler: answersWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"), want: findings.RouteMissing, status: 503, message: "through the egress proxy " + proxyName},
+		"router's 503": {
+			handler: answersWith("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"),
+			want:    findings.RouteMissing, status: 503, message: "through the egress proxy " + proxyName,
+		},
 		"finds the API VIP": {
-			handler: answersWith("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nContent-Length: 0\r\n\r\n"),
-			want:    findings.EgressLoop, status: 502, message: "upstream.scheme: https",
+			handler: answersWith(
+				"HTTP/1.1 502 Bad Gateway\r\nProxy-Status: http01-proxyd; error=proxy_loop_detected\r\nContent-Length: 0\r\n\r\n"),
+			want: findings.EgressLoop, status: 502, message: "upstream.scheme: https",
 		},
 		"a name of its own": {
-			proxy: &fakeEgressProxy{tls: p.config(t, "other.example")}, handler: answersWith(okResponse), want: findings.EgressTLS, code: 502, message: `"other.example"`,
+			proxy: &fakeEgressProxy{tls: p.config(t, "other.example")}, handler: answersWith(okResponse),
+			want: findings.EgressTLS, code: 502, message: `"other.example"`,
 		},
-		"not trusted": {proxy: &fakeEgressProxy{tls: newPKI(t).config(t, proxyName)}, handler: answersWith(okResponse), want: findings.EgressTLS, code: 502, message: "egressProxy.trustedCA"},
+		"not trusted": {
+			proxy: &fakeEgressProxy{tls: newPKI(t).config(t, proxyName)}, handler: answersWith(okResponse),
+			want: findings.EgressTLS, code: 502, message: "egressProxy.trustedCA",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +127,8 @@ func TestPlainThroughProxy(t *testing.T) {
 					code = e.ClientStatus
 					checkSecretHidden(t, e.Detail(), e.Error(), e.Err)
 				}
-				if e == nil || e.Cause != test.want || status != test.status || code != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.message) {
+				if e == nil || e.Cause != test.want || status != test.status || code != test.code || e.Addr != r.addr ||
+					!strings.Contains(e.Detail(), test.message) {
 					t.Errorf("%d, %v: %+v", status, e, e)
 				}
 			}
@@ -131,13 +162,17 @@ func TestTLSThroughProxy(t *testing.T) {
 		code    int
 		message string
 	}{
-		"open":          {},
-		"Basic":         {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials()},
-		"by TLS":        {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, own: [][]byte{p.root.Raw}},
-		"TLS, Basic":    {proxy: &fakeEgressProxy{tls: man.config(t, proxyName), authorization: credentials()}, secret: credentials(), own: [][]byte{man.root.Raw}},
+		"open":   {},
+		"Basic":  {proxy: &fakeEgressProxy{authorization: credentials()}, secret: credentials()},
+		"by TLS": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, own: [][]byte{p.root.Raw}},
+		"TLS, Basic": {
+			proxy:  &fakeEgressProxy{tls: man.config(t, proxyName), authorization: credentials()},
+			secret: credentials(), own: [][]byte{man.root.Raw},
+		},
 		"looks into it": {proxy: &fakeEgressProxy{interception: man.config(t, api)}, roots: [][]byte{man.root.Raw}},
 		"by TLS, looks into it": {
-			proxy: &fakeEgressProxy{tls: man.config(t, proxyName), interception: man.config(t, api)}, roots: [][]byte{man.root.Raw}, own: [][]byte{man.root.Raw},
+			proxy: &fakeEgressProxy{tls: man.config(t, proxyName), interception: man.config(t, api)},
+			roots: [][]byte{man.root.Raw}, own: [][]byte{man.root.Raw},
 		},
 
 		// Squid does so when it rejects the router (ERR_CANNOT_FORWARD).
@@ -145,7 +180,8 @@ func TestTLSThroughProxy(t *testing.T) {
 			proxy: &fakeEgressProxy{interception: man.config(t, api)}, roots: [][]byte{man.root.Raw},
 			handler: func(_ int, conn *tls.Conn, b *bufio.Reader) {
 				readRequest(b)
-				_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CANNOT_FORWARD 0\r\nContent-Length: 6\r\n\r\n<html>")
+				_, _ = io.WriteString(conn,
+					"HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CANNOT_FORWARD 0\r\nContent-Length: 6\r\n\r\n<html>")
 			},
 			want: findings.EgressDenied, code: 502, message: "503 (ERR_CANNOT_FORWARD)",
 		},
@@ -154,26 +190,53 @@ func TestTLSThroughProxy(t *testing.T) {
 		"ingress with Proxy-Status": {
 			handler: func(_ int, conn *tls.Conn, b *bufio.Reader) {
 				readRequest(b)
-				_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nProxy-Status: router; error=destination_unavailable\r\nContent-Length: 0\r\n\r\n")
+				_, _ = io.WriteString(conn,
+					"HTTP/1.1 503 Service Unavailable\r\nProxy-Status: router; "+
+						"error=destination_unavailable\r\nContent-Length: 0\r\n\r\n")
 			},
 			want: findings.EgressDenied, code: 502, message: "An ingress that sets an error in Proxy-Status",
 		},
-		"looks into it, not trusted": {proxy: &fakeEgressProxy{interception: man.config(t, api)}, want: findings.IngressTLSUntrusted, code: 502, message: "egressProxy.trustedCA"},
-		"of another root":            {config: man.config(t, api), want: findings.IngressTLSUntrusted, code: 502, message: "through the egress proxy " + proxyName},
-		"of another name":            {config: p.config(t, "x.example"), want: findings.IngressTLSName, code: 502, message: `"x.example"`},
-		"other credentials":          {proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(), want: findings.EgressAuth, code: 502, message: "407"},
-		"not allowed": {
-			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(), want: findings.EgressDenied, code: 502, message: "403",
+		"looks into it, not trusted": {
+			proxy: &fakeEgressProxy{interception: man.config(t, api)},
+			want:  findings.IngressTLSUntrusted, code: 502, message: "egressProxy.trustedCA",
 		},
-		"no proxy":        {proxy: &fakeEgressProxy{response: "220 mail ESMTP\r\n"}, want: findings.EgressUnreachable, code: 502, message: "bad status line"},
-		"proxy untrusted": {proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, want: findings.EgressTLS, code: 502, message: "Lab Issuing CA"},
+		"of another root": {
+			config: man.config(t, api), want: findings.IngressTLSUntrusted, code: 502,
+			message: "through the egress proxy " + proxyName,
+		},
+		"of another name": {
+			config: p.config(t, "x.example"), want: findings.IngressTLSName, code: 502,
+			message: `"x.example"`,
+		},
+		"other credentials": {
+			proxy: &fakeEgressProxy{authorization: "Basic x"}, secret: credentials(),
+			want: findings.EgressAuth, code: 502, message: "407",
+		},
+		"not allowed": {
+			proxy: &fakeEgressProxy{response: "HTTP/1.1 403 Forbidden\r\n\r\n"}, secret: credentials(),
+			want: findings.EgressDenied, code: 502, message: "403",
+		},
+		"no proxy": {
+			proxy: &fakeEgressProxy{response: "220 mail ESMTP\r\n"}, want: findings.EgressUnreachable,
+			code: 502, message: "bad status line",
+		},
+		"proxy untrusted": {
+			proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, want: findings.EgressTLS, code: 502,
+			message: "Lab Issuing CA",
+		},
 		// The CAs of one do not apply to the other.
-		"proxy of the ingress's root": {proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, roots: [][]byte{p.root.Raw}, want: findings.EgressTLS, code: 502, message: "Lab Issuing CA"},
+		"proxy of the ingress's root": {
+			proxy: &fakeEgressProxy{tls: p.config(t, proxyName)}, roots: [][]byte{p.root.Raw},
+			want: findings.EgressTLS, code: 502, message: "Lab Issuing CA",
+		},
 		"ingress of the proxy's root": {
 			proxy: &fakeEgressProxy{tls: man.config(t, proxyName)}, own: [][]byte{man.root.Raw}, config: man.config(t, api),
 			want: findings.IngressTLSUntrusted, code: 502, message: "Lab Issuing CA",
 		},
-		"expects no TLS": {proxy: &fakeEgressProxy{tls: &tls.Config{}}, want: findings.EgressTLS, code: 502, message: "TLS to the egress proxy"},
+		"expects no TLS": {
+			proxy: &fakeEgressProxy{tls: &tls.Config{}}, want: findings.EgressTLS, code: 502,
+			message: "TLS to the egress proxy",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +269,8 @@ func TestTLSThroughProxy(t *testing.T) {
 				return
 			}
 			_, _, e := doExchange(t, c, newRequest())
-			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.message) {
+			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr ||
+				!strings.Contains(e.Detail(), test.message) {
 				t.Fatalf("%v: %+v", e, e)
 			}
 			checkSecretHidden(t, s, c, e, e.Detail(), e.Error(), e.Err)
@@ -242,19 +306,27 @@ func TestProxyDoesNotServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			at := netip.MustParseAddrPort("127.0.0.1:1")
-			s := Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, Port: 1, HTTPSPort: 1, TLS: test.secure, ConnectTimeout: testTimeout}, TrustedCAs: p.trustedCAs()}
+			s := Settings{Upstream: ingress.Upstream{
+				Addresses: []netip.Addr{at.Addr()}, Port: 1, HTTPSPort: 1, TLS: test.secure,
+				ConnectTimeout: testTimeout,
+			}, TrustedCAs: p.trustedCAs()}
 			if test.code == 504 {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
-			s.Egress.Routes = []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, Addrs: test.addrs}}}
+			s.Egress.Routes = []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{
+				Name:  proxyName,
+				Addrs: test.addrs,
+			}}}
 			c := newClient(t, s)
 			_, _, e := doExchange(t, c, newRequest())
-			if e == nil || e.Cause != findings.EgressUnreachable || e.ClientStatus != test.code || !strings.Contains(e.Detail(), test.message) || !strings.Contains(e.Detail(), proxyName) {
+			if e == nil || e.Cause != findings.EgressUnreachable || e.ClientStatus != test.code || !strings.Contains(e.Detail(),
+				test.message) || !strings.Contains(e.Detail(), proxyName) {
 				t.Errorf("%v: %+v", e, e)
 			}
 			if test.secure || !strings.HasPrefix(name, "closes") {
 				probed := c.Probe(t.Context())
-				if len(probed) != 1 || probed[0].Failure == nil || findings.ID(probed[0].Failure.Cause) != findings.EgressUnreachable {
+				if len(probed) != 1 || probed[0].Failure == nil ||
+					findings.ID(probed[0].Failure.Cause) != findings.EgressUnreachable {
 					t.Errorf("the probe finds %+v", probed)
 				}
 			}
@@ -316,8 +388,10 @@ func TestNothingElseIsDialledThroughProxy(t *testing.T) {
 	p := newPKI(t)
 	evil := startRouter(t, "127.0.0.66:0", answersWith(okResponse))
 	leads := []string{
-		"https://" + evil.addr.String() + path, "http://" + evil.addr.String() + path, "https://api.example.com@" + evil.addr.String() + path,
-		"https://169.254.169.254/latest/meta-data", "https://127.0.0.66" + path, "https://" + api + ":6443" + path, "https://" + api + path,
+		"https://" + evil.addr.String() + path, "http://" + evil.addr.String() + path, "https://api.example.com@" +
+			evil.addr.String() + path,
+		"https://169.254.169.254/latest/meta-data", "https://127.0.0.66" + path, "https://" + api + ":6443" + path,
+		"https://" + api + path,
 	}
 	for _, lead := range leads {
 		for _, host := range []string{api, "127.0.0.66", "localhost", "[::1]", ""} {

@@ -81,8 +81,11 @@ func (p *fakeEgressProxy) serveConn(t testing.TB, conn net.Conn, b *bufio.Reader
 		case p.response != "":
 			_, _ = io.WriteString(conn, p.response)
 			return
-		case p.authorization == "" && len(authorization) > 0, p.authorization != "" && !slices.Equal(authorization, []string{p.authorization}):
-			_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 6\r\n\r\n<html>")
+		case p.authorization == "" && len(authorization) > 0, p.authorization != "" && !slices.Equal(authorization,
+			[]string{p.authorization}):
+			_, _ = io.WriteString(conn,
+				"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: "+
+					"6\r\n\r\n<html>")
 			return
 		case r.Method == http.MethodConnect:
 			p.tunnel(conn, b, r)
@@ -104,7 +107,8 @@ func (p *fakeEgressProxy) tunnel(conn net.Conn, b *bufio.Reader, r *http.Request
 	}
 	far, err := net.DialTimeout("tcp", to.String(), testTimeout)
 	if err != nil {
-		_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CONNECT_FAIL 111\r\nContent-Length: 6\r\n\r\n<html>")
+		_, _ = io.WriteString(conn,
+			"HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CONNECT_FAIL 111\r\nContent-Length: 6\r\n\r\n<html>")
 		return
 	}
 	defer far.Close()
@@ -133,7 +137,9 @@ func (p *fakeEgressProxy) tunnel(conn net.Conn, b *bufio.Reader, r *http.Request
 func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 	to, known := p.names[r.Host]
 	if !known {
-		_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 egress\r\nContent-Length: 6\r\n\r\n<html>")
+		_, _ = io.WriteString(conn,
+			"HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\nVia: 1.1 egress\r\nContent-Length: "+
+				"6\r\n\r\n<html>")
 		return true
 	}
 	far, err := net.DialTimeout("tcp", to.String(), testTimeout)
@@ -141,7 +147,8 @@ func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 		return false
 	}
 	defer far.Close()
-	if _, err := fmt.Fprintf(far, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", r.Method, r.URL.RequestURI(), r.Host); err != nil {
+	if _, err := fmt.Fprintf(far, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", r.Method, r.URL.RequestURI(),
+		r.Host); err != nil {
 		return false
 	}
 	response, err := http.ReadResponse(bufio.NewReader(far), r)
@@ -157,7 +164,10 @@ func (p *fakeEgressProxy) forward(conn net.Conn, r *http.Request) bool {
 // routeThrough returns settings by which all addresses of a router are reached
 // through the proxy.
 func (p *fakeEgressProxy) routeThrough(s Settings, secret string) Settings {
-	hop := ingress.EgressProxy{Name: proxyName, TLS: p.tls != nil, Addrs: []netip.AddrPort{p.addr}, Authorization: ingress.NewSecret(secret)}
+	hop := ingress.EgressProxy{
+		Name: proxyName, TLS: p.tls != nil, Addrs: []netip.AddrPort{p.addr},
+		Authorization: ingress.NewSecret(secret),
+	}
 	for _, addr := range s.Addresses {
 		for _, port := range []uint16{s.Port, s.HTTPSPort} {
 			s.Egress.Routes = append(s.Egress.Routes, ingress.EgressRoute{Ingress: netip.AddrPortFrom(addr, port), Proxy: hop})

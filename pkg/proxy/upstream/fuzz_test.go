@@ -75,11 +75,13 @@ func FuzzResponse(f *testing.F) {
 		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoken.key",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n",
 		"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html></html>",
-		"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 302 Found\r\nLocation: https://a/\r\nConnection: x\r\nX: y\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 302 Found\r\nLocation: https://a/\r\nConnection: x\r\nX: " +
+			"y\r\nContent-Length: 0\r\n\r\n",
 		"HTTP/1.1 204 \r\nContent-Length: 3\r\n\r\n",
 		"HTTP/1.1 304\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n1\r\nx\r\n0\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n1\r\nx\r\n0\r\nContent-Length: " +
+			"5\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
 	} {
 		f.Add([]byte(text), byte(0))
 		f.Add([]byte(text), byte(1))
@@ -119,7 +121,8 @@ func FuzzResponse(f *testing.F) {
 				t.Fatalf("%s: the client gets a body of %d bytes", name, len(got.body))
 			}
 			if got.status != want.status || !bytes.Equal(got.body, want.body) || len(got.rest) > 0 || !got.close {
-				t.Fatalf("%s: the client gets %d %q %q, close %v; the upstream sent %d %q", name, got.status, got.body, got.rest, got.close, want.status, want.body)
+				t.Fatalf("%s: the client gets %d %q %q, close %v; the upstream sent %d %q", name, got.status, got.body, got.rest,
+					got.close, want.status, want.body)
 			}
 		}
 	})

@@ -88,7 +88,10 @@ func TestLargeResponses(t *testing.T) {
 func TestSocketBuffers(t *testing.T) {
 	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte() })
 	c := newPlainClient(t, r)
-	conn, failure := c.connect(&attempt{c.active.Load().plain[0], testTimeout, time.Now().Add(testTimeout), time.Now().Add(testTimeout), newRequest()})
+	conn, failure := c.connect(&attempt{
+		c.active.Load().plain[0], testTimeout, time.Now().Add(testTimeout),
+		time.Now().Add(testTimeout), newRequest(),
+	})
 	if failure != nil {
 		t.Fatal(failure)
 	}
@@ -100,7 +103,8 @@ func TestSocketBuffers(t *testing.T) {
 		if failed != nil {
 			t.Fatal(failed)
 		}
-		if err := raw.Control(func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil {
+		if err := raw.Control(
+			func(fd uintptr) { size, err = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, option) }); err != nil {
 			t.Fatal(err)
 		}
 		if err != nil || size == 0 || size > 2*SocketBuffer {

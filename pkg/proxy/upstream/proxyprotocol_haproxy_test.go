@@ -28,7 +28,10 @@ func requestFrom(client, vip string) *Request {
 
 // settingsFor are settings for a real HAProxy, with or without TLS.
 func settingsFor(router netip.AddrPort, trust *TrustedCAs, version ingress.ProxyProtocol) Settings {
-	s := Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{router.Addr()}, Port: router.Port(), ConnectTimeout: testTimeout, ProxyProtocol: version}}
+	s := Settings{Upstream: ingress.Upstream{
+		Addresses: []netip.Addr{router.Addr()}, Port: router.Port(),
+		ConnectTimeout: testTimeout, ProxyProtocol: version,
+	}}
 	if trust != nil {
 		s.HTTPSPort, s.TLS, s.TrustedCAs = router.Port(), true, trust
 	}
@@ -72,7 +75,11 @@ func TestProxyProtocolPerClient(t *testing.T) {
 	for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
 		byTLS := settingsFor(secure, p.trustedCAs(), version)
 		byTLS.Egress.ProxyCAs = ingress.CABundle{Roots: [][]byte{p.root.Raw}}
-		for name, s := range map[string]Settings{"plain": settingsFor(plain, nil, version), "TLS": byTLS, "TLS through a proxy": (&fakeEgressProxy{}).start(t).routeThrough(byTLS, ""), "TLS through a proxy by TLS": (&fakeEgressProxy{tls: p.config(t, proxyName)}).start(t).routeThrough(byTLS, "")} {
+		for name, s := range map[string]Settings{
+			"plain": settingsFor(plain, nil, version), "TLS": byTLS,
+			"TLS through a proxy":        (&fakeEgressProxy{}).start(t).routeThrough(byTLS, ""),
+			"TLS through a proxy by TLS": (&fakeEgressProxy{tls: p.config(t, proxyName)}).start(t).routeThrough(byTLS, ""),
+		} {
 			t.Run(fmt.Sprintf("v%d %s", version, name), func(t *testing.T) {
 				t.Parallel()
 				c := newClient(t, s)
@@ -103,12 +110,36 @@ func TestProxyProtocolMismatch(t *testing.T) {
 		causes []findings.ID
 		status int // that was forwarded
 	}{
-		"expected, off":             {settingsFor(expects, nil, ingress.ProxyProtocolOff), []findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection}, 0},
-		"expected with TLS, off":    {settingsFor(expectsTLS, p.trustedCAs(), ingress.ProxyProtocolOff), []findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection}, 0},
-		"v1, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV1), []findings.ID{findings.IngressPROXYProtocol}, 400},
-		"v2, not expected":          {settingsFor(not, nil, ingress.ProxyProtocolV2), []findings.ID{findings.IngressPROXYProtocol}, 400},
-		"v1, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV1), []findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection, findings.IngressTLSHandshake}, 0},
-		"v2, not expected with TLS": {settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV2), []findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection, findings.IngressTLSHandshake}, 0},
+		"expected, off": {
+			settingsFor(expects, nil, ingress.ProxyProtocolOff),
+			[]findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection},
+			0,
+		},
+		"expected with TLS, off": {
+			settingsFor(expectsTLS, p.trustedCAs(), ingress.ProxyProtocolOff),
+			[]findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection},
+			0,
+		},
+		"v1, not expected": {
+			settingsFor(not, nil, ingress.ProxyProtocolV1),
+			[]findings.ID{findings.IngressPROXYProtocol},
+			400,
+		},
+		"v2, not expected": {
+			settingsFor(not, nil, ingress.ProxyProtocolV2),
+			[]findings.ID{findings.IngressPROXYProtocol},
+			400,
+		},
+		"v1, not expected with TLS": {
+			settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV1),
+			[]findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection, findings.IngressTLSHandshake},
+			0,
+		},
+		"v2, not expected with TLS": {
+			settingsFor(notTLS, p.trustedCAs(), ingress.ProxyProtocolV2),
+			[]findings.ID{findings.IngressClosedConnection, findings.IngressResetConnection, findings.IngressTLSHandshake},
+			0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,9 +163,11 @@ func TestProxyProtocolMismatch(t *testing.T) {
 func TestProxyProtocolAndBadRequest(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
-	secure := startHAProxy(t, "accept-proxy ssl crt "+certificateFile(t, serverCertificate(t, p.intermediate, nil, api)), "\thttp-request return status 400\n")
+	secure := startHAProxy(t, "accept-proxy ssl crt "+certificateFile(t, serverCertificate(t, p.intermediate, nil, api)),
+		"\thttp-request return status 400\n")
 	for _, version := range []ingress.ProxyProtocol{ingress.ProxyProtocolV1, ingress.ProxyProtocolV2} {
-		status, _, e := doExchange(t, newClient(t, settingsFor(secure, p.trustedCAs(), version)), requestFrom("198.51.100.7:40123", "192.0.2.5:80"))
+		status, _, e := doExchange(t, newClient(t, settingsFor(secure, p.trustedCAs(), version)),
+			requestFrom("198.51.100.7:40123", "192.0.2.5:80"))
 		if status != 400 || e != nil {
 			t.Errorf("v%d: %d, %v", version, status, e)
 		}

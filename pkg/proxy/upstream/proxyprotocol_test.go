@@ -25,9 +25,18 @@ var proxyHeaders = []struct {
 	src, dst string
 }{
 	{name: "IPv4", client: "198.51.100.7:40123", vip: "192.0.2.5:80", src: "198.51.100.7:40123", dst: "192.0.2.5:80"},
-	{name: "IPv6", client: "[2001:db8::7]:65535", vip: "[2001:db8:0:1::5]:80", src: "2001:db8::7:65535", dst: "2001:db8:0:1::5:80"},
-	{name: "mapped", client: "[::ffff:198.51.100.7]:1", vip: "[::ffff:192.0.2.5]:80", src: "198.51.100.7:1", dst: "192.0.2.5:80"},
-	{name: "one is mapped", client: "[::ffff:198.51.100.7]:1", vip: "192.0.2.5:80", src: "198.51.100.7:1", dst: "192.0.2.5:80"},
+	{
+		name: "IPv6", client: "[2001:db8::7]:65535", vip: "[2001:db8:0:1::5]:80", src: "2001:db8::7:65535",
+		dst: "2001:db8:0:1::5:80",
+	},
+	{
+		name: "mapped", client: "[::ffff:198.51.100.7]:1", vip: "[::ffff:192.0.2.5]:80", src: "198.51.100.7:1",
+		dst: "192.0.2.5:80",
+	},
+	{
+		name: "one is mapped", client: "[::ffff:198.51.100.7]:1", vip: "192.0.2.5:80", src: "198.51.100.7:1",
+		dst: "192.0.2.5:80",
+	},
 	{name: "link-local", client: "[fe80::7%eth0]:1", vip: "[2001:db8::5]:80", src: "fe80::7:1", dst: "2001:db8::5:80"},
 	{name: "two families", client: "[2001:db8::7]:1", vip: "192.0.2.5:80"},
 	{name: "no client", vip: "192.0.2.5:80"},
@@ -55,7 +64,8 @@ func startHAProxy(t *testing.T, bind, frontend string) netip.AddrPort {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "haproxy.cfg")
-	text := "global\n\tmaxconn 100\n\tzero-warning\ndefaults\n\tmode http\n\ttimeout client 10s\n\ttimeout server 10s\n\ttimeout connect 5s\n" +
+	text := "global\n\tmaxconn 100\n\tzero-warning\ndefaults\n\tmode http\n\ttimeout client 10s\n\ttimeout server " +
+		"10s\n\ttimeout connect 5s\n" +
 		"frontend router\n\tbind fd@3 " + bind + "\n" + frontend
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -74,7 +84,8 @@ func startHAProxy(t *testing.T, bind, frontend string) netip.AddrPort {
 	return addr
 }
 
-const returnsAddresses = "\thttp-request return status 200 content-type text/plain lf-string \"%[src]:%[src_port] %[dst]:%[dst_port]\"\n"
+const returnsAddresses = "\thttp-request return status 200 content-type text/plain lf-string \"%[src]:%[src_port] " +
+	"%[dst]:%[dst_port]\"\n"
 
 // TestProxyHeaderByHAProxy: the real router reports the client's address.
 func TestProxyHeaderByHAProxy(t *testing.T) {

@@ -111,7 +111,13 @@ func newRedirectingIngress(t testing.TB, p pki, first string, then ...string) *r
 }
 
 func (d *redirectingIngress) settings(trust *TrustedCAs) Settings {
-	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(), HTTPSPort: d.https.addr.Port(), FollowRedirects: true, ConnectTimeout: testTimeout}, TrustedCAs: trust, MaxConnections: 8 * testIdle}
+	return Settings{
+		Upstream: ingress.Upstream{
+			Addresses: []netip.Addr{d.http.addr.Addr()}, Port: d.http.addr.Port(),
+			HTTPSPort: d.https.addr.Port(), FollowRedirects: true, ConnectTimeout: testTimeout,
+		}, TrustedCAs: trust,
+		MaxConnections: 8 * testIdle,
+	}
 }
 
 func TestRedirects(t *testing.T) {
@@ -126,24 +132,57 @@ func TestRedirects(t *testing.T) {
 		plain  int // connections, for two exchanges
 		asked  int // over TLS, for two exchanges
 	}{
-		"302":         {first: redirectToSame, then: []string{okResponse}, status: 200, plain: 2, asked: 2},
-		"301":         {first: strings.Replace(redirectToSame, "302 Found", "301 Moved", 1), then: []string{okResponse}, status: 200, plain: 2, asked: 2},
-		"303":         {first: strings.Replace(redirectToSame, "302 Found", "303 See", 1), then: []string{okResponse}, status: 200, plain: 2, asked: 2},
-		"307":         {first: strings.Replace(redirectToSame, "302 Found", "307 There", 1), then: []string{okResponse}, status: 200, plain: 2, asked: 2},
-		"308":         {first: strings.Replace(redirectToSame, "302 Found", "308 There", 1), then: []string{okResponse}, status: 200, plain: 2, asked: 2},
-		"300":         {first: strings.Replace(redirectToSame, "302 Found", "300 Choose", 1), status: 300, plain: 1},
-		"200":         {first: strings.Replace(redirectToSame, "302 Found", "200 OK", 1), status: 200, plain: 1},
-		"with a page": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 300", 1) + page, then: []string{okResponse}, status: 200, plain: 2, asked: 2},
-		"with a page in chunks": {
-			first: strings.Replace(redirectToSame, "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "12c\r\n" + page + "\r\n0\r\n\r\n", then: []string{okResponse}, status: 200, plain: 2, asked: 2,
+		"302": {first: redirectToSame, then: []string{okResponse}, status: 200, plain: 2, asked: 2},
+		"301": {
+			first: strings.Replace(redirectToSame, "302 Found", "301 Moved", 1), then: []string{okResponse},
+			status: 200, plain: 2, asked: 2,
 		},
-		"with a page that does not come": {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 60000", 1) + page, then: []string{okResponse}, status: 200, plain: 2, asked: 2},
-		"closes":                         {first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 0\r\nConnection: close", 1), then: []string{okResponse}, status: 200, plain: 2, asked: 2},
-		"for ever":                       {first: redirectToSame, then: []string{redirectToSame}, status: 302, cause: findings.RouteRedirectLoop, plain: 2, asked: 2},
-		"and then elsewhere":             {first: redirectToSame, then: []string{redirectTo + "https://evil.example.com/\r\n\r\n"}, status: 302, cause: findings.RouteRedirectsElsewhere, plain: 2, asked: 2},
-		"and then no route":              {first: redirectToSame, then: []string{"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"}, status: 503, cause: findings.RouteMissing, plain: 2, asked: 2},
-		"elsewhere":                      {first: redirectTo + "https://evil.example.com/\r\n\r\n", status: 302, cause: findings.RouteRedirectsElsewhere, plain: 1},
-		"several":                        {first: redirectTo + "https://" + api + path + "\r\nLocation: https://" + api + path + "\r\n\r\n", status: 302, cause: findings.RouteRedirectsElsewhere, plain: 1},
+		"303": {
+			first: strings.Replace(redirectToSame, "302 Found", "303 See", 1), then: []string{okResponse},
+			status: 200, plain: 2, asked: 2,
+		},
+		"307": {
+			first: strings.Replace(redirectToSame, "302 Found", "307 There", 1), then: []string{okResponse},
+			status: 200, plain: 2, asked: 2,
+		},
+		"308": {
+			first: strings.Replace(redirectToSame, "302 Found", "308 There", 1), then: []string{okResponse},
+			status: 200, plain: 2, asked: 2,
+		},
+		"300": {first: strings.Replace(redirectToSame, "302 Found", "300 Choose", 1), status: 300, plain: 1},
+		"200": {first: strings.Replace(redirectToSame, "302 Found", "200 OK", 1), status: 200, plain: 1},
+		"with a page": {
+			first: strings.Replace(redirectToSame, "Content-Length: 0", "Content-Length: 300", 1) + page,
+			then:  []string{okResponse}, status: 200, plain: 2, asked: 2,
+		},
+		"with a page in chunks": {
+			first: strings.Replace(redirectToSame, "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "12c\r\n" + page +
+				"\r\n0\r\n\r\n", then: []string{okResponse}, status: 200, plain: 2, asked: 2,
+		},
+		"with a page that does not come": {first: strings.Replace(redirectToSame, "Content-Length: 0",
+			"Content-Length: 60000", 1) + page, then: []string{okResponse}, status: 200, plain: 2, asked: 2},
+		"closes": {first: strings.Replace(redirectToSame, "Content-Length: 0",
+			"Content-Length: 0\r\nConnection: close", 1), then: []string{okResponse}, status: 200, plain: 2, asked: 2},
+		"for ever": {
+			first: redirectToSame, then: []string{redirectToSame}, status: 302,
+			cause: findings.RouteRedirectLoop, plain: 2, asked: 2,
+		},
+		"and then elsewhere": {
+			first: redirectToSame, then: []string{redirectTo + "https://evil.example.com/\r\n\r\n"},
+			status: 302, cause: findings.RouteRedirectsElsewhere, plain: 2, asked: 2,
+		},
+		"and then no route": {
+			first: redirectToSame, then: []string{"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"},
+			status: 503, cause: findings.RouteMissing, plain: 2, asked: 2,
+		},
+		"elsewhere": {
+			first: redirectTo + "https://evil.example.com/\r\n\r\n", status: 302,
+			cause: findings.RouteRedirectsElsewhere, plain: 1,
+		},
+		"several": {
+			first:  redirectTo + "https://" + api + path + "\r\nLocation: https://" + api + path + "\r\n\r\n",
+			status: 302, cause: findings.RouteRedirectsElsewhere, plain: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,13 +243,17 @@ func TestRedirectedRequestHead(t *testing.T) {
 		d := newRedirectingIngress(t, p, lead, okResponse)
 		ask := newRequest()
 		ask.Host = want.to
-		ask.Head = []byte("GET " + path + " HTTP/1.1\r\nHost: " + asked + "\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + asked + "\r\n" +
-			"X-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nForwarded: for=192.0.2.9;host=" + want.forwarded + ";proto=http\r\nVia: 1.1 http01-proxyd\r\n\r\n")
+		ask.Head = []byte("GET " + path + " HTTP/1.1\r\nHost: " + asked +
+			"\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + asked + "\r\n" +
+			"X-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\nForwarded: for=192.0.2.9;host=" + want.forwarded +
+			";proto=http\r\nVia: 1.1 http01-proxyd\r\n\r\n")
 		s := d.settings(p.trustedCAs())
 		s.VerifyNames = []string{api}
 		wantAnswered(t, newClient(t, s), ask)
-		head := "GET " + path + " HTTP/1.1\r\nHost: " + want.to + "\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + want.to + "\r\n" +
-			"X-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\nForwarded: for=192.0.2.9;host=" + want.led + ";proto=https\r\nVia: 1.1 http01-proxyd\r\n\r\n"
+		head := "GET " + path + " HTTP/1.1\r\nHost: " + want.to +
+			"\r\nX: Host: a\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Host: " + want.to + "\r\n" +
+			"X-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\nForwarded: for=192.0.2.9;host=" + want.led +
+			";proto=https\r\nVia: 1.1 http01-proxyd\r\n\r\n"
 		if got := d.heads.list[0]; got != head {
 			t.Errorf("got  %q\nwant %q", got, head)
 		}
@@ -236,10 +279,12 @@ func TestRedirectDeadline(t *testing.T) {
 	t.Parallel()
 	p := newPKI(t)
 	d := &redirectingIngress{http: startRouter(t, "127.0.0.1:0", answersWith(redirectToSame))}
-	d.https = startTLSRouter(t, "127.0.0.1:0", p.config(t, api), func(_ int, _ *tls.Conn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
+	d.https = startTLSRouter(t, "127.0.0.1:0", p.config(t, api),
+		func(_ int, _ *tls.Conn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) })
 	ask := newRequest()
 	ask.Deadline = time.Now().Add(300 * time.Millisecond)
-	if _, _, e := doExchange(t, newClient(t, d.settings(p.trustedCAs())), ask); e == nil || e.Cause != findings.IngressNoResponse || e.ClientStatus != 504 {
+	if _, _, e := doExchange(t, newClient(t, d.settings(p.trustedCAs())), ask); e == nil ||
+		e.Cause != findings.IngressNoResponse || e.ClientStatus != 504 {
 		t.Errorf("%v", e)
 	}
 }
@@ -280,9 +325,12 @@ func (d *dialRecorder) check(t testing.TB, allowed ...netip.AddrPort) {
 func FuzzRedirect(f *testing.F) {
 	nstest.Require(f)
 	for _, location := range []string{
-		"https://api.example.com" + path, "https://api.example.com.:443" + path, "https://user@api.example.com" + path, "/", "//evil" + path, "https://127.0.0.66" + path,
-		"//127.0.0.66:80" + path, "https://[::1]" + path, "https://169.254.169.254/latest/meta-data", "unix:/run/crio/crio.sock", "https://api.example.com#@127.0.0.66" + path,
-		"https://api.example.com\\@127.0.0.66" + path, "https://2130706433" + path, "https://api.example.com" + path + "\r\nLocation: https://x", "HTTPS://API.EXAMPLE.COM" + path + "#x", "https://api.example.com:8443/",
+		"https://api.example.com" + path, "https://api.example.com.:443" + path, "https://user@api.example.com" + path, "/",
+		"//evil" + path, "https://127.0.0.66" + path,
+		"//127.0.0.66:80" + path, "https://[::1]" + path, "https://169.254.169.254/latest/meta-data",
+		"unix:/run/crio/crio.sock", "https://api.example.com#@127.0.0.66" + path,
+		"https://api.example.com\\@127.0.0.66" + path, "https://2130706433" + path, "https://api.example.com" + path +
+			"\r\nLocation: https://x", "HTTPS://API.EXAMPLE.COM" + path + "#x", "https://api.example.com:8443/",
 	} {
 		f.Add(location, api, path)
 		f.Add(location, "127.0.0.66", "/a?b")
@@ -304,7 +352,11 @@ func FuzzRedirect(f *testing.F) {
 		mu.Lock()
 		location = lead
 		mu.Unlock()
-		c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{plain.addr.Addr()}, Port: plain.addr.Port(), HTTPSPort: secure.addr.Port(), FollowRedirects: true, VerifyNames: []string{api}, ConnectTimeout: testTimeout}, TrustedCAs: p.trustedCAs()})
+		c := newClient(t, Settings{Upstream: ingress.Upstream{
+			Addresses: []netip.Addr{plain.addr.Addr()},
+			Port:      plain.addr.Port(), HTTPSPort: secure.addr.Port(), FollowRedirects: true, VerifyNames: []string{api},
+			ConnectTimeout: testTimeout,
+		}, TrustedCAs: p.trustedCAs()})
 		seen := recordDials(c)
 		ask := newRequest()
 		ask.Host, ask.Target = host, []byte(target)
@@ -319,7 +371,8 @@ func FuzzRedirect(f *testing.F) {
 		if err != nil {
 			return // net/url is stricter: only the host could matter, which is not dialled
 		}
-		if u.Scheme != "https" || !strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), strings.Trim(host, "[]")) || u.User != nil || u.Fragment != "" || u.RequestURI() != target {
+		if u.Scheme != "https" || !strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), strings.Trim(host, "[]")) ||
+			u.User != nil || u.Fragment != "" || u.RequestURI() != target {
 			t.Errorf("followed %q for host %q and target %q", lead, host, target)
 		}
 	})

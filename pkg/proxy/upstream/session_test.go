@@ -250,13 +250,19 @@ func TestNoTLS(t *testing.T) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
 		}, findings.IngressClosedConnection, 502, "PROXY"},
-		"resets": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte(); _ = tcp.SetLinger(0) }, findings.IngressResetConnection, 502, "PROXY"},
+		"resets": {
+			func(_ int, tcp *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte(); _ = tcp.SetLinger(0) },
+			findings.IngressResetConnection, 502, "PROXY",
+		},
 		"closes in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = b.ReadByte()
 			_, _ = io.CopyN(io.Discard, b, int64(b.Buffered()))
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
 		}, findings.IngressTLSHandshake, 502, "before the end"},
-		"silent": {func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, findings.IngressNoResponse, 504, ""},
+		"silent": {
+			func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = io.Copy(io.Discard, b) }, findings.IngressNoResponse,
+			504, "",
+		},
 		"silent in the middle": {func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
 			_, _ = io.WriteString(tcp, "\x16\x03\x03\x00\x40\x02")
 			_, _ = io.Copy(io.Discard, b)
@@ -275,7 +281,8 @@ func TestNoTLS(t *testing.T) {
 				s.ConnectTimeout = 200 * time.Millisecond
 			}
 			_, _, e := doExchange(t, newClient(t, s), newRequest())
-			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr || !strings.Contains(e.Detail(), test.message) {
+			if e == nil || e.Cause != test.want || e.ClientStatus != test.code || e.Addr != r.addr ||
+				!strings.Contains(e.Detail(), test.message) {
 				t.Errorf("%+v", e)
 			}
 		})

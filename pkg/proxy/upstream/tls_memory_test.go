@@ -104,10 +104,16 @@ func startSilentRouter(t testing.TB) (s, through Settings, received <-chan struc
 		t.Fatal(err)
 	}
 	at := netip.MustParseAddrPort(words[0])
-	s = Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true, ConnectTimeout: testTimeout}, TrustedCAs: NewTrustedCAs([][]byte{der})}
+	s = Settings{Upstream: ingress.Upstream{
+		Addresses: []netip.Addr{at.Addr()}, HTTPSPort: at.Port(), TLS: true,
+		ConnectTimeout: testTimeout,
+	}, TrustedCAs: NewTrustedCAs([][]byte{der})}
 	through = s
 	through.Egress = ingress.Egress{
-		Routes:   []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{Name: proxyName, TLS: true, Addrs: []netip.AddrPort{netip.MustParseAddrPort(words[1])}}}},
+		Routes: []ingress.EgressRoute{{Ingress: at, Proxy: ingress.EgressProxy{
+			Name: proxyName, TLS: true,
+			Addrs: []netip.AddrPort{netip.MustParseAddrPort(words[1])},
+		}}},
 		ProxyCAs: ingress.CABundle{Roots: [][]byte{der}},
 	}
 	return s, through, requests

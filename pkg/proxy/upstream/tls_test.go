@@ -162,7 +162,10 @@ func answersOverTLS(_ int, conn *tls.Conn, b *bufio.Reader) {
 
 // tlsSettings are the settings for a router with TLS from the start.
 func tlsSettings(r *testRouter, trust *TrustedCAs, names ...string) Settings {
-	return Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr()}, HTTPSPort: r.addr.Port(), TLS: true, VerifyNames: names, ConnectTimeout: testTimeout}, TrustedCAs: trust, MaxConnections: 8 * testIdle}
+	return Settings{Upstream: ingress.Upstream{
+		Addresses: []netip.Addr{r.addr.Addr()}, HTTPSPort: r.addr.Port(), TLS: true,
+		VerifyNames: names, ConnectTimeout: testTimeout,
+	}, TrustedCAs: trust, MaxConnections: 8 * testIdle}
 }
 
 func newClient(t testing.TB, s Settings) *Client {
@@ -196,7 +199,8 @@ func TestVerification(t *testing.T) {
 	p := newPKI(t)
 	other := newCA(t, nil, "Other Root CA", nil)
 	expired := newCA(t, p.root, "Old Issuing CA", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
-	leaf := newCA(t, p.root, "No CA", func(c *x509.Certificate) { c.IsCA, c.KeyUsage = false, x509.KeyUsageDigitalSignature })
+	leaf := newCA(t, p.root, "No CA",
+		func(c *x509.Certificate) { c.IsCA, c.KeyUsage = false, x509.KeyUsageDigitalSignature })
 	narrow := newCA(t, p.root, "Narrow CA", func(c *x509.Certificate) {
 		c.PermittedDNSDomains, c.PermittedDNSDomainsCritical = []string{"example.org"}, true
 	})
@@ -209,31 +213,97 @@ func TestVerification(t *testing.T) {
 		want    findings.ID
 		message []string
 	}{
-		"the host's own":                 {cert: serverCertificate(t, p.intermediate, nil, api), host: api},
-		"one of several":                 {cert: serverCertificate(t, p.intermediate, nil, "x.example.com", api), host: api},
-		"of the root itself":             {cert: serverCertificate(t, p.root, nil, api), host: api},
-		"a wildcard that covers it":      {cert: serverCertificate(t, p.intermediate, nil, "*.example.com"), host: api},
-		"the applications'":              {cert: serverCertificate(t, p.intermediate, nil, apps), names: []string{apps}, host: api},
-		"the second of the names":        {cert: serverCertificate(t, p.intermediate, nil, apps), names: []string{"router.example.com", apps}, host: api},
-		"an address":                     {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP("192.0.2.5")} }), host: "192.0.2.5"},
-		"an address of IPv6":             {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP("2001:db8::5")} }), host: "[2001:db8::5]"},
-		"no host, but a name":            {cert: serverCertificate(t, p.intermediate, nil, apps), names: []string{apps}},
-		"no host":                        {cert: serverCertificate(t, p.intermediate, nil, api), want: findings.IngressTLSName},
-		"another name":                   {cert: serverCertificate(t, p.intermediate, nil, "x.example.com"), host: api, want: findings.IngressTLSName, message: []string{`"router"`, `"x.example.com"`, `"api.example.com"`, "upstream.verifyNames"}},
-		"a wildcard is not its members":  {cert: serverCertificate(t, p.intermediate, nil, "console.apps.example.com"), names: []string{apps}, host: api, want: findings.IngressTLSName, message: []string{`"console.apps.example.com"`}},
-		"a wildcard one label too short": {cert: serverCertificate(t, p.intermediate, nil, "*.com"), host: api, want: findings.IngressTLSName},
-		"a name of the subject only":     {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.Subject.CommonName = api }), host: api, want: findings.IngressTLSName, message: []string{"no name"}},
-		"another CA":                     {cert: serverCertificate(t, other, nil, api), host: api, want: findings.IngressTLSUntrusted, message: []string{`"router"`, `"Other Root CA"`, "ca-bundle.crt", "upstream.trustedCA"}},
-		"another CA, and name":           {cert: serverCertificate(t, other, nil, "x"), host: api, want: findings.IngressTLSUntrusted},
-		"self-signed":                    {cert: serverCertificate(t, nil, nil, api), host: api, want: findings.IngressTLSUntrusted},
-		"nothing is trusted":             {cert: serverCertificate(t, p.intermediate, nil, api), host: api, empty: true, want: findings.IngressTLSUntrusted},
-		"without the one between":        {cert: withoutIntermediates(serverCertificate(t, p.intermediate, nil, api)), host: api, want: findings.IngressTLSUntrusted, message: []string{`"Lab Issuing CA"`, "intermediate"}},
-		"expired":                        {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, api), host: api, want: findings.IngressTLSExpired, message: []string{"has expired on 20", `"router"`}},
-		"not valid yet":                  {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, api), host: api, want: findings.IngressTLSExpired, message: []string{"is not valid before 20"}},
-		"the one between has expired":    {cert: serverCertificate(t, expired, nil, api), host: api, want: findings.IngressTLSExpired, message: []string{`"Old Issuing CA"`}},
-		"issued by what is no CA":        {cert: serverCertificate(t, leaf, nil, api), host: api, want: findings.IngressTLSUntrusted},
-		"outside of the CA's names":      {cert: serverCertificate(t, narrow, nil, api), host: api, want: findings.IngressTLSUntrusted},
-		"for clients":                    {cert: serverCertificate(t, p.intermediate, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, api), host: api, want: findings.IngressTLSUntrusted},
+		"the host's own":            {cert: serverCertificate(t, p.intermediate, nil, api), host: api},
+		"one of several":            {cert: serverCertificate(t, p.intermediate, nil, "x.example.com", api), host: api},
+		"of the root itself":        {cert: serverCertificate(t, p.root, nil, api), host: api},
+		"a wildcard that covers it": {cert: serverCertificate(t, p.intermediate, nil, "*.example.com"), host: api},
+		"the applications'": {
+			cert: serverCertificate(t, p.intermediate, nil, apps), names: []string{apps},
+			host: api,
+		},
+		"the second of the names": {
+			cert:  serverCertificate(t, p.intermediate, nil, apps),
+			names: []string{"router.example.com", apps}, host: api,
+		},
+		"an address": {cert: serverCertificate(t, p.intermediate,
+			func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP("192.0.2.5")} }), host: "192.0.2.5"},
+		"an address of IPv6": {cert: serverCertificate(t, p.intermediate,
+			func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP("2001:db8::5")} }), host: "[2001:db8::5]"},
+		"no host, but a name": {cert: serverCertificate(t, p.intermediate, nil, apps), names: []string{apps}},
+		"no host": {
+			cert: serverCertificate(t, p.intermediate, nil, api),
+			want: findings.IngressTLSName,
+		},
+		"another name": {
+			cert: serverCertificate(t, p.intermediate, nil, "x.example.com"), host: api,
+			want: findings.IngressTLSName, message: []string{
+				`"router"`, `"x.example.com"`, `"api.example.com"`,
+				"upstream.verifyNames",
+			},
+		},
+		"a wildcard is not its members": {
+			cert:  serverCertificate(t, p.intermediate, nil, "console.apps.example.com"),
+			names: []string{apps}, host: api, want: findings.IngressTLSName, message: []string{`"console.apps.example.com"`},
+		},
+		"a wildcard one label too short": {
+			cert: serverCertificate(t, p.intermediate, nil, "*.com"), host: api,
+			want: findings.IngressTLSName,
+		},
+		"a name of the subject only": {
+			cert: serverCertificate(t, p.intermediate,
+				func(c *x509.Certificate) { c.Subject.CommonName = api }), host: api, want: findings.IngressTLSName,
+			message: []string{"no name"},
+		},
+		"another CA": {
+			cert: serverCertificate(t, other, nil, api), host: api,
+			want: findings.IngressTLSUntrusted, message: []string{
+				`"router"`, `"Other Root CA"`, "ca-bundle.crt",
+				"upstream.trustedCA",
+			},
+		},
+		"another CA, and name": {
+			cert: serverCertificate(t, other, nil, "x"), host: api,
+			want: findings.IngressTLSUntrusted,
+		},
+		"self-signed": {
+			cert: serverCertificate(t, nil, nil, api), host: api,
+			want: findings.IngressTLSUntrusted,
+		},
+		"nothing is trusted": {
+			cert: serverCertificate(t, p.intermediate, nil, api), host: api, empty: true,
+			want: findings.IngressTLSUntrusted,
+		},
+		"without the one between": {
+			cert: withoutIntermediates(serverCertificate(t, p.intermediate, nil, api)), host: api,
+			want: findings.IngressTLSUntrusted, message: []string{`"Lab Issuing CA"`, "intermediate"},
+		},
+		"expired": {
+			cert: serverCertificate(t, p.intermediate,
+				func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, api), host: api,
+			want: findings.IngressTLSExpired, message: []string{"has expired on 20", `"router"`},
+		},
+		"not valid yet": {
+			cert: serverCertificate(t, p.intermediate,
+				func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, api), host: api,
+			want: findings.IngressTLSExpired, message: []string{"is not valid before 20"},
+		},
+		"the one between has expired": {
+			cert: serverCertificate(t, expired, nil, api), host: api,
+			want: findings.IngressTLSExpired, message: []string{`"Old Issuing CA"`},
+		},
+		"issued by what is no CA": {
+			cert: serverCertificate(t, leaf, nil, api), host: api,
+			want: findings.IngressTLSUntrusted,
+		},
+		"outside of the CA's names": {
+			cert: serverCertificate(t, narrow, nil, api), host: api,
+			want: findings.IngressTLSUntrusted,
+		},
+		"for clients": {
+			cert: serverCertificate(t, p.intermediate,
+				func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, api), host: api,
+			want: findings.IngressTLSUntrusted,
+		},
 		"a text of its own": {cert: serverCertificate(t, other, func(c *x509.Certificate) {
 			c.Subject.CommonName = "x\r\n\x1b[31m\u202e" + strings.Repeat("y", 2000)
 		}, api), host: api, want: findings.IngressTLSUntrusted},
@@ -241,7 +311,8 @@ func TestVerification(t *testing.T) {
 		for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
 			t.Run(name+", TLS "+version, func(t *testing.T) {
 				t.Parallel()
-				r := startTLSRouter(t, "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{test.cert}, MaxVersion: most}, answersOverTLS)
+				r := startTLSRouter(t, "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{test.cert}, MaxVersion: most},
+					answersOverTLS)
 				trust := p.trustedCAs()
 				if test.empty {
 					trust = nil

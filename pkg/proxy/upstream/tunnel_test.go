@@ -22,7 +22,10 @@ const basicAuth = "Basic dXNlcjpwYXNzd29yZA==" // user:password
 
 // tunnelRoute is a route by an egress proxy.
 func tunnelRoute(secret ingress.Secret) *upstreamRoute {
-	return &upstreamRoute{addr: netip.MustParseAddrPort("192.0.2.6:443"), proxy: &ingress.EgressProxy{Authorization: secret}}
+	return &upstreamRoute{
+		addr:  netip.MustParseAddrPort("192.0.2.6:443"),
+		proxy: &ingress.EgressProxy{Authorization: secret},
+	}
 }
 
 // connectThrough runs a proxy that answers one CONNECT with text and then closes.
@@ -83,28 +86,64 @@ func TestConnectResponses(t *testing.T) {
 		"another 2xx":            {response: "HTTP/1.1 204 No Content\r\n\r\n"},
 		"framing does not count": {response: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello", rest: "hello"},
 		"interim":                {response: "HTTP/1.1 102 Processing\r\n\r\n" + established + "x", rest: "x"},
-		"a long head":            {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 200)+"\r\n", 60) + "\r\nz", rest: "z"},
+		"a long head": {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 200)+"\r\n",
+			60) + "\r\nz", rest: "z"},
 
-		"requires credentials": {response: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, message: "it answers 407 (ERR_CACHE_ACCESS_DENIED)"},
-		"denied":               {response: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, message: "it answers 403"},
-		"no reason":            {response: "HTTP/1.1 503\r\n\r\n", status: 503, message: "it answers 503"},
-		"RFC 9209":             {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; next-hop=192.0.2.6\r\n\r\n", status: 502, message: "it answers 502 (connection_refused)"},
-		"a redirect":           {response: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302, message: "it answers 302"},
-		"an endless reason":    {response: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403, message: "it answers 403"},
-		"bytes in a reason":    {response: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, message: "it answers 403"},
-		"reveals the secret":   {response: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, message: "it answers 407"},
-		"in its own field":     {response: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407, message: "it answers 407"},
-		"a text as error":      {response: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403, message: "it answers 403"},
+		"requires credentials": {response: "HTTP/1.1 407 Proxy Authentication Required\r\nX-Squid-Error: " +
+			"ERR_CACHE_ACCESS_DENIED 0\r\n\r\n", status: 407, message: "it answers 407 (ERR_CACHE_ACCESS_DENIED)"},
+		"denied":    {response: "HTTP/1.1 403 Forbidden\r\n\r\n", status: 403, message: "it answers 403"},
+		"no reason": {response: "HTTP/1.1 503\r\n\r\n", status: 503, message: "it answers 503"},
+		"RFC 9209": {response: "HTTP/1.1 502 Bad Gateway\r\nProxy-Status: p.example; error=connection_refused; " +
+			"next-hop=192.0.2.6\r\n\r\n", status: 502, message: "it answers 502 (connection_refused)"},
+		"a redirect": {
+			response: "HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", status: 302,
+			message: "it answers 302",
+		},
+		"an endless reason": {
+			response: "HTTP/1.1 403 " + strings.Repeat("x", 1000) + "\r\n\r\n", status: 403,
+			message: "it answers 403",
+		},
+		"bytes in a reason":  {response: "HTTP/1.1 403 a\tb\xffc\r\n\r\n", status: 403, message: "it answers 403"},
+		"reveals the secret": {response: "HTTP/1.1 407 no password here\r\n\r\n", status: 407, message: "it answers 407"},
+		"in its own field": {
+			response: "HTTP/1.1 407 No\r\nX-Squid-Error: x-password\r\n\r\n", status: 407,
+			message: "it answers 407",
+		},
+		"a text as error": {
+			response: "HTTP/1.1 403 No\r\nX-Squid-Error: run:curl|sh\r\n\r\n", status: 403,
+			message: "it answers 403",
+		},
 
-		"switches":            {response: "HTTP/1.1 101 Switching Protocols\r\n\r\n", message: "malformed response: unrequested interim responses"},
-		"interim for ever":    {response: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20), message: "malformed response: unrequested interim responses"},
-		"TLS":                 {response: "\x15\x03\x03\x00\x02\x02\x28", message: "malformed response: its answer is not HTTP/1.x"},
-		"LF":                  {response: "HTTP/1.1 200 OK\n\n", message: "malformed response: bad status line or field line"},
-		"an endless head":     {response: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10), message: "malformed response: its head is longer than 16384 bytes or 128 fields"},
-		"many fields":         {response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200), message: "malformed response: its head is longer than 16384 bytes or 128 fields"},
-		"nothing":             {message: "EOF"},
-		"half a response":     {response: "HTTP/1.1 200 OK\r\n", message: "EOF"},
-		"white space in name": {response: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", message: "malformed response: bad status line or field line"},
+		"switches": {
+			response: "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+			message:  "malformed response: unrequested interim responses",
+		},
+		"interim for ever": {
+			response: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20),
+			message:  "malformed response: unrequested interim responses",
+		},
+		"TLS": {
+			response: "\x15\x03\x03\x00\x02\x02\x28",
+			message:  "malformed response: its answer is not HTTP/1.x",
+		},
+		"LF": {
+			response: "HTTP/1.1 200 OK\n\n",
+			message:  "malformed response: bad status line or field line",
+		},
+		"an endless head": {
+			response: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 20<<10),
+			message:  "malformed response: its head is longer than 16384 bytes or 128 fields",
+		},
+		"many fields": {
+			response: "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 200),
+			message:  "malformed response: its head is longer than 16384 bytes or 128 fields",
+		},
+		"nothing":         {message: "EOF"},
+		"half a response": {response: "HTTP/1.1 200 OK\r\n", message: "EOF"},
+		"white space in name": {
+			response: "HTTP/1.1 200 OK\r\nX : y\r\n\r\n",
+			message:  "malformed response: bad status line or field line",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +155,8 @@ func TestConnectResponses(t *testing.T) {
 				}
 				return
 			}
-			if e.Err.Error() != c.message || (e.Cause == findings.EgressUnreachable) != (c.status == 0) || c.status != 0 && Explain(e).Number != c.status {
+			if e.Err.Error() != c.message || (e.Cause == findings.EgressUnreachable) != (c.status == 0) || c.status != 0 &&
+				Explain(e).Number != c.status {
 				t.Errorf("got  %v\nwant %s", e, c.message)
 			}
 		})
@@ -136,12 +176,14 @@ func TestSecretIsHidden(t *testing.T) {
 	}{hidden, hidden, []ingress.Secret{hidden}, &hidden}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%t"} {
 		for _, what := range []any{hidden, &hidden, within, &within, []any{within}} {
-			if text := fmt.Sprintf(verb, what); strings.Contains(text, "dXNl") || strings.Contains(text, "64584e6c") || strings.Contains(text, "64584E6C") {
+			if text := fmt.Sprintf(verb, what); strings.Contains(text, "dXNl") || strings.Contains(text, "64584e6c") ||
+				strings.Contains(text, "64584E6C") {
 				t.Errorf("%s of %T: %s", verb, what, text)
 			}
 		}
 	}
-	if !hidden.Equal(ingress.NewSecret(basicAuth)) || hidden.Equal(ingress.NewSecret("Basic x")) || hidden.Equal(ingress.Secret{}) || !(ingress.Secret{}).Equal(ingress.NewSecret("")) {
+	if !hidden.Equal(ingress.NewSecret(basicAuth)) || hidden.Equal(ingress.NewSecret("Basic x")) ||
+		hidden.Equal(ingress.Secret{}) || !(ingress.Secret{}).Equal(ingress.NewSecret("")) {
 		t.Error("Equal does not compare what is hidden")
 	}
 	if text, err := hidden.MarshalText(); err != nil || string(text) != "(hidden)" {
@@ -174,7 +216,8 @@ func FuzzConnectResponse(f *testing.F) {
 			t.Fatalf("at once: %v; byte by byte: %v", err, slowErr)
 		}
 		if err != nil {
-			if got := err.Err.Error(); len(got) > 400 || strings.ContainsAny(got, "\r\n\x00") || strings.Contains(got, "password") {
+			if got := err.Err.Error(); len(got) > 400 || strings.ContainsAny(got, "\r\n\x00") ||
+				strings.Contains(got, "password") {
 				t.Fatalf("the error is %q", got)
 			}
 			return

@@ -220,13 +220,17 @@ func exchangeText(t testing.TB, c *Client, r *Request) (out string, status int, 
 
 // newRequest is a request with a late deadline.
 func newRequest() *Request {
-	return &Request{Deadline: time.Now().Add(testTimeout), VIP: netip.AddrPortFrom(vip4, 80), Head: []byte(request), Host: "api.example.com", Target: target}
+	return &Request{
+		Deadline: time.Now().Add(testTimeout), VIP: netip.AddrPortFrom(vip4, 80), Head: []byte(request),
+		Host: "api.example.com", Target: target,
+	}
 }
 
 // TestNoRouteForAddress: a 503 to a request for an IP address has a cause of its own.
 func TestNoRouteForAddress(t *testing.T) {
 	for host, want := range map[string]findings.ID{
-		"192.0.2.5": findings.RouteMissingForAddress, "[2001:db8::5]": findings.RouteMissingForAddress, "api.example.com": findings.RouteMissing, "192.0.2.5.example.com": findings.RouteMissing, "": findings.RouteMissing,
+		"192.0.2.5": findings.RouteMissingForAddress, "[2001:db8::5]": findings.RouteMissingForAddress,
+		"api.example.com": findings.RouteMissing, "192.0.2.5.example.com": findings.RouteMissing, "": findings.RouteMissing,
 	} {
 		a := response{status: 503}
 		got, follow := a.classify(&Request{Host: host}, &activeSettings{}, false)
@@ -266,7 +270,10 @@ type responseTest struct {
 
 // forwardedUnchanged is a case in which the client gets head and body unchanged.
 func forwardedUnchanged(head, body string, status int, cause findings.ID) responseTest {
-	return responseTest{handler: answersWith(head + "\r\n" + body), want: outcome{Out: head + addedFields + body, Status: status, Cause: cause}, twice: true}
+	return responseTest{handler: answersWith(head + "\r\n" + body), want: outcome{
+		Out:    head + addedFields + body,
+		Status: status, Cause: cause,
+	}, twice: true}
 }
 
 func TestResponses(t *testing.T) {
@@ -283,9 +290,10 @@ func TestResponses(t *testing.T) {
 		"an empty body": forwardedUnchanged(ok+"Content-Length: 0\r\n", "", 200, ""),
 		"a long body":   forwardedUnchanged(ok+"Content-Length: 65536\r\n", long, 200, ""),
 		"a long body in chunks": {
-			handler: answersWith(ok + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("400\r\n"+long[:1024]+"\r\n", 64) + "0\r\n\r\n"),
-			want:    outcome{Out: ok + withLength(65536) + long, Status: 200},
-			twice:   true,
+			handler: answersWith(ok + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("400\r\n"+long[:1024]+"\r\n", 64) +
+				"0\r\n\r\n"),
+			want:  outcome{Out: ok + withLength(65536) + long, Status: 200},
+			twice: true,
 		},
 		"a long body until close": {
 			handler: answersOnce(ok + "\r\n" + long),
@@ -297,12 +305,19 @@ func TestResponses(t *testing.T) {
 			want:    outcome{Out: ok + "Content-Length: 65537\r\n" + addedFields, Status: 200},
 			twice:   true,
 		},
-		"too long a body":  {handler: answersOnce(ok + "Content-Length: 65537\r\n\r\n" + long + "x"), want: outcome{Cause: findings.ResponseTooLarge, Code: 502}},
-		"too long a chunk": {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long), want: outcome{Cause: findings.ResponseTooLarge, Code: 502}},
+		"too long a body": {
+			handler: answersOnce(ok + "Content-Length: 65537\r\n\r\n" + long + "x"),
+			want:    outcome{Cause: findings.ResponseTooLarge, Code: 502},
+		},
+		"too long a chunk": {
+			handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long),
+			want:    outcome{Cause: findings.ResponseTooLarge, Code: 502},
+		},
 		"chunks are decoded": {
-			handler: answersWith(ok + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
-			want:    outcome{Out: ok + withLength(9) + "token.key", Status: 200},
-			twice:   true,
+			handler: answersWith(ok +
+				"Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
+			want:  outcome{Out: ok + withLength(9) + "token.key", Status: 200},
+			twice: true,
 		},
 		"to HEAD": {
 			handler: answersWith(ok + "Content-Length: 9\r\n\r\n"),
@@ -311,11 +326,13 @@ func TestResponses(t *testing.T) {
 			twice:   true,
 		},
 		"204": forwardedUnchanged("HTTP/1.1 204 No Content\r\nX: y\r\n", "", 204, ""),
-		"304 with the length of what it is not sending": forwardedUnchanged("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n", "", 304, ""),
+		"304 with the length of what it is not sending": forwardedUnchanged(
+			"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n", "", 304, ""),
 		"interim answers are dropped": {
-			handler: answersWith("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok + "Content-Length: 1\r\n\r\nx"),
-			want:    outcome{Out: ok + "Content-Length: 1\r\n" + addedFields + "x", Status: 200},
-			twice:   true,
+			handler: answersWith("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok +
+				"Content-Length: 1\r\n\r\nx"),
+			want:  outcome{Out: ok + "Content-Length: 1\r\n" + addedFields + "x", Status: 200},
+			twice: true,
 		},
 		"no reason phrase and no space": {
 			handler: answersWith("HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nx"),
@@ -335,61 +352,163 @@ func TestResponses(t *testing.T) {
 			want:    outcome{Out: ok + "Content-Length: 5\r\n" + addedFields + "token", Status: 200},
 		},
 		"hop-by-hop fields end here": {
-			handler: answersWith(ok + "Connection: keep-alive, X-A, Content-Length\r\nKeep-Alive: timeout=5\r\nX-A: 1\r\nProxy-Connection: x\r\nUpgrade: h2c\r\nTE: x\r\nContent-Length: 1\r\nX-B: 2\r\n\r\nx"),
-			want:    outcome{Out: ok + "Content-Length: 1\r\nX-B: 2\r\n" + addedFields + "x", Status: 200},
-			twice:   true,
+			handler: answersWith(ok +
+				"Connection: keep-alive, X-A, Content-Length\r\nKeep-Alive: timeout=5\r\nX-A: 1\r\nProxy-Connection: " +
+				"x\r\nUpgrade: h2c\r\nTE: x\r\nContent-Length: 1\r\nX-B: 2\r\n\r\nx"),
+			want:  outcome{Out: ok + "Content-Length: 1\r\nX-B: 2\r\n" + addedFields + "x", Status: 200},
+			twice: true,
 		},
 		"HTTP/1.0": {
 			handler: answersOnce("HTTP/1.0 404 Not Found\r\nContent-Length: 1\r\n\r\nx"),
-			want:    outcome{Out: "HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\nVia: 1.0 http01-proxyd\r\nConnection: close\r\n\r\nx", Status: 404},
+			want: outcome{Out: "HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\nVia: 1.0 http01-proxyd\r\nConnection: " +
+				"close\r\n\r\nx", Status: 404},
 		},
 		"a router without a route": {
 			handler: answersOnce(page),
 			want: outcome{
-				Out:    "HTTP/1.1 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\nVia: 1.0 http01-proxyd\r\nConnection: close\r\nContent-Length: 21\r\n\r\n<html>no route</html>",
+				Out: "HTTP/1.1 503 Service Unavailable\r\nPragma: no-cache\r\nContent-Type: text/html\r\nVia: 1.0 " +
+					"http01-proxyd\r\nConnection: close\r\nContent-Length: 21\r\n\r\n<html>no route</html>",
 				Status: 503, Cause: findings.RouteMissing,
 			},
 		},
-		"a 503 with the cluster's own page": forwardedUnchanged("HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n", "", 503, findings.RouteMissing),
-		"a redirect to https":               forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n", "", 302, findings.RouteRedirectsHTTPS),
-		"a redirect elsewhere":              forwardedUnchanged("HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n", "", 302, findings.RouteRedirectsElsewhere),
-		"cut by length":                     {handler: answersOnce(ok + "Content-Length: 9\r\n\r\ntoken"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
-		"cut within a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
-		"cut between chunks":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
-		"cut in the head":                   {handler: answersOnce(ok + "Content-Le"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
-		"no bytes at all":                   {handler: answersOnce(""), want: outcome{Cause: findings.IngressClosedConnection, Code: 502}},
-		"reset":                             {handler: resetsAfter(""), want: outcome{Cause: findings.IngressResetConnection, Code: 502}},
-		"another protocol":                  {handler: answersOnce("220 mail.example.com ESMTP\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"a TLS alert":                       {handler: answersOnce("\x15\x03\x01\x00\x02\x02\x46"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"HTTP/2":                            {handler: answersOnce("HTTP/2.0 200 OK\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"switching protocols":               {handler: answersOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"endless interim":                   {handler: answersOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"LF":                                {handler: answersOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"status of four digits":             {handler: answersOnce("HTTP/1.1 2000 OK\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"status 600":                        {handler: answersOnce("HTTP/1.1 600 OK\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"a folded field":                    {handler: answersOnce(ok + "X: a\r\n b\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"a space before colon":              {handler: answersOnce(ok + "Content-Length : 5\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"a NUL in a value":                  {handler: answersOnce(ok + "X: a\x00\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"two lengths":                       {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"two lengths alike":                 {handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"a negative length":                 {handler: answersOnce(ok + "Content-Length: -5\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"a length out of range":             {handler: answersOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"length and coding":                 {handler: answersOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"another coding":                    {handler: answersOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"a coding in HTTP/1.0":              {handler: answersOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"too many fields":                   {handler: answersOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"too long a head":                   {handler: answersOnce(ok + "X: " + long + "\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"a bad chunk size":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"a chunk too long":                  {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"), want: outcome{Cause: findings.ResponseMalformed, Code: 502}},
-		"cut before the body":               {handler: answersOnce(ok + "Content-Length: 9\r\n\r\n"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
-		"cut before a chunk":                {handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
-		"reset before the end":              {handler: resetsAfter(ok + "\r\n"), want: outcome{Cause: findings.ResponseTruncated, Code: 502}},
+		"a 503 with the cluster's own page": forwardedUnchanged(
+			"HTTP/1.1 503 Busy\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n", "", 503, findings.RouteMissing),
+		"a redirect to https": forwardedUnchanged(
+			"HTTP/1.1 302 Found\r\nLocation: HTTPS://api.example.com/.well-known/acme-challenge/token\r\nContent-Length: 0\r\n",
+			"", 302, findings.RouteRedirectsHTTPS),
+		"a redirect elsewhere": forwardedUnchanged(
+			"HTTP/1.1 302 Found\r\nLocation: http://other.example.com/\r\nContent-Length: 0\r\n", "", 302,
+			findings.RouteRedirectsElsewhere),
+		"cut by length": {
+			handler: answersOnce(ok + "Content-Length: 9\r\n\r\ntoken"),
+			want:    outcome{Cause: findings.ResponseTruncated, Code: 502},
+		},
+		"cut within a chunk": {
+			handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n9\r\ntoken"),
+			want:    outcome{Cause: findings.ResponseTruncated, Code: 502},
+		},
+		"cut between chunks": {
+			handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntoken\r\n"),
+			want:    outcome{Cause: findings.ResponseTruncated, Code: 502},
+		},
+		"cut in the head": {handler: answersOnce(ok + "Content-Le"), want: outcome{
+			Cause: findings.ResponseTruncated,
+			Code:  502,
+		}},
+		"no bytes at all": {handler: answersOnce(""), want: outcome{
+			Cause: findings.IngressClosedConnection,
+			Code:  502,
+		}},
+		"reset": {handler: resetsAfter(""), want: outcome{Cause: findings.IngressResetConnection, Code: 502}},
+		"another protocol": {
+			handler: answersOnce("220 mail.example.com ESMTP\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"a TLS alert": {
+			handler: answersOnce("\x15\x03\x01\x00\x02\x02\x46"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"HTTP/2": {
+			handler: answersOnce("HTTP/2.0 200 OK\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"switching protocols": {
+			handler: answersOnce("HTTP/1.1 101 Switching Protocols\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"endless interim": {
+			handler: answersOnce(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100)),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"LF": {
+			handler: answersOnce("HTTP/1.1 200 OK\nContent-Length: 0\n\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"status of four digits": {
+			handler: answersOnce("HTTP/1.1 2000 OK\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"status 600": {
+			handler: answersOnce("HTTP/1.1 600 OK\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"a folded field": {
+			handler: answersOnce(ok + "X: a\r\n b\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"a space before colon": {
+			handler: answersOnce(ok + "Content-Length : 5\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"a NUL in a value": {
+			handler: answersOnce(ok + "X: a\x00\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"two lengths": {
+			handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"two lengths alike": {
+			handler: answersOnce(ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\ntoken"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"a negative length": {
+			handler: answersOnce(ok + "Content-Length: -5\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"a length out of range": {
+			handler: answersOnce(ok + "Content-Length: 9223372036854775808\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"length and coding": {
+			handler: answersOnce(ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"another coding": {
+			handler: answersOnce(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"a coding in HTTP/1.0": {
+			handler: answersOnce("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"too many fields": {
+			handler: answersOnce(ok + strings.Repeat("X: y\r\n", 129) + "\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"too long a head": {
+			handler: answersOnce(ok + "X: " + long + "\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"a bad chunk size": {
+			handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\ntoken\r\n0\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"a chunk too long": {
+			handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\ntokenX\r\n0\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseMalformed, Code: 502},
+		},
+		"cut before the body": {
+			handler: answersOnce(ok + "Content-Length: 9\r\n\r\n"),
+			want:    outcome{Cause: findings.ResponseTruncated, Code: 502},
+		},
+		"cut before a chunk": {
+			handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\n"),
+			want:    outcome{Cause: findings.ResponseTruncated, Code: 502},
+		},
+		"reset before the end": {handler: resetsAfter(ok + "\r\n"), want: outcome{
+			Cause: findings.ResponseTruncated,
+			Code:  502,
+		}},
 		"an empty body until close": {
 			handler: answersOnce(ok + "\r\n"),
 			want:    outcome{Out: ok + withLength(0), Status: 200},
 		},
-		"sent back to us":      forwardedUnchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n", "x", 502, findings.RouteLoop),
-		"another proxy's loop": forwardedUnchanged("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n", "x", 502, ""),
+		"sent back to us": forwardedUnchanged(
+			"HTTP/1.1 502 Bad Gateway\r\nProxy-Status: HTTP01-proxyd; error=proxy_loop_detected, router\r\nContent-Length: 1\r\n", "x", 502, findings.RouteLoop),
+		"another proxy's loop": forwardedUnchanged(
+			"HTTP/1.1 502 Bad Gateway\r\nProxy-Status: router; error=proxy_loop_detected\r\nContent-Length: 1\r\n", "x", 502,
+			""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startRouter(t, "127.0.0.1:0", test.handler)
@@ -420,12 +539,15 @@ func TestResponseTimeout(t *testing.T) {
 		text string
 		want outcome
 	}{
-		"silent":                  {"", outcome{Cause: findings.IngressNoResponse, Code: 504}},
-		"stops in the head":       {ok, outcome{Cause: findings.IngressNoResponse, Code: 504}},
-		"stops behind the head":   {ok + "Content-Length: 9\r\n\r\n", outcome{Cause: findings.IngressNoResponse, Code: 504}},
-		"stops in a chunk's size": {ok + "Transfer-Encoding: chunked\r\n\r\n5", outcome{Cause: findings.IngressNoResponse, Code: 504}},
-		"stops in the body":       {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Cause: findings.IngressNoResponse, Code: 504}},
-		"stops before close":      {ok + "\r\ntoken", outcome{Cause: findings.IngressNoResponse, Code: 504}},
+		"silent":                {"", outcome{Cause: findings.IngressNoResponse, Code: 504}},
+		"stops in the head":     {ok, outcome{Cause: findings.IngressNoResponse, Code: 504}},
+		"stops behind the head": {ok + "Content-Length: 9\r\n\r\n", outcome{Cause: findings.IngressNoResponse, Code: 504}},
+		"stops in a chunk's size": {ok + "Transfer-Encoding: chunked\r\n\r\n5", outcome{
+			Cause: findings.IngressNoResponse,
+			Code:  504,
+		}},
+		"stops in the body":  {ok + "Content-Length: 9\r\n\r\ntoken", outcome{Cause: findings.IngressNoResponse, Code: 504}},
+		"stops before close": {ok + "\r\ntoken", outcome{Cause: findings.IngressNoResponse, Code: 504}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startRouter(t, "127.0.0.1:0", answersAndHangs(test.text))
@@ -524,7 +646,8 @@ func TestIdleTime(t *testing.T) {
 		put := func() net.Conn {
 			near, far := net.Pipe()
 			bottom := &socket{Conn: near}
-			p.put(&conn{Conn: bottom, socket: bottom, route: route, kept: true, unregister: func() bool { return true }}, 5*time.Second)
+			p.put(&conn{Conn: bottom, socket: bottom, route: route, kept: true, unregister: func() bool { return true }},
+				5*time.Second)
 			return far
 		}
 		expect := func(when string, far net.Conn, open bool) {
@@ -591,7 +714,9 @@ func TestFamilies(t *testing.T) {
 	unroutable4, unroutable6 := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:ffff::1")
 	dropped4, dropped6 := netip.MustParseAddr("127.0.0.9"), netip.MustParseAddr("::9")
 	nstest.AddAddress(t, "lo", "::9/128")
-	nstest.RunWithInput(t, "table inet blackhole {\nchain output {\ntype filter hook input priority 0\nip daddr 127.0.0.9 drop\nip6 daddr ::9 drop\n}\n}\n", "nft", "-f", "-")
+	nstest.RunWithInput(t,
+		"table inet blackhole {\nchain output {\ntype filter hook input priority 0\nip daddr 127.0.0.9 drop\nip6 daddr "+
+			"::9 drop\n}\n}\n", "nft", "-f", "-")
 	defer nstest.Run(t, "ip", "addr", "del", "::9/128", "dev", "lo")
 	defer nstest.Run(t, "nft", "delete", "table", "inet", "blackhole")
 
@@ -608,24 +733,42 @@ func TestFamilies(t *testing.T) {
 		cause   findings.ID
 		code    int
 	}{
-		"IPv4 prefers IPv4":                {vip4, []netip.Addr{v6, v4}, r4.addr, "", 0},
-		"IPv6 prefers IPv6":                {vip6, []netip.Addr{v4, v6}, r6.addr, "", 0},
-		"IPv6 only":                        {vip4, []netip.Addr{v6}, r6.addr, "", 0},
-		"IPv4 only":                        {vip6, []netip.Addr{v4}, r4.addr, "", 0},
-		"IPv4 refuses":                     {vip4, []netip.Addr{refusing, v6}, r6.addr, "", 0},
-		"IPv4 is unroutable":               {vip4, []netip.Addr{unroutable4, v6}, r6.addr, "", 0},
-		"IPv6 is unroutable":               {vip6, []netip.Addr{v4, unroutable6}, r4.addr, "", 0},
-		"IPv4 drops":                       {vip4, []netip.Addr{dropped4, v6}, r6.addr, "", 0},
-		"IPv6 drops":                       {vip6, []netip.Addr{v4, dropped6}, r4.addr, "", 0},
-		"the second of a family":           {vip4, []netip.Addr{refusing, v6, v4}, r4.addr, "", 0},
-		"all refuse":                       {vip4, []netip.Addr{refusing}, at(refusing), findings.IngressRefused, 502},
-		"all drop":                         {vip4, []netip.Addr{dropped6, dropped4}, at(dropped4), findings.IngressTimeout, 504},
-		"all unroutable":                   {vip6, []netip.Addr{unroutable4, unroutable6}, at(unroutable6), findings.IngressUnreachable, 502},
-		"the request's family is reported": {vip4, []netip.Addr{dropped6, refusing}, at(refusing), findings.IngressRefused, 502},
-		"none":                             {vip4, nil, netip.AddrPort{}, findings.IngressNoAddress, 502},
+		"IPv4 prefers IPv4":      {vip4, []netip.Addr{v6, v4}, r4.addr, "", 0},
+		"IPv6 prefers IPv6":      {vip6, []netip.Addr{v4, v6}, r6.addr, "", 0},
+		"IPv6 only":              {vip4, []netip.Addr{v6}, r6.addr, "", 0},
+		"IPv4 only":              {vip6, []netip.Addr{v4}, r4.addr, "", 0},
+		"IPv4 refuses":           {vip4, []netip.Addr{refusing, v6}, r6.addr, "", 0},
+		"IPv4 is unroutable":     {vip4, []netip.Addr{unroutable4, v6}, r6.addr, "", 0},
+		"IPv6 is unroutable":     {vip6, []netip.Addr{v4, unroutable6}, r4.addr, "", 0},
+		"IPv4 drops":             {vip4, []netip.Addr{dropped4, v6}, r6.addr, "", 0},
+		"IPv6 drops":             {vip6, []netip.Addr{v4, dropped6}, r4.addr, "", 0},
+		"the second of a family": {vip4, []netip.Addr{refusing, v6, v4}, r4.addr, "", 0},
+		"all refuse":             {vip4, []netip.Addr{refusing}, at(refusing), findings.IngressRefused, 502},
+		"all drop": {
+			vip4,
+			[]netip.Addr{dropped6, dropped4},
+			at(dropped4), findings.IngressTimeout,
+			504,
+		},
+		"all unroutable": {
+			vip6,
+			[]netip.Addr{unroutable4, unroutable6},
+			at(unroutable6),
+			findings.IngressUnreachable, 502,
+		},
+		"the request's family is reported": {
+			vip4,
+			[]netip.Addr{dropped6, refusing},
+			at(refusing), findings.IngressRefused,
+			502,
+		},
+		"none": {vip4, nil, netip.AddrPort{}, findings.IngressNoAddress, 502},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: test.ingress, Port: port, ConnectTimeout: 200 * time.Millisecond}})
+			c := newClient(t, Settings{Upstream: ingress.Upstream{
+				Addresses: test.ingress, Port: port,
+				ConnectTimeout: 200 * time.Millisecond,
+			}})
 			got := exchangeOutcome(t, c, testTimeout, test.vip, false)
 			if got.From != test.want || got.Cause != test.cause || got.Code != test.code {
 				t.Errorf("got %+v", got)
@@ -652,7 +795,10 @@ func TestProbe(t *testing.T) {
 	nstest.Require(t)
 	r := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
 	refusing, unroutable := netip.MustParseAddr("127.0.0.77"), netip.MustParseAddr("2001:db8:ffff::1")
-	c := newClient(t, Settings{Upstream: ingress.Upstream{Addresses: []netip.Addr{r.addr.Addr(), refusing, unroutable}, Port: r.addr.Port(), ConnectTimeout: testTimeout}})
+	c := newClient(t, Settings{Upstream: ingress.Upstream{
+		Addresses: []netip.Addr{r.addr.Addr(), refusing, unroutable},
+		Port:      r.addr.Port(), ConnectTimeout: testTimeout,
+	}})
 	got := map[netip.Addr]findings.ID{}
 	for _, found := range c.Probe(t.Context()) {
 		cause := findings.ID("")
@@ -661,7 +807,10 @@ func TestProbe(t *testing.T) {
 		}
 		got[found.Addr.Addr()] = cause
 	}
-	want := map[netip.Addr]findings.ID{r.addr.Addr(): "", refusing: findings.IngressRefused, unroutable: findings.IngressUnreachable}
+	want := map[netip.Addr]findings.ID{
+		r.addr.Addr(): "", refusing: findings.IngressRefused,
+		unroutable: findings.IngressUnreachable,
+	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 const (
 	vip4, vip6 = "192.0.2.5", "2001:db8::5"
 
-	older = "HTTP/1.1 400 Bad Request\r\nDate: Fri, 27 Nov 2026 04:27:25 GMT\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 45\r\n" +
+	older = "HTTP/1.1 400 Bad Request\r\nDate: Fri, 27 Nov 2026 04:27:25 GMT\r\nContent-Type: text/plain; " +
+		"charset=utf-8\r\nContent-Length: 45\r\n" +
 		"Cache-Control: no-store\r\nConnection: close\r\n\r\n" + reqhead.OnlyChallenges
 )
 
@@ -52,7 +53,8 @@ func TestParseResponse(t *testing.T) {
 		"another status":        {strings.Replace(older, "400", "404", 1), 0, false},
 		"a status with a space": {strings.Replace(older, "Request\r", "Request \r", 1), 0, false},
 		"nothing":               {"", 0, false},
-		"too long":              {strings.Replace(older, "\r\nDate", "\r\nX: "+strings.Repeat("x", maxResponse)+"\r\nDate", 1), 0, false},
+		"too long": {strings.Replace(older, "\r\nDate", "\r\nX: "+strings.Repeat("x", maxResponse)+"\r\nDate",
+			1), 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +67,10 @@ func TestParseResponse(t *testing.T) {
 
 // FuzzParseResponse: an accepted response has the status and the body of the service.
 func FuzzParseResponse(f *testing.F) {
-	for _, text := range []string{older, withInstance("0123456789abcdef"), withInstance("g"), "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n" + reqhead.OnlyChallenges} {
+	for _, text := range []string{
+		older, withInstance("0123456789abcdef"), withInstance("g"), "HTTP/1.1 200 OK\r\n\r\n",
+		"HTTP/1.1 400 Bad Request\r\n\r\n" + reqhead.OnlyChallenges,
+	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -73,7 +78,8 @@ func FuzzParseResponse(f *testing.F) {
 		switch {
 		case !ok && id != 0:
 			t.Errorf("a rejected response has the ID %x", id)
-		case ok && (!strings.HasPrefix(string(text), "HTTP/1.1 400 ") || !strings.HasSuffix(string(text), "\r\n\r\n"+reqhead.OnlyChallenges) || len(text) > maxResponse):
+		case ok && (!strings.HasPrefix(string(text), "HTTP/1.1 400 ") || !strings.HasSuffix(string(text), "\r\n\r\n"+
+			reqhead.OnlyChallenges) || len(text) > maxResponse):
 			t.Errorf("accepted: %q", text)
 		}
 	})
@@ -144,7 +150,8 @@ func expect(t *testing.T, want report.VIPTestResult, instance uint64, vips ...st
 		addr := netip.MustParseAddr(vip)
 		addrs, all = append(addrs, addr), append(all, protocol.VIPTested{VIP: addr, Result: want, Instance: instance})
 	}
-	if diff := cmp.Diff(all, testAll(t.Context(), addrs, shortTimeout), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+	if diff := cmp.Diff(all, testAll(t.Context(), addrs, shortTimeout),
+		cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -157,10 +164,16 @@ func TestResults(t *testing.T) {
 		want     report.VIPTestResult
 		instance uint64
 	}{
-		"the service":                    {withInstance("00c0ffee00c0ffee"), report.VIPAnswered, 0xc0ffee00c0ffee},
-		"an older release":               {older, report.VIPAnswered, 0},
-		"another program":                {"HTTP/1.1 301 Moved Permanently\r\nLocation: https://x/\r\n\r\n", report.VIPOtherAnswer, 0},
-		"an endless one":                 {withInstance("00c0ffee00c0ffee") + strings.Repeat("x", 1<<20), report.VIPOtherAnswer, 0},
+		"the service":      {withInstance("00c0ffee00c0ffee"), report.VIPAnswered, 0xc0ffee00c0ffee},
+		"an older release": {older, report.VIPAnswered, 0},
+		"another program": {
+			"HTTP/1.1 301 Moved Permanently\r\nLocation: https://x/\r\n\r\n",
+			report.VIPOtherAnswer, 0,
+		},
+		"an endless one": {
+			withInstance("00c0ffee00c0ffee") + strings.Repeat("x", 1<<20),
+			report.VIPOtherAnswer, 0,
+		},
 		"a reset":                        {"reset", report.VIPReset, 0},
 		"a program that does not answer": {"", report.VIPTimedOut, 0},
 	} {
@@ -173,7 +186,10 @@ func TestResults(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) { expect(t, report.VIPRefused, 0) })
 	t.Run("no host has the address", func(t *testing.T) {
 		expect(t, report.VIPTimedOut, 0, "192.0.2.99", "2001:db8::99")
-		for _, r := range Test(t.Context(), []netip.Addr{netip.MustParseAddr("192.0.2.98"), netip.MustParseAddr("2001:db8::98")}) {
+		for _, r := range Test(t.Context(), []netip.Addr{
+			netip.MustParseAddr("192.0.2.98"),
+			netip.MustParseAddr("2001:db8::98"),
+		}) {
 			if r.Result != report.VIPTimedOut {
 				t.Errorf("%+v", r)
 			}
@@ -187,16 +203,26 @@ func TestResults(t *testing.T) {
 		chain string
 		want  report.VIPTestResult
 	}{
-		"this host drops in output":       {true, output + filter + "drop", report.VIPNotSent},
-		"this host drops in postrouting":  {true, "type filter hook postrouting priority 0; " + filter + "drop", report.VIPNotSent},
-		"this host rejects with ICMP":     {true, output + filter + "reject", report.VIPNotSent},
-		"this host prohibits":             {true, output + filter + "reject with icmpx admin-prohibited", report.VIPNotSent},
-		"this host rejects with a reset":  {true, output + filter + "reject with tcp reset", report.VIPRefused},
-		"this host drops the reply":       {true, "type filter hook input priority 0; tcp sport 80 drop", report.VIPTimedOut},
-		"the holder drops":                {false, "type filter hook input priority 0; " + filter + "drop", report.VIPTimedOut},
-		"the holder drops the reply":      {false, output + "tcp sport 80 drop", report.VIPTimedOut},
-		"the holder rejects":              {false, "type filter hook input priority 0; " + filter + "reject with icmpx admin-prohibited", report.VIPRefused},
-		"the holder rejects with a reset": {false, "type filter hook input priority 0; " + filter + "reject with tcp reset", report.VIPRefused},
+		"this host drops in output": {true, output + filter + "drop", report.VIPNotSent},
+		"this host drops in postrouting": {
+			true, "type filter hook postrouting priority 0; " + filter + "drop",
+			report.VIPNotSent,
+		},
+		"this host rejects with ICMP":    {true, output + filter + "reject", report.VIPNotSent},
+		"this host prohibits":            {true, output + filter + "reject with icmpx admin-prohibited", report.VIPNotSent},
+		"this host rejects with a reset": {true, output + filter + "reject with tcp reset", report.VIPRefused},
+		"this host drops the reply":      {true, "type filter hook input priority 0; tcp sport 80 drop", report.VIPTimedOut},
+		"the holder drops": {
+			false, "type filter hook input priority 0; " + filter + "drop",
+			report.VIPTimedOut,
+		},
+		"the holder drops the reply": {false, output + "tcp sport 80 drop", report.VIPTimedOut},
+		"the holder rejects": {false, "type filter hook input priority 0; " + filter +
+			"reject with icmpx admin-prohibited", report.VIPRefused},
+		"the holder rejects with a reset": {
+			false, "type filter hook input priority 0; " + filter + "reject with tcp reset",
+			report.VIPRefused,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(f func()) { f() }

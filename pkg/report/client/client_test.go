@@ -46,14 +46,21 @@ func TestFetchReturnsReport(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ingress := netip.MustParseAddrPort("192.0.2.6:80")
 	want := report.Report{
-		Version:    "v1",
-		Conditions: []report.Condition{report.Condition{Type: report.ConditionType}.Next(true, report.Serving, "holds 192.0.2.5", start)},
-		VIPs:       []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld, Since: start}},
-		Table:      report.Table{Present: true, Owned: true, Port: 8888},
-		Upstreams:  []report.Upstream{{Address: ingress}},
+		Version: "v1",
+		Conditions: []report.Condition{report.Condition{Type: report.ConditionType}.Next(true, report.Serving,
+			"holds 192.0.2.5", start)},
+		VIPs: []report.VIP{{
+			Address: netip.MustParseAddr("192.0.2.5"), Family: "IPv4", State: report.VIPHeld,
+			Since: start,
+		}},
+		Table:     report.Table{Present: true, Owned: true, Port: 8888},
+		Upstreams: []report.Upstream{{Address: ingress}},
 		Challenges: report.Challenges{
 			Total: 1, Rejected: map[report.Rejection]uint64{report.NotChallenge: 1},
-			Recent: []report.RecentChallenge{report.Challenge{Time: start, Duration: 3 * time.Millisecond, Host: "api.example.com", Status: 200, Upstream: ingress}.Recent()},
+			Recent: []report.RecentChallenge{report.Challenge{
+				Time: start, Duration: 3 * time.Millisecond,
+				Host: "api.example.com", Status: 200, Upstream: ingress,
+			}.Recent()},
 		},
 	}.WithEmptyLists()
 	path := filepath.Join(t.TempDir(), "run", "status.sock")
@@ -74,7 +81,8 @@ func TestFetchReturnsReport(t *testing.T) {
 		t.Errorf("the time of the report is %v", got.Time)
 	}
 	got.Time = time.Time{}
-	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}),
+		cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("(-sent +received):\n%s", diff)
 	}
 	if err := stop(); err != nil {
@@ -190,7 +198,10 @@ func TestFetchWithoutService(t *testing.T) {
 // answer.
 func TestFetchInvalidReport(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]string{"nothing": "", "half of one": `{"version":"v`, "no JSON": "hello\n", "another type": `{"vips":1}`} {
+	for name, answer := range map[string]string{
+		"nothing": "", "half of one": `{"version":"v`, "no JSON": "hello\n",
+		"another type": `{"vips":1}`,
+	} {
 		path := filepath.Join(t.TempDir(), "status.sock")
 		ln, err := net.Listen("unix", path)
 		if err != nil {

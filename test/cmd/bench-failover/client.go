@@ -19,7 +19,8 @@ import (
 // It uses plain system calls on its own thread. The wake-ups of the runtime's poller would
 // distort times of this size.
 func (b *bench) awaitAnswer(ctx context.Context, vip netip.Addr) (answered time.Time, err error) {
-	request := []byte("GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: " + b.host + "\r\nConnection: close\r\n\r\n")
+	request := []byte("GET /.well-known/acme-challenge/token HTTP/1.1\r\nHost: " + b.host +
+		"\r\nConnection: close\r\n\r\n")
 	err = b.client.InNamespace(func() error {
 		buffer := make([]byte, 64<<10)
 		// Without this a sleep can last 50 µs longer than requested (PR_SET_TIMERSLACK).

@@ -125,7 +125,8 @@ func (b *bench) addNeighbour(ctx context.Context) error {
 	}
 	mac := strings.Fields(rest)[0]
 	for _, vip := range b.vips.Both() {
-		_, err := b.client.Run(ctx, "ip", "neighbour", "replace", vip.String(), "lladdr", mac, "dev", "pods", "nud", "permanent")
+		_, err := b.client.Run(ctx, "ip", "neighbour", "replace", vip.String(), "lladdr", mac, "dev", "pods", "nud",
+			"permanent")
 		if err != nil {
 			return err
 		}
@@ -217,7 +218,10 @@ func (t times) series(vips lab.Pair) []series {
 	of := func(vip netip.Addr) func(timing) bool { return func(one timing) bool { return one.vip == vip } }
 	every := func(timing) bool { return true }
 	return []series{
-		{"event to committed rule, in the controller", t.pick(every, func(one timing) time.Duration { return one.ruleDelay })},
+		{
+			"event to committed rule, in the controller",
+			t.pick(every, func(one timing) time.Duration { return one.ruleDelay }),
+		},
 		{"RTM_NEWADDR to first challenge, IPv4", t.pick(of(vips.V4), fromEvent)},
 		{"RTM_NEWADDR to first challenge, IPv6", t.pick(of(vips.V6), fromEvent)},
 		{"RTM_NEWADDR to first challenge, all", t.pick(every, fromEvent)},

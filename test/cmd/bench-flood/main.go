@@ -21,18 +21,23 @@ func main() {
 	flood.Main()
 	binary := flag.String("binary", "", "path of the http01-proxyd to flood (default: built from the repository)")
 	var o lab.FloodOptions
-	flag.IntVar(&o.Connections, "connections", 50_000, fmt.Sprintf("number of concurrent connections, at least %d", lab.MinFloodConnections))
+	flag.IntVar(&o.Connections, "connections", 50_000, fmt.Sprintf("number of concurrent connections, at least %d",
+		lab.MinFloodConnections))
 	flag.IntVar(&o.PerSecond, "per-second", 5_000, "maximum of connections opened per second")
 	flag.DurationVar(&o.For, "for", time.Minute, "duration of the CAs' requests after all connections have been opened")
 	flag.Parse()
-	if err := lab.Run(*binary, func(ctx context.Context, l *lab.Lab, binary string) error { return run(ctx, l, binary, o) }); err != nil {
+	if err := lab.Run(*binary,
+		func(ctx context.Context, l *lab.Lab, binary string) error { return run(ctx, l, binary, o) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-flood:", err)
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, l *lab.Lab, binary string, o lab.FloodOptions) error {
-	s, err := l.ControlPlane[0].StartService(ctx, lab.ServiceOptions{Binary: binary, Wrap: lab.UnitLimits(), Env: lab.UnitEnvironment()})
+	s, err := l.ControlPlane[0].StartService(ctx, lab.ServiceOptions{
+		Binary: binary, Wrap: lab.UnitLimits(),
+		Env: lab.UnitEnvironment(),
+	})
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,8 @@ func (d *demo) up(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("API VIPs %s and %s on %s, ingress VIPs on the worker", d.lab.API.V4, d.lab.API.V6, holder.Name), nil
+	return fmt.Sprintf("API VIPs %s and %s on %s, ingress VIPs on the worker", d.lab.API.V4, d.lab.API.V6, holder.Name),
+		nil
 }
 
 // orderWithoutService shows why the service is needed.
@@ -217,7 +218,8 @@ func (d *demo) stop(ctx context.Context) (string, error) {
 		}
 		tables += strings.Count("\n"+after, "\ntable ")
 	}
-	return fmt.Sprintf("%d control-plane nodes, %d tables of other programs unchanged", len(d.lab.ControlPlane), tables), nil
+	return fmt.Sprintf("%d control-plane nodes, %d tables of other programs unchanged", len(d.lab.ControlPlane), tables),
+		nil
 }
 
 // publish publishes the addresses of a name.

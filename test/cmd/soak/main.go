@@ -3,7 +3,8 @@
 // Command soak runs the service through an accelerated life and measures whether memory,
 // descriptors, threads or files grow: 10,000 challenges an hour, a failover and a reload a
 // minute, an exit of the proxy process every five minutes, a scrape a second,
-// `status --watch`, and `check` every minute. It prints the slopes. It fails if a resource grows or a challenge is lost. A run of a service without
+// `status --watch`, and `check` every minute. It prints the slopes. It fails if a resource grows or a challenge is
+// lost. A run of a service without
 // a leak fails with a probability of at most 5 %: the verdict is about all resources together.
 package main
 

@@ -137,13 +137,15 @@ func processes(id string) []string {
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil || !slices.ContainsFunc(bytes.Split(text, []byte{0}), func(v []byte) bool { return string(v) == runVariable+"="+id }) {
+		if err != nil || !slices.ContainsFunc(bytes.Split(text, []byte{0}),
+			func(v []byte) bool { return string(v) == runVariable+"="+id }) {
 			continue // has exited, or belongs to another run
 		}
 		pid := filepath.Base(filepath.Dir(path))
 		command, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 		if number, err := strconv.Atoi(pid); err == nil && number != os.Getpid() && len(command) > 0 {
-			all = append(all, fmt.Sprintf("process %s %s", pid, strings.ReplaceAll(strings.TrimRight(string(command), "\x00"), "\x00", " ")))
+			all = append(all, fmt.Sprintf("process %s %s", pid, strings.ReplaceAll(strings.TrimRight(string(command), "\x00"),
+				"\x00", " ")))
 		}
 	}
 	return all

@@ -251,7 +251,9 @@ func (o options) flags(m module) []string {
 
 // compile compiles the test programs of some packages of one module into dir and returns
 // their paths. `go test` skips programs that are up to date.
-func compile(ctx context.Context, root, dir string, m module, packs []*testPackage, flags []string) (map[*testPackage]string, error) {
+func compile(ctx context.Context, root, dir string, m module, packs []*testPackage,
+	flags []string,
+) (map[*testPackage]string, error) {
 	binaries := map[*testPackage]string{}
 	// Programs in one directory are named after the last element of the import path.
 	// Packages with the same last element go into different directories.

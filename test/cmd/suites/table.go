@@ -57,10 +57,19 @@ func table() map[string]suite {
 		"pkg/proxy/upstream":  {processes: 2},
 		"test/rehearsal": {
 			each: true, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
-			seconds: map[string]int{"TestIPv6Only": 150, "TestCompact": 150, "TestFailures": 140, "TestScale": 150, "TestTutorial": 140},
+			seconds: map[string]int{
+				"TestIPv6Only": 150, "TestCompact": 150, "TestFailures": 140, "TestScale": 150,
+				"TestTutorial": 140,
+			},
 		},
-		"test/suites/arm64":  {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestFilter": 30, "TestService": 60}},
-		"test/suites/apis":   {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestRendererAgrees": 30, "TestPatchIsGenerated": 40}},
+		"test/suites/arm64": {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{
+			"TestFilter":  30,
+			"TestService": 60,
+		}},
+		"test/suites/apis": {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{
+			"TestRendererAgrees":   30,
+			"TestPatchIsGenerated": 40,
+		}},
 		"test/support/bench": {slots: 3, onlyAll: true},
 		"test/suites/chaos":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestWalk": 70}},
 		"test/suites/clock":  {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestSteps": 60}},
@@ -80,7 +89,10 @@ func table() map[string]suite {
 				"TestProxyReachability": 12, "TestTrustedCA": 10, "TestEgressProxyUnreachable": 9,
 			},
 		},
-		"test/support/cluster": {processes: 2, slots: 2, onlyAll: true, seconds: map[string]int{"TestCertificatesFollowTheVIP": 22, "TestMonitoring": 20}},
+		"test/support/cluster": {
+			processes: 2, slots: 2, onlyAll: true,
+			seconds: map[string]int{"TestCertificatesFollowTheVIP": 22, "TestMonitoring": 20},
+		},
 		"test/suites/delivery": {
 			processes: 4, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
 			seconds: map[string]int{
@@ -97,10 +109,17 @@ func table() map[string]suite {
 		"test/support/host": {
 			processes: 3, slots: 2, main: []string{"TestRestartWhileAFileIsWritten"},
 			seconds: map[string]int{
-				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesDropIns": 15, "TestSandboxMatrix": 15, "TestWatchdog": 14, "TestBoot": 11,
+				"TestKills": 35, "TestRestarts": 18, "TestCheckNamesDropIns": 15, "TestSandboxMatrix": 15, "TestWatchdog": 14,
+				"TestBoot": 11,
 			},
 		},
-		"test/suites/hostile": {processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"}, seconds: map[string]int{"TestRandomAttacks": 55, "TestProxyAnswersNoCommand": 20, "TestProxySilent": 11, "TestMessages": 8, "TestInventedEvents": 8}},
+		"test/suites/hostile": {
+			processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"},
+			seconds: map[string]int{
+				"TestRandomAttacks": 55, "TestProxyAnswersNoCommand": 20, "TestProxySilent": 11,
+				"TestMessages": 8, "TestInventedEvents": 8,
+			},
+		},
 		"test/suites/ingress": {
 			processes: 4, main: []string{"TestBundleChanges"},
 			seconds: map[string]int{

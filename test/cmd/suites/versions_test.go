@@ -19,9 +19,12 @@ func TestVersionsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared := []string{
-		"github.com/cert-manager/cert-manager", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf",
-		"golang.org/x/crypto", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/term", "golang.org/x/text",
-		"k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiserver", "k8s.io/client-go", "k8s.io/component-base", "k8s.io/kube-openapi", "k8s.io/utils",
+		"github.com/cert-manager/cert-manager", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc",
+		"google.golang.org/protobuf",
+		"golang.org/x/crypto", "golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/term",
+		"golang.org/x/text",
+		"k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiserver", "k8s.io/client-go", "k8s.io/component-base",
+		"k8s.io/kube-openapi", "k8s.io/utils",
 		"sigs.k8s.io/structured-merge-diff/v6",
 	}
 	folders := []string{"build", "test", "test/rehearsal", "test/rehearsal/programs", "test/support/boulder"}

@@ -18,7 +18,9 @@ func main() {
 	binary := flag.String("binary", "", "the service's program")
 	document := flag.String("document", "../docs/internals/system-calls.md", "the document with the allowed calls")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: syscalls -binary FILE COMMAND [ARGUMENT...]\n\nRuns a command, such as go test, whose tests start the service from HTTP01_PROXYD.")
+		fmt.Fprintln(os.Stderr,
+			"usage: syscalls -binary FILE COMMAND [ARGUMENT...]\n\nRuns a command, such as go test, whose tests start the "+
+				"service from HTTP01_PROXYD.")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

@@ -125,7 +125,9 @@ func (c *Cluster) startEtcd(path string, n *lab.Node, authority *lab.Authority) 
 
 // startAPIServer starts kube-apiserver on a node. It listens on every address, as on a
 // control-plane node of OpenShift.
-func (c *Cluster) startAPIServer(path string, n *lab.ControlPlaneNode, etcd string, authority *lab.Authority, key []byte) (*APIServer, error) {
+func (c *Cluster) startAPIServer(path string, n *lab.ControlPlaneNode, etcd string, authority *lab.Authority,
+	key []byte,
+) (*APIServer, error) {
 	dir := filepath.Join(n.Dir, "kube-apiserver")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("create the directory of the API server: %w", err)

@@ -125,7 +125,10 @@ func (c *Cluster) CreateCRDs(ctx context.Context, patterns ...string) error {
 	if err != nil {
 		return fmt.Errorf("create the client of the API: %w", err)
 	}
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crds := client.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions",
+	})
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {

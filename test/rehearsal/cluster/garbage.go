@@ -40,7 +40,8 @@ type garbageCollector struct {
 
 func (g *garbageCollector) run(ctx context.Context) error {
 	factory := externalversions.NewSharedInformerFactory(g.client, 0)
-	requests, orders, challenges := factory.Certmanager().V1().CertificateRequests(), factory.Acme().V1().Orders(), factory.Acme().V1().Challenges()
+	requests, orders, challenges := factory.Certmanager().V1().CertificateRequests(), factory.Acme().V1().Orders(),
+		factory.Acme().V1().Challenges()
 	g.requests, g.orders, g.challenges = requests.Lister(), orders.Lister(), challenges.Lister()
 	watched := []cache.SharedIndexInformer{requests.Informer(), orders.Informer(), challenges.Informer()}
 	return loop.Run(ctx, g.log, factory, watched, g.collect)

@@ -32,7 +32,8 @@ func (c *Cluster) startBalancer(n *lab.ControlPlaneNode) error {
 	b.WriteString("backend masters\n balance roundrobin\n option httpchk\n")
 	fmt.Fprintf(&b, " http-check send meth GET uri /readyz hdr Authorization \"Bearer %s\"\n", token)
 	for _, a := range c.APIServers {
-		fmt.Fprintf(&b, " server %s %s weight 1 verify none check check-ssl inter 1s fall 2 rise 3\n", a.Node.Name, at(first(a.Node.Node), apiPort))
+		fmt.Fprintf(&b, " server %s %s weight 1 verify none check check-ssl inter 1s fall 2 rise 3\n", a.Node.Name,
+			at(first(a.Node.Node), apiPort))
 	}
 	path := filepath.Join(n.Dir, "api-haproxy.cfg")
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {

@@ -53,7 +53,9 @@ type Agent struct {
 }
 
 // New returns an agent.
-func New(client dynamic.Interface, install func(context.Context) error, present func(namespace, name string), log *slog.Logger) *Agent {
+func New(client dynamic.Interface, install func(context.Context) error, present func(namespace, name string),
+	log *slog.Logger,
+) *Agent {
 	return &Agent{client: client, install: install, present: present, log: log}
 }
 
@@ -67,9 +69,11 @@ func (f factory) StartWithContext(ctx context.Context) { f.Start(ctx.Done()) }
 // Run acts until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
 	f := factory{dynamicinformer.NewDynamicSharedInformerFactory(a.client, 0)}
-	policy, config, server := f.ForResource(policies()), f.ForResource(machineResource("machineconfigs")), f.ForResource(apiServers())
+	policy, config, server := f.ForResource(policies()), f.ForResource(machineResource("machineconfigs")),
+		f.ForResource(apiServers())
 	a.policy, a.config, a.server = policy.Lister(), config.Lister(), server.Lister()
-	return loop.Run(ctx, a.log, f, []cache.SharedIndexInformer{policy.Informer(), config.Informer(), server.Informer()}, a.reconcile)
+	return loop.Run(ctx, a.log, f, []cache.SharedIndexInformer{policy.Informer(), config.Informer(), server.Informer()},
+		a.reconcile)
 }
 
 func (a *Agent) reconcile(ctx context.Context) (time.Duration, error) {
@@ -146,9 +150,13 @@ func (a *Agent) setUpdating(ctx context.Context, updating bool) error {
 		if is {
 			status = string(metav1.ConditionTrue)
 		}
-		return map[string]any{"type": kind, "status": status, "reason": "", "message": "", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
+		return map[string]any{
+			"type": kind, "status": status, "reason": "", "message": "",
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+		}
 	}
-	err = unstructured.SetNestedSlice(o.Object, []any{condition("Updating", updating), condition("Updated", !updating)}, "status", "conditions")
+	err = unstructured.SetNestedSlice(o.Object, []any{condition("Updating", updating), condition("Updated", !updating)},
+		"status", "conditions")
 	if err == nil {
 		_, err = pools.UpdateStatus(ctx, o, metav1.UpdateOptions{})
 	}

@@ -71,7 +71,8 @@ func New(client kubernetes.Interface, node *lab.Node, solver string, log *slog.L
 // Run runs the Pods until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(a.client, 0)
-	pods, services, endpoints := factory.Core().V1().Pods(), factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
+	pods, services, endpoints := factory.Core().V1().Pods(), factory.Core().V1().Services(),
+		factory.Discovery().V1().EndpointSlices()
 	a.pods, a.services, a.slices = pods.Lister(), services.Lister(), endpoints.Lister()
 	watched := []cache.SharedIndexInformer{pods.Informer(), services.Informer(), endpoints.Informer()}
 	return loop.Run(ctx, a.log, factory, watched, a.reconcile)
@@ -155,7 +156,8 @@ func (a *Agent) start(ctx context.Context, p *corev1.Pod) error {
 	}
 	port := firstPort + a.started%portCount
 	a.started++
-	process, err := a.node.Start(lab.Command{Name: p.Name, Path: a.solver, Args: withPort(p.Spec.Containers[0].Args, port)})
+	process, err := a.node.Start(lab.Command{Name: p.Name, Path: a.solver, Args: withPort(p.Spec.Containers[0].Args,
+		port)})
 	if err != nil {
 		return err
 	}
@@ -164,7 +166,8 @@ func (a *Agent) start(ctx context.Context, p *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("encode the status of Pod %s: %w", p.Name, err)
 	}
-	if _, err := pods.Patch(ctx, p.Name, types.StrategicMergePatchType, status, metav1.PatchOptions{}, "status"); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := pods.Patch(ctx, p.Name, types.StrategicMergePatchType, status, metav1.PatchOptions{},
+		"status"); err != nil && !apierrors.IsNotFound(err) {
 		return errors.Join(fmt.Errorf("report the status of Pod %s: %w", p.Name, err), a.stop(ctx, p.UID))
 	}
 	a.log.Info("started a Pod", slog.String("pod", p.Name), slog.Int("port", port))
@@ -186,8 +189,14 @@ func withPort(args []string, port int) []string {
 func (a *Agent) status(p *corev1.Pod) corev1.PodStatus {
 	now := metav1.Now()
 	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now}
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	for _, kind := range []corev1.PodConditionType{
+		corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady,
+		corev1.PodReady,
+	} {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{
+			Type: kind, Status: corev1.ConditionTrue,
+			LastTransitionTime: now,
+		})
 	}
 	for _, address := range a.node.Addresses.Both() {
 		status.PodIPs = append(status.PodIPs, corev1.PodIP{IP: address.String()})

@@ -95,7 +95,8 @@ func (a *Agent) apply(ctx context.Context, want *discoveryv1.EndpointSlice) erro
 		if _, err = client.Create(ctx, want, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
 			return nil // the cache is behind: an event follows
 		}
-	} else if err == nil && (!equality.Semantic.DeepEqual(current.Endpoints, want.Endpoints) || !equality.Semantic.DeepEqual(current.Ports, want.Ports)) {
+	} else if err == nil && (!equality.Semantic.DeepEqual(current.Endpoints, want.Endpoints) ||
+		!equality.Semantic.DeepEqual(current.Ports, want.Ports)) {
 		next := current.DeepCopy()
 		next.Endpoints, next.Ports = want.Endpoints, want.Ports
 		_, err = client.Update(ctx, next, metav1.UpdateOptions{})

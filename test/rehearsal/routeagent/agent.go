@@ -48,7 +48,8 @@ func New(client kubernetes.Interface, routers []*lab.Worker, interval time.Durat
 // Run sets the routes until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(a.client, 0)
-	classes, ingresses, endpoints := factory.Networking().V1().IngressClasses(), factory.Networking().V1().Ingresses(), factory.Discovery().V1().EndpointSlices()
+	classes, ingresses, endpoints := factory.Networking().V1().IngressClasses(), factory.Networking().V1().Ingresses(),
+		factory.Discovery().V1().EndpointSlices()
 	a.classes, a.ingresses, a.slices = classes.Lister(), ingresses.Lister(), endpoints.Lister()
 	watched := []cache.SharedIndexInformer{classes.Informer(), ingresses.Informer(), endpoints.Informer()}
 	return loop.Run(ctx, a.log, factory, watched, a.reconcile)

@@ -67,7 +67,8 @@ func (a *Agent) Run(ctx context.Context) error {
 
 func (a *Agent) reconcile(context.Context) (time.Duration, error) {
 	secret, err := a.secrets.Secrets(a.namespace).Get(a.name)
-	if apierrors.IsNotFound(err) || err == nil && (secret.ResourceVersion == a.written || len(secret.Data[corev1.TLSCertKey]) == 0) {
+	if apierrors.IsNotFound(err) || err == nil && (secret.ResourceVersion == a.written ||
+		len(secret.Data[corev1.TLSCertKey]) == 0) {
 		return 0, nil
 	}
 	if err != nil {

@@ -36,6 +36,7 @@ func decodeCRD(document []byte) (*apiextensions.CustomResourceDefinition, error)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 	crd.ResourceVersion, crd.Status.StoredVersions = "1", []string{crd.Spec.Versions[0].Name}
 	var internal apiextensions.CustomResourceDefinition
-	err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&crd, &internal, nil)
+	err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&crd, &internal,
+		nil)
 	return &internal, err
 }

@@ -62,7 +62,8 @@ func TestDocumentedObjects(t *testing.T) {
 func checkOverrides(t *testing.T, block []byte) {
 	t.Helper()
 	dir := must1(validator.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
-	crd := must1(os.ReadFile(filepath.Join(dir, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml")))(t)
+	crd := must1(os.ReadFile(filepath.Join(dir,
+		"config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml")))(t)
 	j := must1(validator.New(crd))(t)
 	const live = `{apiVersion: config.openshift.io/v1, kind: ClusterVersion, metadata: {name: version}, spec: {
   clusterID: 00000000-0000-0000-0000-000000000000,
@@ -93,7 +94,8 @@ func specOf(t *testing.T, document []byte) string {
 // TestDocumentedPatches holds that every documented merge patch leads to its state from
 // every other state.
 func TestDocumentedPatches(t *testing.T) {
-	patches := regexp.MustCompile(`(?m)^oc patch apiserver cluster --type=merge -p '(.*)'$`).FindAllStringSubmatch(apiDocument(t), -1)
+	patches := regexp.MustCompile(`(?m)^oc patch apiserver cluster --type=merge -p '(.*)'$`).FindAllStringSubmatch(
+		apiDocument(t), -1)
 	reached := map[string]bool{}
 	for _, p := range patches {
 		for from, value := range fieldStates() {

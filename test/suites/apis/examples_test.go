@@ -29,7 +29,8 @@ func TestCustomEntries(t *testing.T) {
 	t.Parallel()
 	const entry = "ingress,TCP,{port},,http01-proxyd,,,master,false"
 	findings := string(must1(os.ReadFile(root + "/docs/troubleshooting.md"))(t))
-	if n := strings.Count(strings.Join(strings.Fields(findings), " "), "the custom entry "+entry+". "); n != 2 { // packet-dropped and reply-dropped
+	// packet-dropped and reply-dropped
+	if n := strings.Count(strings.Join(strings.Fields(findings), " "), "the custom entry "+entry+". "); n != 2 {
 		t.Errorf("%d findings have the entry", n)
 	}
 	want := "Direction,Protocol,Port,Namespace,Service,Pod,Container,NodeGroup,Optional\n" +

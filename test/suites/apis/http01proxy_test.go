@@ -36,7 +36,10 @@ func proxyServers(t *testing.T) map[string]*validator.Validator {
 		"1929, July 2026": func(crd *apiextensionsv1.CustomResourceDefinition, spec *apiextensionsv1.JSONSchemaProps) {
 			namespaced(crd)
 			spec.Required, spec.XValidations = []string{"mode"}, nil
-			spec.Properties = map[string]apiextensionsv1.JSONSchemaProps{"mode": {Type: "string", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"DefaultDeployment"`)}}}}
+			spec.Properties = map[string]apiextensionsv1.JSONSchemaProps{"mode": {
+				Type: "string",
+				Enum: []apiextensionsv1.JSON{{Raw: []byte(`"DefaultDeployment"`)}},
+			}}
 		},
 		"459, September 2026": func(crd *apiextensionsv1.CustomResourceDefinition, spec *apiextensionsv1.JSONSchemaProps) {
 			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.XValidations[0].Rule = "self.metadata.name == 'cluster'"
@@ -59,7 +62,8 @@ func proxyObject(name, spec string) []byte {
 	if name == "default" {
 		metadata = "{name: default, namespace: cert-manager-operator}"
 	}
-	return []byte("apiVersion: operator.openshift.io/v1alpha1\nkind: HTTP01Proxy\nmetadata: " + metadata + "\nspec: " + spec + "\n")
+	return []byte("apiVersion: operator.openshift.io/v1alpha1\nkind: HTTP01Proxy\nmetadata: " + metadata + "\nspec: " +
+		spec + "\n")
 }
 
 // specCase has a spec and the error of the API server. An empty want means that the spec is
@@ -96,17 +100,30 @@ func specCases() []specCase {
 		{"an empty mode", `{mode: ""}`, `spec.mode: Unsupported value: "": ` + modes},
 		{"a word for disabled", "{mode: Disabled}", `spec.mode: Unsupported value: "Disabled": ` + modes},
 		{"a mode in lower case", "{mode: defaultdeployment}", `spec.mode: Unsupported value: "defaultdeployment": ` + modes},
-		{"a boolean as mode", "{mode: true}", `spec.mode: Invalid value: "boolean": spec.mode in body must be of type string: "boolean"`},
+		{
+			"a boolean as mode", "{mode: true}",
+			`spec.mode: Invalid value: "boolean": spec.mode in body must be of type string: "boolean"`,
+		},
 		{"a low port", custom("1023"), port + ": Invalid value: 1023" + bounds + "greater than or equal to 1024"},
 		{"port zero", custom("0"), port + ": Invalid value: 0" + bounds + "greater than or equal to 1024"},
 		{"a high port", custom("65536"), port + ": Invalid value: 65536" + bounds + "less than or equal to 65535"},
-		{"a port as text", custom(`"9888"`), port + `: Invalid value: "string": ` + port + ` in body must be of type integer: "string"`},
-		{"settings as text", "{mode: CustomDeployment, customDeployment: x}", `spec.customDeployment: Invalid value: "string": spec.customDeployment in body must be of type object: "string"`},
+		{"a port as text", custom(`"9888"`), port + `: Invalid value: "string": ` + port +
+			` in body must be of type integer: "string"`},
+		{
+			"settings as text", "{mode: CustomDeployment, customDeployment: x}",
+			`spec.customDeployment: Invalid value: "string": spec.customDeployment in body must be of type object: "string"`,
+		},
 		{"null", "null", "spec: Required value"},
 		{"text", "DefaultDeployment", `spec: Invalid value: "string": spec in body must be of type object: "string"`},
 		{"an unknown field", "{mode: DefaultDeployment, port: 9888}", `unknown field "spec.port"`},
-		{"an unknown setting", "{mode: CustomDeployment, customDeployment: {port: 9888}}", `unknown field "spec.customDeployment.port"`},
-		{"the field of the APIServer", "{http01ChallengeProxy: {mode: DefaultDeployment}}", `unknown field "spec.http01ChallengeProxy"`},
+		{
+			"an unknown setting", "{mode: CustomDeployment, customDeployment: {port: 9888}}",
+			`unknown field "spec.customDeployment.port"`,
+		},
+		{
+			"the field of the APIServer", "{http01ChallengeProxy: {mode: DefaultDeployment}}",
+			`unknown field "spec.http01ChallengeProxy"`,
+		},
 	}
 }
 
@@ -149,9 +166,10 @@ func TestHTTP01ProxyRendererAgrees(t *testing.T) {
 		})
 	}
 	for name, object := range map[string][]byte{
-		"another name":    proxyObject("mine", "{}"),
-		"no spec":         []byte(strings.TrimSuffix(string(proxyObject("cluster", "")), "spec: \n")),
-		"another kind":    []byte(strings.Replace(string(proxyObject("cluster", "{}")), "HTTP01Proxy", "HTTP01ChallengeProxy", 1)),
+		"another name": proxyObject("mine", "{}"),
+		"no spec":      []byte(strings.TrimSuffix(string(proxyObject("cluster", "")), "spec: \n")),
+		"another kind": []byte(strings.Replace(string(proxyObject("cluster", "{}")), "HTTP01Proxy", "HTTP01ChallengeProxy",
+			1)),
 		"another version": []byte(strings.Replace(string(proxyObject("cluster", "{}")), "v1alpha1", "v1", 1)),
 	} {
 		if err, got := server.Object(object), render(t, object); err == nil || !got.refused {
@@ -181,7 +199,8 @@ func TestHTTP01ProxyRevisions(t *testing.T) {
 				stored, _, err := server.Create(object)
 				must(t, err)
 				if diff := cmp.Diff(wantProxyConfig(t, stored), got.config); got.refused || diff != "" {
-					t.Errorf("%s, %s %s: refused: %t with %q (-stored +rendered):\n%s", revision, name, tt.spec, got.refused, got.messages, diff)
+					t.Errorf("%s, %s %s: refused: %t with %q (-stored +rendered):\n%s", revision, name, tt.spec, got.refused,
+						got.messages, diff)
 				}
 			}
 		}

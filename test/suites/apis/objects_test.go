@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	head     = "apiVersion: config.openshift.io/v1\nkind: APIServer\nmetadata: {name: cluster}\n"
-	field    = "spec.http01ChallengeProxy"
-	union    = field + `: Invalid value: customDeployment is required when mode is CustomDeployment, and forbidden otherwise`
+	head  = "apiVersion: config.openshift.io/v1\nkind: APIServer\nmetadata: {name: cluster}\n"
+	field = "spec.http01ChallengeProxy"
+	union = field +
+		`: Invalid value: customDeployment is required when mode is CustomDeployment, and forbidden otherwise`
 	modes    = `supported values: "DefaultDeployment", "CustomDeployment", ""`
 	portPath = field + ".customDeployment.internalPort"
 )
@@ -107,11 +108,17 @@ func objectCases() []objectCase {
 		{"empty", "{}", field + ".mode: Required value", ""},
 		{"settings alone", "{customDeployment: {internalPort: 9888}}", field + ".mode: Required value", ""},
 		{"null mode", "{mode: null}", field + ".mode: Required value", ""},
-		{"a mode in lower case", "{mode: defaultdeployment}", field + `.mode: Unsupported value: "defaultdeployment": ` + modes, ""},
+		{"a mode in lower case", "{mode: defaultdeployment}", field + `.mode: Unsupported value: "defaultdeployment": ` +
+			modes, ""},
 		{"a word for disabled", "{mode: Disabled}", field + `.mode: Unsupported value: "Disabled": ` + modes, ""},
-		{"a space behind the mode", `{mode: "DefaultDeployment "}`, field + `.mode: Unsupported value: "DefaultDeployment ": ` + modes, ""},
-		{"a boolean as mode", "{mode: false}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: false: `+modes), ""},
-		{"a list of modes", "{mode: [DefaultDeployment]}", both(wrongType(field+".mode", "array", "string"), field+`.mode: Unsupported value: ["DefaultDeployment"]: `+modes), ""},
+		{
+			"a space behind the mode", `{mode: "DefaultDeployment "}`,
+			field + `.mode: Unsupported value: "DefaultDeployment ": ` + modes, "",
+		},
+		{"a boolean as mode", "{mode: false}", both(wrongType(field+".mode", "boolean", "string"),
+			field+`.mode: Unsupported value: false: `+modes), ""},
+		{"a list of modes", "{mode: [DefaultDeployment]}", both(wrongType(field+".mode", "array", "string"),
+			field+`.mode: Unsupported value: ["DefaultDeployment"]: `+modes), ""},
 
 		{"custom without settings", "{mode: CustomDeployment}", union, ""},
 		{"custom, null settings", "{mode: CustomDeployment, customDeployment: null}", union, ""},
@@ -127,29 +134,44 @@ func objectCases() []objectCase {
 		{"a port below zero", customField("-1"), low("-1"), ""},
 		{"above the highest port", customField("65536"), high("65536"), ""},
 		{"beyond int32", customField("2147483648"), both(noInt32, high("2147483648")), ""},
-		{"beyond int64", customField("99999999999999999999"), both(wrongType(portPath, "float64", "int32")+messageSeparator+noInt32, high("1e+20")), ""},
+		{"beyond int64", customField("99999999999999999999"), both(wrongType(portPath, "float64", "int32")+messageSeparator+
+			noInt32, high("1e+20")), ""},
 		{"a port with a fraction", customField("9888.5"), both(wrongType(portPath, "float64", "int32"), noInt32), ""},
 		{"not a number", customField(".nan"), "json: unsupported value: NaN", ""},
 		{"a port with a tag for text", customField("!!str 9888"), wrongType(portPath, "string", "integer"), ""},
 		{"a sexagesimal port", customField("1:30"), wrongType(portPath, "string", "integer"), ""},
-		{"yes as mode", "{mode: yes}", both(wrongType(field+".mode", "boolean", "string"), field+`.mode: Unsupported value: true: `+modes), ""},
+		{"yes as mode", "{mode: yes}", both(wrongType(field+".mode", "boolean", "string"),
+			field+`.mode: Unsupported value: true: `+modes), ""},
 		{"a tilde as mode", "{mode: ~}", field + ".mode: Required value", ""},
 		{"a port as text", customField(`"9888"`), wrongType(portPath, "string", "integer"), ""},
 		{"ports", customField("[9888]"), wrongType(portPath, "array", "integer"), ""},
 		{"a boolean as port", customField("true"), wrongType(portPath, "", "int32"), ""},
-		{"a port with two errors in the object", "{mode: DefaultDeployment, customDeployment: {internalPort: 80}}", both(low("80"), union), ""},
+		{
+			"a port with two errors in the object", "{mode: DefaultDeployment, customDeployment: {internalPort: 80}}",
+			both(low("80"), union), "",
+		},
 
 		{"text", "DefaultDeployment", wrongType(field, "string", "object"), ""},
 		{"a list", "[]", wrongType(field, "array", "object"), ""},
-		{"settings as text", `{mode: CustomDeployment, customDeployment: "9888"}`, wrongType(field+".customDeployment", "string", "object"), ""},
-		{"settings as a list", "{mode: CustomDeployment, customDeployment: []}", wrongType(field+".customDeployment", "array", "object"), ""},
+		{"settings as text", `{mode: CustomDeployment, customDeployment: "9888"}`, wrongType(field+".customDeployment",
+			"string", "object"), ""},
+		{"settings as a list", "{mode: CustomDeployment, customDeployment: []}", wrongType(field+".customDeployment", "array",
+			"object"), ""},
 
 		{"an unknown field", "{mode: DefaultDeployment, port: 9888}", `unknown field "` + field + `.port"`, ""},
-		{"an unknown setting", "{mode: CustomDeployment, customDeployment: {internalPort: 9888, externalPort: 80}}", `unknown field "` + field + `.customDeployment.externalPort"`, ""},
-		{"settings of the default", "{mode: DefaultDeployment, defaultDeployment: {}}", `unknown field "` + field + `.defaultDeployment"`, ""},
-		{"the port beside the mode", "{mode: CustomDeployment, internalPort: 9888}", `unknown field "` + field + `.internalPort"`, ""},
+		{
+			"an unknown setting", "{mode: CustomDeployment, customDeployment: {internalPort: 9888, externalPort: 80}}",
+			`unknown field "` + field + `.customDeployment.externalPort"`, "",
+		},
+		{"settings of the default", "{mode: DefaultDeployment, defaultDeployment: {}}", `unknown field "` + field +
+			`.defaultDeployment"`, ""},
+		{"the port beside the mode", "{mode: CustomDeployment, internalPort: 9888}", `unknown field "` + field +
+			`.internalPort"`, ""},
 		{"the mode in another case", "{Mode: DefaultDeployment}", `unknown field "` + field + `.Mode"`, ""},
-		{"the mode twice", `{mode: DefaultDeployment, mode: ""}`, "yaml: unmarshal errors:\n  line 5: key \"mode\" already set in map", ""},
+		{
+			"the mode twice", `{mode: DefaultDeployment, mode: ""}`,
+			"yaml: unmarshal errors:\n  line 5: key \"mode\" already set in map", "",
+		},
 	}
 }
 
@@ -179,19 +201,41 @@ type wholeCase struct{ name, object, want string }
 func wholeCases() []wholeCase {
 	good := string(objectWith("{mode: DefaultDeployment}"))
 	return []wholeCase{
-		{"with the platform's other fields", strings.Replace(good, "spec:\n", "spec:\n  audit: {profile: None}\n  encryption: {type: aescbc}\n  additionalCORSAllowedOrigins: [a]\n", 1), ""},
+		{"with the platform's other fields", strings.Replace(good, "spec:\n",
+			"spec:\n  audit: {profile: None}\n  encryption: {type: aescbc}\n  additionalCORSAllowedOrigins: [a]\n", 1), ""},
 		{"no spec", head, "spec: Required value"},
 		{"null spec", head + "spec: null\n", "spec: Required value"},
-		{"beside spec", head + "spec: {}\nhttp01ChallengeProxy: {mode: DefaultDeployment}\n", `unknown field "http01ChallengeProxy"`},
-		{"in the status", head + "spec: {}\nstatus: {http01ChallengeProxy: {mode: DefaultDeployment}}\n", `unknown field "status.http01ChallengeProxy"`},
+		{
+			"beside spec", head + "spec: {}\nhttp01ChallengeProxy: {mode: DefaultDeployment}\n",
+			`unknown field "http01ChallengeProxy"`,
+		},
+		{
+			"in the status", head + "spec: {}\nstatus: {http01ChallengeProxy: {mode: DefaultDeployment}}\n",
+			`unknown field "status.http01ChallengeProxy"`,
+		},
 		{"in another case", strings.Replace(good, "http01C", "HTTP01C", 1), `unknown field "spec.HTTP01ChallengeProxy"`},
 		{"misspelt", strings.Replace(good, "Challenge", "Challeng", 1), `unknown field "spec.http01ChallengProxy"`},
 		{"beside an unknown one", good + "  frontDoor: {}\n", `unknown field "spec.frontDoor"`},
-		{"with an error elsewhere too", strings.Replace(good, "DefaultDeployment}", "Disabled}\n  audit: {profile: All}", 1), `spec.audit.profile: Unsupported value: "All"`},
-		{"no name", strings.Replace(good, "{name: cluster}", "{}", 1), "metadata.name: Required value: name or generateName is required"},
-		{"in a namespace", strings.Replace(good, "{name: cluster}", "{name: cluster, namespace: default}", 1), "metadata.namespace: Forbidden: not allowed on this type"},
-		{"another kind", strings.Replace(good, "kind: APIServer", "kind: KubeAPIServer", 1), "no schema for config.openshift.io/v1, Kind=KubeAPIServer"},
-		{"another version", strings.Replace(good, "openshift.io/v1", "openshift.io/v2", 1), "no schema for config.openshift.io/v2, Kind=APIServer"},
+		{
+			"with an error elsewhere too", strings.Replace(good, "DefaultDeployment}", "Disabled}\n  audit: {profile: All}", 1),
+			`spec.audit.profile: Unsupported value: "All"`,
+		},
+		{
+			"no name", strings.Replace(good, "{name: cluster}", "{}", 1),
+			"metadata.name: Required value: name or generateName is required",
+		},
+		{
+			"in a namespace", strings.Replace(good, "{name: cluster}", "{name: cluster, namespace: default}", 1),
+			"metadata.namespace: Forbidden: not allowed on this type",
+		},
+		{
+			"another kind", strings.Replace(good, "kind: APIServer", "kind: KubeAPIServer", 1),
+			"no schema for config.openshift.io/v1, Kind=KubeAPIServer",
+		},
+		{
+			"another version", strings.Replace(good, "openshift.io/v1", "openshift.io/v2", 1),
+			"no schema for config.openshift.io/v2, Kind=APIServer",
+		},
 	}
 }
 

@@ -46,8 +46,11 @@ func TestPreflightFields(t *testing.T) {
 	dir := must1(validator.ModuleDir(t.Context(), "github.com/openshift/api"))(t)
 	count := 0
 	for pattern, read := range map[string][]string{
-		"operator/v1/zz_generated.crd-manifests/*_machineconfigurations*.crd.yaml":              {"spec.nodeDisruptionPolicy.files[].actions[].restart.serviceName", "status.nodeDisruptionPolicyStatus.clusterPolicies.units[].name"},
-		"machineconfiguration/v1/zz_generated.crd-manifests/*_machineconfigpools*.crd.yaml":     {"spec.paused", "status.conditions[].message"},
+		"operator/v1/zz_generated.crd-manifests/*_machineconfigurations*.crd.yaml": {"spec.nodeDisruptionPolicy.files[].actions[].restart.serviceName", "status.nodeDisruptionPolicyStatus.clusterPolicies.units[].name"},
+		"machineconfiguration/v1/zz_generated.crd-manifests/*_machineconfigpools*.crd.yaml": {
+			"spec.paused",
+			"status.conditions[].message",
+		},
 		"machineconfiguration/v1/zz_generated.crd-manifests/*_machineosconfigs*.crd.yaml":       {"spec.machineConfigPool.name"},
 		"machineconfiguration/v1/zz_generated.crd-manifests/*_machineconfigs.crd.yaml":          {"spec.config"},
 		"config/v1/zz_generated.crd-manifests/*_apiservers*.crd.yaml":                           {"spec.servingCerts.namedCertificates[].names"},

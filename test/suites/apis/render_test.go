@@ -90,8 +90,9 @@ func readRenderedConfig(t *testing.T, dir string) any {
 func acceptedByRenderer() map[string]string {
 	const notRead = "the renderer does not read the other fields of the object"
 	return map[string]string{
-		"beside spec": notRead, "in the status": notRead, "in another case": notRead, "misspelt": notRead, "beside an unknown one": notRead,
-		"no spec": notRead, "null spec": notRead, "in a namespace": notRead,
+		"beside spec": notRead, "in the status": notRead, "in another case": notRead, "misspelt": notRead,
+		"beside an unknown one": notRead,
+		"no spec":               notRead, "null spec": notRead, "in a namespace": notRead,
 	}
 }
 

@@ -94,15 +94,18 @@ func TestRatcheting(t *testing.T) {
 	audit := func(value string) string { return value + "\n  audit: {profile: None}" }
 	for _, tt := range []struct{ name, before, after, want string }{
 		{"a bad port unchanged", customField("80"), audit(customField("80")), ""},
-		{"a bad port, another bad port", customField("80"), customField("81"), portPath + ": Invalid value: 81: " + portPath + " in body should be greater than or equal to 1024"},
+		{"a bad port, another bad port", customField("80"), customField("81"), portPath + ": Invalid value: 81: " + portPath +
+			" in body should be greater than or equal to 1024"},
 		{"a bad port corrected", customField("80"), customField("9888"), ""},
 		{"a bad mode unchanged", "{mode: Disabled}", audit("{mode: Disabled}"), ""},
-		{"a bad mode, another bad mode", "{mode: Disabled}", "{mode: Never}", field + `.mode: Unsupported value: "Never": ` + modes},
+		{"a bad mode, another bad mode", "{mode: Disabled}", "{mode: Never}", field + `.mode: Unsupported value: "Never": ` +
+			modes},
 		{"a bad mode corrected", "{mode: Disabled}", `{mode: ""}`, ""},
 		{"a bad union unchanged", both, audit(both), ""},
 		{"a bad union, another bad union", both, strings.Replace(both, "9888", "9889", 1), union},
 		{"a bad union corrected", both, "{mode: DefaultDeployment}", ""},
-		{"good, then a bad port", customField("9888"), customField("80"), portPath + ": Invalid value: 80: " + portPath + " in body should be greater than or equal to 1024"},
+		{"good, then a bad port", customField("9888"), customField("80"), portPath + ": Invalid value: 80: " + portPath +
+			" in body should be greater than or equal to 1024"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := testServers(t).patched.Update(objectWith(tt.before), objectWith(tt.after))

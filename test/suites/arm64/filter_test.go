@@ -33,7 +33,10 @@ func suites() []suite {
 		// The controller's children have the filter, and it allows the calls that they
 		// need. The proxy answers challenges, the exporter serves metrics, and the prober
 		// reads certificates.
-		{"pkg/controller", []string{"TestProxyIsUnprivileged", "TestExporterIsUnprivileged", "TestChallengeThroughTheVIP", "TestExpiryWatcher"}},
+		{"pkg/controller", []string{
+			"TestProxyIsUnprivileged", "TestExporterIsUnprivileged", "TestChallengeThroughTheVIP",
+			"TestExpiryWatcher",
+		}},
 		{"pkg/proxy", []string{"TestConfinedTLS"}},
 	}
 }
@@ -48,7 +51,8 @@ func (s suite) command() string {
 		name, _, _ := strings.Cut(test, "/")
 		names = append(names, name)
 	}
-	return fmt.Sprintf("%s -test.v -test.timeout 5m -test.run '^(%s)$' || failed=1\n", s.program(), strings.Join(slices.Compact(names), "|"))
+	return fmt.Sprintf("%s -test.v -test.timeout 5m -test.run '^(%s)$' || failed=1\n", s.program(),
+		strings.Join(slices.Compact(names), "|"))
 }
 
 // TestFilter runs the tests of the sandbox and of the child processes in it.

@@ -35,7 +35,8 @@ func runTests(t *testing.T, folder, flags string) string {
 		t.Fatal(err)
 	}
 	return runGuest(t, guest.Job{Arch: arch, Files: files, Script: fmt.Sprintf(
-		"mkdir -p %[1]s && cd %[1]s && HTTP01_PROXYD=/programs/http01-proxyd /programs/tests -test.v %[2]s\n", "/lab/test/"+folder, flags)})
+		"mkdir -p %[1]s && cd %[1]s && HTTP01_PROXYD=/programs/http01-proxyd /programs/tests -test.v %[2]s\n", "/lab/test/"+
+			folder, flags)})
 }
 
 // programs returns the tests in a folder, the service and the tools of labs, which uses

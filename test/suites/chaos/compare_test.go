@@ -81,7 +81,8 @@ func (h *host) differ(want model.Outcome, got observation) []string {
 	check("status.vips", describe(want.VIPs), describe(vips))
 	check("status.config.source", want.Source, got.status.Config.Source)
 	if c := got.status.Condition(); !slices.Contains(want.Reasons, c.Reason) {
-		list = append(list, fmt.Sprintf("reason: want %s, got %s: %s", strings.Join(want.Reasons, " or "), c.Reason, c.Message))
+		list = append(list, fmt.Sprintf("reason: want %s, got %s: %s", strings.Join(want.Reasons, " or "), c.Reason,
+			c.Message))
 	}
 	return list
 }

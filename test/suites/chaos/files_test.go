@@ -23,7 +23,8 @@ func stateFiles() map[string]func(text string) bool {
 	return map[string]func(string) bool{
 		lastAccepted: func(string) bool { return true }, // see LastAccepted of the model
 		"last-good-ca-bundle.crt": func(text string) bool {
-			return text == "" || strings.HasPrefix(text, "-----BEGIN CERTIFICATE-----\n") && strings.HasSuffix(text, "-----END CERTIFICATE-----\n")
+			return text == "" || strings.HasPrefix(text, "-----BEGIN CERTIFICATE-----\n") &&
+				strings.HasSuffix(text, "-----END CERTIFICATE-----\n")
 		},
 		"accepted-egress-proxy.json": isJSON,
 	}
@@ -94,7 +95,8 @@ func snapshot(dir string) (map[string]string, error) {
 		if !is {
 			return nil, fmt.Errorf("no status of %s", e.Name())
 		}
-		files[e.Name()] = fmt.Sprintf("%v, %d bytes, inode %d, changed %d.%09d", info.Mode(), info.Size(), stat.Ino, stat.Ctim.Sec, stat.Ctim.Nsec)
+		files[e.Name()] = fmt.Sprintf("%v, %d bytes, inode %d, changed %d.%09d", info.Mode(), info.Size(), stat.Ino,
+			stat.Ctim.Sec, stat.Ctim.Nsec)
 	}
 	return files, nil
 }

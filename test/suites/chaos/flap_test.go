@@ -60,7 +60,8 @@ func TestFlap(t *testing.T) {
 		// Of the VIP and of the state: six at once, and one every ten seconds (changelog).
 		about := kinds["state"] + kinds["vip-gained"] + kinds["vip-lost"]
 		if limit := 2 * (6 + 1 + int(took/(10*time.Second))); about > limit {
-			t.Errorf("%d journal lines about %d changes in %v, at most %d are expected:\n%s", about, changes, took, limit, h.Tail())
+			t.Errorf("%d journal lines about %d changes in %v, at most %d are expected:\n%s", about, changes, took, limit,
+				h.Tail())
 		}
 	})
 }

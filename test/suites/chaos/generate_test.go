@@ -28,20 +28,27 @@ func kinds() []weighted {
 	vip6 := func(r *rand.Rand, f *model.Fault) { f.VIP, f.Link = 1+2*r.IntN(2), r.IntN(2) }
 	link := func(r *rand.Rand, f *model.Fault) { f.Link = r.IntN(2) }
 	file := func(r *rand.Rand, f *model.Fault) {
-		f.File = []model.File{model.KeepalivedConf, model.KeepalivedConf, model.KeepalivedConf, model.ConfigYAML, model.ConfigYAML, model.CABundle, model.ProxyEnv}[r.IntN(7)]
+		f.File = []model.File{
+			model.KeepalivedConf, model.KeepalivedConf, model.KeepalivedConf, model.ConfigYAML,
+			model.ConfigYAML, model.CABundle, model.ProxyEnv,
+		}[r.IntN(7)]
 		f.Variant, f.N = []int{0, 0, 0, 1, 2, 3, 3, 4, 5}[r.IntN(9)], r.IntN(1000)
 	}
 	brief := func(r *rand.Rand, f *model.Fault) { f.N = 1 + r.IntN(800) }
 	port := func(r *rand.Rand, f *model.Fault) { f.N = []int{model.DefaultPort, model.OtherPort}[r.IntN(2)] }
 	mode := func(r *rand.Rand, f *model.Fault) {
-		f.Mode = []model.Mode{model.Normal, model.Normal, model.Refused, model.Silent, model.Resets, model.Dribble, model.Large}[r.IntN(7)]
+		f.Mode = []model.Mode{
+			model.Normal, model.Normal, model.Refused, model.Silent, model.Resets, model.Dribble,
+			model.Large,
+		}[r.IntN(7)]
 	}
 	return []weighted{
 		{model.VIPAdd, 60, vip},
 		{model.VIPDeprecated, 15, vip},
 		{model.VIPRemove, 25, vip},
 		{model.VIPTentative, 6, vip6},
-		{model.VIPDADFailed, 1, func(r *rand.Rand, f *model.Fault) { f.VIP = 1 + 2*r.IntN(2) }}, // the other host is on the first link
+		// the other host is on the first link
+		{model.VIPDADFailed, 1, func(r *rand.Rand, f *model.Fault) { f.VIP = 1 + 2*r.IntN(2) }},
 		{model.VIPFlap, 8, func(r *rand.Rand, f *model.Fault) { vip(r, f); f.N = 2 + r.IntN(20) }},
 		{model.LinkDown, 5, link},
 		{model.LinkUp, 10, link},
@@ -134,7 +141,9 @@ func draw(seed uint64, length int) []model.Fault {
 		}
 		faults[i].Pause = drawPause(r)
 	}
-	if first >= 2 && slices.ContainsFunc(faults, func(f model.Fault) bool { return f.Kind == model.KillProber || f.Kind == model.PauseProber }) {
+	if first >= 2 &&
+		slices.ContainsFunc(faults,
+			func(f model.Fault) bool { return f.Kind == model.KillProber || f.Kind == model.PauseProber }) {
 		faults[first-1].Pause = proberPause
 	}
 	return faults

@@ -98,7 +98,9 @@ const (
 
 // tableText is the service's table of DESIGN.md, with empty sets.
 func tableText(port uint16) string {
-	redirects := fmt.Sprintf("ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :%[1]d\n\t\tip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :%[1]d", port)
+	redirects := fmt.Sprintf(
+		"ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :%[1]d\n\t\tip6 daddr @api6 tcp dport 80 fib "+
+			"daddr type local counter dnat to :%[1]d", port)
 	return fmt.Sprintf(`table inet http01-proxyd {
 	set api4 { type ipv4_addr; }
 	set api6 { type ipv6_addr; }
@@ -172,9 +174,13 @@ func (h *host) begin(ctx context.Context, slow bool) error {
 		return err
 	}
 	now := time.Now()
-	h.model = model.New(h.network(), model.Paths{Keepalived: h.path(model.KeepalivedConf), CA: h.path(model.CABundle), Env: h.path(model.ProxyEnv)}, model.AllProcesses, now)
+	h.model = model.New(h.network(), model.Paths{
+		Keepalived: h.path(model.KeepalivedConf), CA: h.path(model.CABundle),
+		Env: h.path(model.ProxyEnv),
+	}, model.AllProcesses, now)
 	for f, variant := range map[model.File]int{model.KeepalivedConf: 0, model.ConfigYAML: model.AllProcesses} {
-		if err := os.WriteFile(h.path(f), []byte(h.model.Content(model.Fault{Kind: model.FileWrite, File: f, Variant: variant}).Body), 0o600); err != nil {
+		if err := os.WriteFile(h.path(f),
+			[]byte(h.model.Content(model.Fault{Kind: model.FileWrite, File: f, Variant: variant}).Body), 0o600); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,8 @@ import (
 // replay prints a sequence as a test.
 func replay(seed uint64, faults []model.Fault) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "func TestSeed%d(t *testing.T) {\n\twithHost(t, func(ctx context.Context, h *host) {\n\t\th.expect(ctx, t,\n", seed)
+	fmt.Fprintf(&b,
+		"func TestSeed%d(t *testing.T) {\n\twithHost(t, func(ctx context.Context, h *host) {\n\t\th.expect(ctx, t,\n", seed)
 	for _, f := range faults {
 		fmt.Fprintf(&b, "\t\t\tmodel.Fault{%s},\n", literal(f))
 	}

@@ -133,11 +133,13 @@ func (h *host) prove(ctx context.Context) (differences []string, err error) {
 	h.note(model.Fault{}, nil, proof, proof)
 	h.requests.proof = proof
 	// The clients can all be waiting for answers that faults have delayed.
-	h.clients.RequestEach(slices.DeleteFunc(slices.Clone(h.network().API), func(vip netip.Addr) bool { return !h.isServed(vip) }))
+	h.clients.RequestEach(slices.DeleteFunc(slices.Clone(h.network().API),
+		func(vip netip.Addr) bool { return !h.isServed(vip) }))
 	// The next proxy process starts after a delay, and connections are queued meanwhile.
 	limit = h.model.Due(proof).Add(h.slack())
 	for polls := 1; ; polls++ {
-		if _, err := h.observe(ctx, h.model.Running()); err != nil && ctx.Err() != nil { // its time is a measure of this machine
+		// its time is a measure of this machine
+		if _, err := h.observe(ctx, h.model.Running()); err != nil && ctx.Err() != nil {
 			return nil, err
 		}
 		if err := sleep(ctx, pollInterval); err != nil {
@@ -146,7 +148,8 @@ func (h *host) prove(ctx context.Context) (differences []string, err error) {
 		differences = nil
 		for _, vip := range h.network().API {
 			if h.isServed(vip) && h.clients.LastAnswered(vip).Before(proof) {
-				differences = append(differences, fmt.Sprintf("%v: want an answer, got none within %v", vip, time.Since(proof).Round(time.Millisecond)))
+				differences = append(differences, fmt.Sprintf("%v: want an answer, got none within %v", vip,
+					time.Since(proof).Round(time.Millisecond)))
 			}
 		}
 		if now := time.Now(); len(differences) == 0 && now.Sub(proof) >= proofTime || now.After(limit) && polls >= minPolls {

@@ -279,7 +279,8 @@ func (w *walk) report(took time.Duration) {
 	if w.sequences == 0 || w.traffic.sent == 0 {
 		w.Errorf("%d sequences, %d honest requests: nothing was tested", w.sequences, w.traffic.sent)
 	}
-	w.Logf("%d sequences in %v: %.0f a minute; %d differ from the model", w.sequences, took.Round(time.Second), float64(w.sequences)/took.Minutes(), len(w.failed))
+	w.Logf("%d sequences in %v: %.0f a minute; %d differ from the model", w.sequences, took.Round(time.Second),
+		float64(w.sequences)/took.Minutes(), len(w.failed))
 	for _, k := range slices.Sorted(maps.Keys(w.byKind)) {
 		w.Logf("%6d %s", w.byKind[k], k)
 	}
@@ -301,7 +302,10 @@ func TestSeed(t *testing.T) {
 // after it.
 func TestOverflow(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
-		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd}, model.Fault{Kind: model.Overflow}, model.Fault{Kind: model.VIPAdd, VIP: 1})
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd}, model.Fault{Kind: model.Overflow}, model.Fault{
+			Kind: model.VIPAdd,
+			VIP:  1,
+		})
 		log, err := os.ReadFile(h.logFile())
 		if err != nil || !strings.Contains(string(log), "event=address-overflow") {
 			t.Errorf("no event was lost (%v):\n%s", err, h.Tail())
@@ -314,7 +318,8 @@ func TestOverflow(t *testing.T) {
 func TestFewDescriptorsController(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause},
-			model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 1}, model.Fault{Kind: model.FewDescriptorsController, N: 600})
+			model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 1},
+			model.Fault{Kind: model.FewDescriptorsController, N: 600})
 		log, err := os.ReadFile(h.logFile())
 		if err != nil || !strings.Contains(string(log), "too many open files") {
 			t.Errorf("the controller had descriptors (%v):\n%s", err, h.Tail())
@@ -327,7 +332,10 @@ func TestFewDescriptorsController(t *testing.T) {
 func TestConntrackFull(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		vip := h.network().API[0]
-		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause}, model.Fault{Kind: model.ConntrackFull, Pause: holdPause})
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause}, model.Fault{
+			Kind:  model.ConntrackFull,
+			Pause: holdPause,
+		})
 		if h.conntrack == nil { // expect has reported why
 			return
 		}
@@ -350,7 +358,10 @@ func TestConntrackFull(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause}, model.Fault{Kind: model.ConntrackFull, Pause: time.Second}, model.Fault{Kind: model.ConntrackFree})
+		h.expect(ctx, t, model.Fault{Kind: model.VIPAdd, Pause: holdPause}, model.Fault{
+			Kind:  model.ConntrackFull,
+			Pause: time.Second,
+		}, model.Fault{Kind: model.ConntrackFree})
 	})
 }
 
@@ -429,7 +440,8 @@ func TestVIPArrivesDuringRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = inFlight.Close() }()
-		if _, err := io.WriteString(inFlight, "GET /.well-known/acme-challenge/silent HTTP/1.1\r\nHost: api.lab.test\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(inFlight,
+			"GET /.well-known/acme-challenge/silent HTTP/1.1\r\nHost: api.lab.test\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.ingress.AwaitRequest(ctx); err != nil {
@@ -472,7 +484,10 @@ func TestVIPArrivesDuringRestart(t *testing.T) {
 func TestProberStandsStill(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		faults := []model.Fault{
-			{Kind: model.VIPAdd, Pause: proberPause + time.Second}, {Kind: model.PauseProber, N: 10_000}, {Kind: model.VIPAdd, VIP: 1}, {Kind: model.KillProber},
+			{Kind: model.VIPAdd, Pause: proberPause + time.Second},
+			{Kind: model.PauseProber, N: 10_000},
+			{Kind: model.VIPAdd, VIP: 1},
+			{Kind: model.KillProber},
 		}
 		r := h.sequence(ctx, faults)
 		if r.failure() != "" || !r.effects[1] { // KillProber can come between two processes
@@ -537,17 +552,19 @@ func TestForeignOwner(t *testing.T) {
 		if _, err := h.inject(ctx, []model.Fault{{Kind: model.Start}}); err != nil {
 			t.Fatal(err)
 		}
-		err = lab.Eventually(ctx, "NftablesUnavailable without a listening socket for clients", func(ctx context.Context) error {
-			s, err := h.Status(ctx)
-			if err != nil {
+		err = lab.Eventually(ctx, "NftablesUnavailable without a listening socket for clients",
+			func(ctx context.Context) error {
+				s, err := h.Status(ctx)
+				if err != nil {
+					return err
+				}
+				ports, err := h.listening()
+				if c := s.Condition(); err == nil && (c.Reason != "NftablesUnavailable" ||
+					!slices.Equal(ports, []int{model.MetricsPort})) {
+					err = fmt.Errorf("%s: %s; listening on %v", c.Reason, c.Message, ports)
+				}
 				return err
-			}
-			ports, err := h.listening()
-			if c := s.Condition(); err == nil && (c.Reason != "NftablesUnavailable" || !slices.Equal(ports, []int{model.MetricsPort})) {
-				err = fmt.Errorf("%s: %s; listening on %v", c.Reason, c.Message, ports)
-			}
-			return err
-		})
+			})
 		if err = errors.Join(err, release()); err != nil {
 			t.Error(err)
 		}

@@ -81,7 +81,8 @@ func TestBGP(t *testing.T) {
 		c.startSolver(token)
 		// Another holder may have got the request of cert-manager.
 		r := c.expectFindings(n, []string{}, "--token", token)
-		if text := r.Check("self-check").NotChecked; !strings.Contains(text, "whether cert-manager requests the challenge: BGP sends requests to several hosts") {
+		if text := r.Check("self-check").NotChecked; !strings.Contains(text,
+			"whether cert-manager requests the challenge: BGP sends requests to several hosts") {
 			t.Errorf("self-check, not checked: %q", text)
 		}
 		if last := r.Trace[len(r.Trace)-1]; last.Step != "solver" || last.Outcome != "ok" {
@@ -91,7 +92,8 @@ func TestBGP(t *testing.T) {
 	t.Run("duplicate address detection has failed", func(t *testing.T) {
 		c := c.forSubtest(t)
 		c.withBGP(n, service)
-		c.run(n, fmt.Sprintf("ip address add %s/128 dev br-ex", c.API.V6), fmt.Sprintf("ip address del %s/128 dev br-ex", c.API.V6))
+		c.run(n, fmt.Sprintf("ip address add %s/128 dev br-ex", c.API.V6), fmt.Sprintf("ip address del %s/128 dev br-ex",
+			c.API.V6))
 		must(t, lab.Eventually(t.Context(), "the end of duplicate address detection", func(ctx context.Context) error {
 			shown, err := n.Run(ctx, "ip", "-6", "address", "show", "dev", "br-ex", "dadfailed")
 			if err == nil && !strings.Contains(shown, c.API.V6.String()) {
@@ -100,7 +102,8 @@ func TestBGP(t *testing.T) {
 			return err
 		}))
 		r := c.expectFindings(n, []string{"vip-dad-failed"})
-		c.expectText(r, "vip-dad-failed", fmt.Sprintf("The API VIP %s is on br-ex of this host, but the kernel does not use it", c.API.V6))
+		c.expectText(r, "vip-dad-failed",
+			fmt.Sprintf("The API VIP %s is on br-ex of this host, but the kernel does not use it", c.API.V6))
 	})
 	t.Run("a static pod without a VIP", func(t *testing.T) {
 		c := c.forSubtest(t)

@@ -52,7 +52,8 @@ func TestSelfCheckMissing(t *testing.T) {
 		return r
 	}
 	r := check("self-check-missing", "cert-manager problem")
-	c.expectText(r, "self-check-missing", "The challenge evaGxfAD… is served at ", c.API.V4.String(), c.API.V6.String(), "no request for it within 11s",
+	c.expectText(r, "self-check-missing", "The challenge evaGxfAD… is served at ", c.API.V4.String(), c.API.V6.String(),
+		"no request for it within 11s",
 		`With defaultNetworkPolicy: "true"`, "explain self-check-missing")
 	if last := r.Trace[len(r.Trace)-1]; !strings.Contains(last.Text, "cert-manager has sent no request within 11s") {
 		t.Errorf("last step: %+v", last)
@@ -80,14 +81,18 @@ func TestRecentChallenges(t *testing.T) {
 		}}
 	}
 	c.runFaults(t, []faultCase{
-		{name: "a made-up token of another client", on: holder, want: []string{}, inject: func(c *cluster) { c.requestChallenge(userAgent, "scanner123-and-more", 503) }},
+		{
+			name: "a made-up token of another client", on: holder, want: []string{},
+			inject: func(c *cluster) { c.requestChallenge(userAgent, "scanner123-and-more", 503) },
+		},
 		{
 			name: "an earlier check of an unknown token", on: holder, want: []string{},
 			inject: func(c *cluster) {
 				c.expectFindings(c.holder(), []string{"route-missing"}, "--token", "made-up-token-of-a-check")
 			},
 		},
-		failing("no-route", 503, func(*cluster) {}, []string{"route-missing"}, map[string]string{"route-missing": "for the challenge selfchec… of cert-manager"}),
+		failing("no-route", 503, func(*cluster) {}, []string{"route-missing"},
+			map[string]string{"route-missing": "for the challenge selfchec… of cert-manager"}),
 		failing("error", 500, func(c *cluster) {
 			c.startWebServer(500, "text/plain", "oops")
 			c.addRoute(acmePath+"selfcheck-of-error", webPort)
@@ -115,10 +120,12 @@ func TestRecentChallenges(t *testing.T) {
 // no route for them, as on OpenShift, whatever the Certificate.
 func TestRouteForAddress(t *testing.T) {
 	c := healthy(t, nil)
-	for token, host := range map[string]string{"selfcheck-of-IPv4": c.API.V4.String(), "selfcheck-of-IPv6": "[" + c.API.V6.String() + "]"} {
+	for token, host := range map[string]string{"selfcheck-of-IPv4": c.API.V4.String(), "selfcheck-of-IPv6": "[" +
+		c.API.V6.String() + "]"} {
 		c.requestChallengeFor(host, "Mozilla/5.0", "scanner1-"+token, 503)
 		c.requestChallengeFor(host, lab.SelfCheckAgent, token, 503)
 		r := c.expectFindings(c.holder(), []string{"route-missing-for-address"})
-		c.expectText(r, "route-missing-for-address", "answered 503 to a challenge for an IP address.", "for the challenge "+token[:8]+"… of cert-manager", "Remove ipAddresses from the Certificate")
+		c.expectText(r, "route-missing-for-address", "answered 503 to a challenge for an IP address.", "for the challenge "+
+			token[:8]+"… of cert-manager", "Remove ipAddresses from the Certificate")
 	}
 }

@@ -33,7 +33,8 @@ func (c *cluster) plugin(args ...string) (out string, code int) {
 			if verb == "status" {
 				given = []string{"--status-socket", n.StatusSocket()}
 			}
-			fmt.Fprintf(&script, "\"node/%s %s\") exec nsenter --net=/run/netns/%s %s \"$@\" %s ;;\n", n.Name, verb, n.Namespace, shared.binary, strings.Join(given, " "))
+			fmt.Fprintf(&script, "\"node/%s %s\") exec nsenter --net=/run/netns/%s %s \"$@\" %s ;;\n", n.Name, verb, n.Namespace,
+				shared.binary, strings.Join(given, " "))
 		}
 	}
 	dir := c.t.TempDir()
@@ -91,9 +92,11 @@ func TestCoordinated(t *testing.T) {
 	if found, code := c.clusterCheck(); code != 0 || len(found.Findings) != 0 {
 		t.Fatalf("a healthy cluster: exit code %d, %+v", code, found)
 	}
-	c.loadCase(packetCase{text: "table inet admin {\nchain input { type filter hook input priority 5; iif != lo tcp dport 8888 drop; }\n}\n"})
+	c.loadCase(packetCase{text: "table inet admin {\nchain input { type filter hook input priority 5; iif != lo tcp " +
+		"dport 8888 drop; }\n}\n"})
 	found, code := c.clusterCheck()
-	if code != 3 || len(found.Findings) == 0 || found.Findings[0].ID != "packet-dropped" || !slices.Contains(found.Findings[0].Nodes, c.holder().Name) {
+	if code != 3 || len(found.Findings) == 0 || found.Findings[0].ID != "packet-dropped" ||
+		!slices.Contains(found.Findings[0].Nodes, c.holder().Name) {
 		t.Errorf("exit code %d, %+v", code, found)
 	}
 	text := fmt.Sprintf("%+v", found.Findings)
@@ -123,8 +126,10 @@ func TestCoordinated(t *testing.T) {
 	close(done)
 	<-ended
 	for _, part := range []string{
-		"on " + c.holder().Name + ",", "SYN to " + c.API.V4.String() + ":80\n", "Translation:    port 80 to port 8888\n", "Input:          inet admin input  drop\n",
-		"End:            ✗ dropped at port 8888 in chain inet admin input: ", "Fix:            oc debug node/" + c.holder().Name + " -- chroot /host nft insert rule inet admin input tcp dport 8888 accept\n",
+		"on " + c.holder().Name + ",", "SYN to " + c.API.V4.String() + ":80\n", "Translation:    port 80 to port 8888\n",
+		"Input:          inet admin input  drop\n",
+		"End:            ✗ dropped at port 8888 in chain inet admin input: ", "Fix:            oc debug node/" +
+			c.holder().Name + " -- chroot /host nft insert rule inet admin input tcp dport 8888 accept\n",
 	} {
 		if !strings.Contains(out, part) || code != 3 {
 			t.Errorf("exit code %d, %q is missing in:\n%s", code, part, out)

@@ -44,11 +44,15 @@ func TestEgressReadiness(t *testing.T) {
 	}{
 		{
 			"not ready, and not used", configured(endpoint), "egress-not-ready", "warning",
-			[]string{"http://xxxxx@", "from configuration", "http://ready.lab.test/ is not ready", "refused", "Until then, no egress proxy is used"},
+			[]string{
+				"http://xxxxx@", "from configuration", "http://ready.lab.test/ is not ready", "refused",
+				"Until then, no egress proxy is used",
+			},
 		},
 		{"not ready", configured(endpoint + ", upstream: auto"), "egress-not-ready", "problem", nil},
 		{
-			"a CA bundle that is cut short", configured(endpoint + ", upstream: auto, trustedCA: " + ca), "egress-ca-invalid", "problem",
+			"a CA bundle that is cut short", configured(endpoint + ", upstream: auto, trustedCA: " + ca), "egress-ca-invalid",
+			"problem",
 			[]string{ca, "spec.trustedCA of proxy/cluster"},
 		},
 	} {

@@ -41,7 +41,8 @@ func (c *cluster) loadNodeFirewall(n *lab.Node, when string) {
 func TestNodeFirewall(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.ControlPlane[0]
-	const chain, rule = "chain inet openshift_filter OPENSHIFT", `jump { limit rate 1/minute log prefix "firewall "; drop; } (handle `
+	const chain, rule = "chain inet openshift_filter OPENSHIFT",
+		`jump { limit rate 1/minute log prefix "firewall "; drop; } (handle `
 	c.loadNodeFirewall(n.Node, "before")
 	r := c.expectFindings(n.Node, []string{"packet-dropped"})
 	c.expectText(r, "packet-dropped", chain, rule, "at port 8888", c.API.V4.String(), c.API.V6.String(),

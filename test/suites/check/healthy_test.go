@@ -38,7 +38,8 @@ func TestSelection(t *testing.T) {
 	if diff := cmp.Diff([]string{"vips", "dns"}, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if text, code, err := n.CheckText(t.Context(), shared.binary, "--only", "vips,config", "--quiet"); err != nil || code != 0 || text != "" {
+	if text, code, err := n.CheckText(t.Context(), shared.binary, "--only", "vips,config", "--quiet"); err != nil ||
+		code != 0 || text != "" {
 		t.Errorf("exit code %d, %v: %s", code, err, text)
 	}
 	r, code := c.check(n, "--only", "vips,clock", "--timeout", "1ms")
@@ -50,7 +51,8 @@ func TestSelection(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("upstream: {prot: 80}\n"), 0o600))
 	text, code, err := n.CheckText(t.Context(), shared.binary, "--config", path, "--state-dir", t.TempDir())
 	must(t, err)
-	if code != 3 || !strings.Contains(text, "[config-invalid] ") || !strings.Contains(text, "- trust         not checked: configuration rejected\n") {
+	if code != 3 || !strings.Contains(text, "[config-invalid] ") ||
+		!strings.Contains(text, "- trust         not checked: configuration rejected\n") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }
@@ -64,7 +66,8 @@ func (c *cluster) expectHealthy(n *lab.Node) {
 		unseen = nil
 		for _, result := range c.expectFindings(n, []string{}).Checks {
 			if result.Outcome != "ok" || result.NotChecked != "" {
-				unseen = append(unseen, fmt.Sprintf("%s on %s: %s: %s %s", result.Name, n, result.Outcome, result.Text, result.NotChecked))
+				unseen = append(unseen, fmt.Sprintf("%s on %s: %s: %s %s", result.Name, n, result.Outcome, result.Text,
+					result.NotChecked))
 			}
 		}
 		if len(unseen) == 0 {
@@ -119,9 +122,14 @@ func TestHealthyOpenShift(t *testing.T) {
 func (c *cluster) loadOpenShiftRules(n *lab.Node) {
 	c.t.Helper()
 	other := strings.NewReplacer(
-		c.API.V4.String()+"/32", c.API.V6.String()+"/128", "192.0.2.200/32", "2001:db8:200::1/128", "172.30.1.2:80", "[fd02::2]:80",
+		c.API.V4.String()+"/32", c.API.V6.String()+"/128", "192.0.2.200/32", "2001:db8:200::1/128", "172.30.1.2:80",
+		"[fd02::2]:80",
 		"127.0.0.0/8", "::1/128", "icmp-port-unreachable", "icmp6-port-unreachable").Replace(openshiftChains)
-	for _, load := range [][]string{{openshiftChains, "iptables-nft-restore"}, {other, "ip6tables-nft-restore"}, {openshiftTables, "nft", "-f", "-"}} {
+	for _, load := range [][]string{
+		{openshiftChains, "iptables-nft-restore"},
+		{other, "ip6tables-nft-restore"},
+		{openshiftTables, "nft", "-f", "-"},
+	} {
 		_, err := n.Input(c.t.Context(), load[0], load[1], load[2:]...)
 		must(c.t, err)
 	}

@@ -49,7 +49,8 @@ func TestPortTaken(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { c.stop(s) })
 	seen := c.awaitReason(s, "PortInUse")
-	if p := seen.Condition(); p.Status != "False" || !strings.Contains(p.Message, "8888") || !strings.Contains(p.Message, strconv.Itoa(os.Getpid())) || seen.Table.Present {
+	if p := seen.Condition(); p.Status != "False" || !strings.Contains(p.Message, "8888") || !strings.Contains(p.Message,
+		strconv.Itoa(os.Getpid())) || seen.Table.Present {
 		t.Errorf("%+v with the table %+v", p, seen.Table)
 	}
 	r := c.expectFindings(n, []string{"port-in-use"})
@@ -81,7 +82,8 @@ func TestMetricsPortTaken(t *testing.T) {
 	self, err := os.ReadFile("/proc/self/comm")
 	must(t, err)
 	r := c.expectFindings(n, []string{"metrics-port-in-use"})
-	c.expectText(r, "metrics-port-in-use", "not served on [::]:9645", "("+strings.TrimSpace(string(self))+")", "metrics.listenAddress")
+	c.expectText(r, "metrics-port-in-use", "not served on [::]:9645", "("+strings.TrimSpace(string(self))+")",
+		"metrics.listenAddress")
 	if p := r.Check("port"); p.Outcome != "warning" {
 		t.Errorf("%+v", p)
 	}
@@ -170,8 +172,15 @@ func TestEgressProxy(t *testing.T) {
 		name, text string
 		ids        []string
 	}{
-		{"not covered", "HTTP_PROXY=http://user:secret@proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\nNO_PROXY=.cluster.local,.svc,192.0.2.0/24\n", []string{"no-proxy-lacks-api"}},
-		{"covered by its domain", "HTTP_PROXY=http://proxy.lab.test:3128\nNO_PROXY=\".cluster.local,.lab.test\"\n", []string{}},
+		{
+			"not covered",
+			"HTTP_PROXY=http://user:secret@proxy.lab.test:3128\nHTTPS_PROXY=http://proxy.lab.test:3128\nNO_PROXY=.cluster.local,.svc,192.0.2.0/24\n",
+			[]string{"no-proxy-lacks-api"},
+		},
+		{
+			"covered by its domain", "HTTP_PROXY=http://proxy.lab.test:3128\nNO_PROXY=\".cluster.local,.lab.test\"\n",
+			[]string{},
+		},
 		{"covered by name", "HTTP_PROXY=http://proxy.lab.test:3128\nNO_PROXY=api.lab.test\n", []string{}},
 		{"https alone", "HTTPS_PROXY=http://proxy.lab.test:3128\n", []string{}},
 	} {

@@ -32,7 +32,8 @@ func (c *cluster) configureEgress(config string) {
 func TestEgressProxyUnreachable(t *testing.T) {
 	c := healthy(t, nil)
 	// No control-plane node has a route to the ingress without the egress proxy.
-	config := fmt.Sprintf("vips: {api: [%q, %q], ingress: [%q, %q]}\nhosts: [%s]\nupstream: {scheme: https}\negressProxy: {upstream: auto, ",
+	config := fmt.Sprintf(
+		"vips: {api: [%q, %q], ingress: [%q, %q]}\nhosts: [%s]\nupstream: {scheme: https}\negressProxy: {upstream: auto, ",
 		c.API.V4, c.API.V6, c.Outside.V4, c.Outside.V6, apiName)
 	for _, tt := range []struct {
 		name, host string
@@ -41,15 +42,21 @@ func TestEgressProxyUnreachable(t *testing.T) {
 		texts      []string
 	}{
 		{"a proxy that does not answer", c.Egress.Addresses.V4.String(), true, nil, []string{"timeout: no answer in time"}},
-		{"and a DNS server that does not answer", lab.EgressName, false, []string{"dns-no-server"}, []string{lab.EgressName, "does not answer"}},
+		{
+			"and a DNS server that does not answer", lab.EgressName, false,
+			[]string{"dns-no-server"},
+			[]string{lab.EgressName, "does not answer"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := c.forSubtest(t)
 			url := c.Egress.URL("http", "", tt.host)
 			c.configureEgress(config + fmt.Sprintf("httpProxy: %q, httpsProxy: %q}\n", url, url))
-			c.loadFaultRules(c.standby(), "chain output { type filter hook output priority raw; oifname br-ex tcp dport 3128 drop; }")
+			c.loadFaultRules(c.standby(),
+				"chain output { type filter hook output priority raw; oifname br-ex tcp dport 3128 drop; }")
 			if !tt.dns {
-				c.loadFaultRules(c.Internet.Node, "chain input { type filter hook input priority 0; meta l4proto { tcp, udp } th dport 53 drop; }")
+				c.loadFaultRules(c.Internet.Node,
+					"chain input { type filter hook input priority 0; meta l4proto { tcp, udp } th dport 53 drop; }")
 			}
 			r := c.expectFindings(c.standby(), append([]string{"egress-unreachable"}, tt.want...), "--token", token)
 			c.expectText(r, "egress-unreachable", tt.texts...)

@@ -85,7 +85,8 @@ func TestNftablesMissing(t *testing.T) {
 // TestNftablesDenied runs the service without its capability.
 func TestNftablesDenied(t *testing.T) {
 	c := healthy(t, nil)
-	c.restartService(lab.ServiceOptions{Wrap: []string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"}}, "NftablesUnavailable")
+	c.restartService(lab.ServiceOptions{Wrap: []string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"}},
+		"NftablesUnavailable")
 	r := c.expectFindings(c.holder(), []string{"nftables-rejected"})
 	c.expectText(r, "nftables-rejected", "this process lacks CAP_NET_ADMIN")
 }
@@ -96,7 +97,8 @@ func TestNftablesRefused(t *testing.T) {
 	n := c.holder()
 	dir := t.TempDir()
 	config := dir + "/config.yaml"
-	must(t, os.WriteFile(config, []byte(n.DefaultConfig()+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"), 0o600))
+	must(t, os.WriteFile(config,
+		[]byte(n.DefaultConfig()+"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n"), 0o600))
 	socket := dir + "/status.sock"
 	flags := []string{"--config", config, "--state-dir", dir + "/state", "--status-socket", socket}
 	second, err := n.Start(lab.Command{Name: "second", Path: shared.binary, Args: append([]string{"run"}, flags...)})

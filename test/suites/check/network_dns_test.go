@@ -24,7 +24,8 @@ func TestDNS(t *testing.T) {
 	c.runFaults(t, []faultCase{
 		{
 			name: "AAAA fails", want: []string{"dns-server-fails"}, inject: serve(a, fails),
-			texts: map[string]string{"dns-server-fails": "192.0.2.1 returns an error, such as SERVFAIL, to a query for the AAAA record of api.lab.test"},
+			texts: map[string]string{"dns-server-fails": "192.0.2.1 returns an error, such as SERVFAIL, to a query for the " +
+				"AAAA record of api.lab.test"},
 		},
 		{
 			name: "no answer for A", want: []string{"dns-server-fails"}, inject: serve(silent, aaaa),

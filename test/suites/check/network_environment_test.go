@@ -32,14 +32,21 @@ func TestClusterEnvironment(t *testing.T) {
 		{name: "a name without AAAA", inject: named(lab.Pair{V4: both.V4}), want: []string{"dns-family-missing"}},
 		{name: "a name without A", inject: named(lab.Pair{V6: both.V6}), want: []string{"dns-family-missing"}},
 		{
-			name: "an A record of another host", inject: named(lab.Pair{V4: c.Worker.Addresses.V4, V6: both.V6}), want: []string{"dns-other-address"},
-			texts: map[string]string{"dns-other-address": "The A record of api.lab.test is 192.0.2.21, which is not an API VIP, and http01-proxyd does not respond there (status 503)"},
+			name: "an A record of another host", inject: named(lab.Pair{V4: c.Worker.Addresses.V4, V6: both.V6}),
+			want: []string{"dns-other-address"},
+			texts: map[string]string{"dns-other-address": "The A record of api.lab.test is 192.0.2.21, which is not an API " +
+				"VIP, and http01-proxyd does not respond there (status 503)"},
 		},
-		{name: "an A record of an unused address", inject: named(lab.Pair{V4: nowhere, V6: both.V6}), want: []string{"dns-other-address"}},
 		{
-			name: "an A record of an outside host that refuses connections", inject: named(lab.Pair{V4: c.Internet.Addresses.V4, V6: both.V6}),
-			want:  []string{"dns-other-address"},
-			texts: map[string]string{"dns-other-address": "is 198.51.100.10, which is not an API VIP, and http01-proxyd does not respond there (it refuses connections)"},
+			name: "an A record of an unused address", inject: named(lab.Pair{V4: nowhere, V6: both.V6}),
+			want: []string{"dns-other-address"},
+		},
+		{
+			name:   "an A record of an outside host that refuses connections",
+			inject: named(lab.Pair{V4: c.Internet.Addresses.V4, V6: both.V6}),
+			want:   []string{"dns-other-address"},
+			texts: map[string]string{"dns-other-address": "is 198.51.100.10, which is not an API VIP, and http01-proxyd " +
+				"does not respond there (it refuses connections)"},
 		},
 		{
 			name: "no DNS server answers", want: []string{"dns-no-server"},
@@ -48,10 +55,15 @@ func TestClusterEnvironment(t *testing.T) {
 				c.replaceHostFile("chrony.conf", "server "+c.Internet.Addresses.V4.String()+"\n")
 			},
 		},
-		{name: "a name that is not in the certificate", want: []string{"certificate-name-missing"}, inject: presentCertificate(90*day, 80*day, "api.other.test")},
 		{
-			name: "a certificate that is also for api-int", want: []string{"certificate-internal-name"}, inject: presentCertificate(90*day, 80*day, apiName, internalName),
-			texts: map[string]string{"certificate-internal-name": "presents for api.lab.test (issued by \"Lab CA\") is also valid for api-int.lab.test."},
+			name: "a name that is not in the certificate", want: []string{"certificate-name-missing"},
+			inject: presentCertificate(90*day, 80*day, "api.other.test"),
+		},
+		{
+			name: "a certificate that is also for api-int", want: []string{"certificate-internal-name"},
+			inject: presentCertificate(90*day, 80*day, apiName, internalName),
+			texts: map[string]string{"certificate-internal-name": "presents for api.lab.test (issued by \"Lab CA\") is also " +
+				"valid for api-int.lab.test."},
 		},
 		{
 			name: "a named certificate for api-int", want: []string{"certificate-replaces-internal"},
@@ -59,7 +71,8 @@ func TestClusterEnvironment(t *testing.T) {
 				presentCertificate(90*day, 80*day, apiName)(c)
 				c.replaceInternal()
 			},
-			texts: map[string]string{"certificate-replaces-internal": "192.0.2.5:6443 presents for api-int.lab.test the certificate of api.lab.test (issued by \"Lab CA\")."},
+			texts: map[string]string{"certificate-replaces-internal": "192.0.2.5:6443 presents for api-int.lab.test the " +
+				"certificate of api.lab.test (issued by \"Lab CA\")."},
 		},
 		{
 			name: "a named certificate for both", want: []string{"certificate-replaces-internal"},
@@ -68,11 +81,22 @@ func TestClusterEnvironment(t *testing.T) {
 				c.replaceInternal()
 			},
 		},
-		{name: "an expired certificate", want: []string{"certificate-expired"}, inject: presentCertificate(90*day, -time.Hour, apiName)},
-		{name: "a certificate that is not valid yet", want: []string{"certificate-not-yet-valid"}, inject: presentCertificate(80*day, 90*day, apiName)},
-		{name: "less than a quarter of 90 days left", want: []string{"certificate-expires-soon"}, inject: presentCertificate(90*day, 20*day, apiName)},
-		{name: "less than a tenth of 90 days left", want: []string{"certificate-expiry-urgent"}, inject: presentCertificate(90*day, 8*day, apiName)},
-		{name: "less than a day of six left", want: []string{"certificate-expiry-urgent"}, inject: presentCertificate(6*day, 23*time.Hour, apiName)},
+		{name: "an expired certificate", want: []string{"certificate-expired"}, inject: presentCertificate(90*day, -time.Hour,
+			apiName)},
+		{
+			name: "a certificate that is not valid yet", want: []string{"certificate-not-yet-valid"},
+			inject: presentCertificate(80*day, 90*day, apiName),
+		},
+		{
+			name: "less than a quarter of 90 days left", want: []string{"certificate-expires-soon"},
+			inject: presentCertificate(90*day, 20*day, apiName),
+		},
+		{
+			name: "less than a tenth of 90 days left", want: []string{"certificate-expiry-urgent"},
+			inject: presentCertificate(90*day, 8*day, apiName),
+		},
+		{name: "less than a day of six left", want: []string{"certificate-expiry-urgent"}, inject: presentCertificate(6*day,
+			23*time.Hour, apiName)},
 		{name: "two days of six left", want: []string{}, inject: presentCertificate(6*day, 2*day, apiName)},
 		{
 			name: "one certificate over IPv4, another over IPv6", want: []string{"certificate-differs-by-address"},
@@ -84,7 +108,8 @@ func TestClusterEnvironment(t *testing.T) {
 		{
 			name: "without a name the API server's own certificate", want: []string{},
 			inject: func(c *cluster) {
-				own, public := issue(c.t, "kube-apiserver", 30*day, 20*day, "kubernetes"), issue(c.t, "Lab CA", 90*day, 80*day, apiName)
+				own, public := issue(c.t, "kube-apiserver", 30*day, 20*day, "kubernetes"), issue(c.t, "Lab CA", 90*day, 80*day,
+					apiName)
 				c.presentBy(func(name string, _ netip.Addr) bool { return name == apiName }, public, own)
 			},
 		},
@@ -129,7 +154,8 @@ func TestRenewalAttempts(t *testing.T) {
 			if err == nil {
 				reported["certificates"] = []map[string]any{{
 					"address": c.API.V4.String() + ":6443", "name": apiName, "issuer": "Lab CA", "serial": leaf.SerialNumber.Text(16),
-					"notBefore": leaf.NotBefore, "notAfter": leaf.NotAfter, "checked": failed, "failedRenewals": 1, "firstFailure": failed, "lastFailure": failed,
+					"notBefore": leaf.NotBefore, "notAfter": leaf.NotAfter, "checked": failed, "failedRenewals": 1,
+					"firstFailure": failed, "lastFailure": failed,
 				}}
 				_ = json.NewEncoder(conn).Encode(reported)
 			}
@@ -138,10 +164,12 @@ func TestRenewalAttempts(t *testing.T) {
 	}()
 	r := c.expectFindings(n, []string{"renewal-attempt-failed"}, "--status-socket", path)
 	c.expectText(r, "renewal-attempt-failed", "was not renewed by an attempt at "+failed.Format(time.RFC3339),
-		"failed renewal attempts: 1, with cert-manager's defaults, further attempts before the expiry: at most 6", "After the fix run cmctl renew")
+		"failed renewal attempts: 1, with cert-manager's defaults, further attempts before the expiry: at most 6",
+		"After the fix run cmctl renew")
 	// Without the report of the service, the renewal time shows how many are left.
 	r = c.expectFindings(n, []string{})
-	if text := r.Check("certificate").Text; !strings.Contains(text, "; its renewal is due, with cert-manager's defaults, further attempts before the expiry: at most 7") {
+	if text := r.Check("certificate").Text; !strings.Contains(text,
+		"; its renewal is due, with cert-manager's defaults, further attempts before the expiry: at most 7") {
 		t.Errorf("certificate: %s", text)
 	}
 }
@@ -191,7 +219,10 @@ func TestNothingAnswers(t *testing.T) {
 		"oifname br-ex meta l4proto { tcp, udp } drop; icmp type echo-request drop; icmpv6 type echo-request drop; }")
 	c.replaceHostFile("kubeconfig", "") // check must look for the name
 	for _, flags := range [][]string{nil, {"--token", token}, {"--token", token, "--name", apiName}} {
-		want := []string{"proxy-unreachable", "proxy-unreachable", "ingress-timeout", "service-unresponsive", "vip-test-not-sent"}
+		want := []string{
+			"proxy-unreachable", "proxy-unreachable", "ingress-timeout", "service-unresponsive",
+			"vip-test-not-sent",
+		}
 		if slices.Contains(flags, "--name") {
 			want = append(want, "dns-no-server") // without --name there is no name to query
 		}

@@ -57,7 +57,8 @@ func TestIngress(t *testing.T) {
 		{
 			name: "this host has no free port", want: []string{"local-resources"},
 			inject: func(c *cluster) {
-				c.run(c.standby(), `sysctl -qw net.ipv4.ip_local_port_range="40000 40063"`, `sysctl -qw net.ipv4.ip_local_port_range="32768 60999"`)
+				c.run(c.standby(), `sysctl -qw net.ipv4.ip_local_port_range="40000 40063"`,
+					`sysctl -qw net.ipv4.ip_local_port_range="32768 60999"`)
 				for _, vip := range c.Ingress.Both() {
 					for range 64 {
 						conn, err := c.standby().Dial(c.t.Context(), "tcp", netip.AddrPortFrom(vip, 80).String())
@@ -70,10 +71,14 @@ func TestIngress(t *testing.T) {
 		{name: "a firewall drops the router's port", inject: filtered("drop"), want: []string{"ingress-timeout"}},
 		{
 			name: "a router that closes connections", want: []string{"ingress-closed-connection"},
-			texts:  map[string]string{"ingress-closed-connection": "The router may expect the PROXY protocol (hostNetwork.protocol: PROXY of the IngressController). In that case, set upstream.proxyProtocol"},
+			texts: map[string]string{"ingress-closed-connection": "The router may expect the PROXY protocol " +
+				"(hostNetwork.protocol: PROXY of the IngressController). In that case, set upstream.proxyProtocol"},
 			inject: func(c *cluster) { c.replaceRouter(func() { c.startNginx(80, "return 444;") }) },
 		},
-		{name: "a firewall rejects the router's port", inject: filtered("reject with icmpx admin-prohibited"), want: []string{"ingress-unreachable"}},
+		{
+			name: "a firewall rejects the router's port", inject: filtered("reject with icmpx admin-prohibited"),
+			want: []string{"ingress-unreachable"},
+		},
 		{
 			name: "not HTTP", want: []string{"response-malformed"},
 			inject: func(c *cluster) { c.replaceRouter(func() { c.serveBytes("SSH-2.0-OpenSSH_9.2\r\n") }) },
@@ -114,18 +119,27 @@ func TestIngress(t *testing.T) {
 				c.addRoute(acmePath+token, c.startSolver("another").Port)
 			},
 		},
-		{name: "the solver answers 500", flags: trace, inject: answer(500, "text/plain", "oops"), want: []string{"response-status"}},
 		{
-			name: "a line break after the key", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+"\n"), want: []string{"response-not-key"},
-			texts: map[string]string{"response-not-key": "The response is not the key of this token. It is the key, and a line break follows it (also [fd4e:5f2a:9c01:1::6]:80)"},
+			name: "the solver answers 500", flags: trace, inject: answer(500, "text/plain", "oops"),
+			want: []string{"response-status"},
 		},
 		{
-			name: "more than a CA reads", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+strings.Repeat("x", 50)), want: []string{"response-not-key"},
-			texts: map[string]string{"response-not-key": "The response is not the key of this token. It is more than the key: it has 137 bytes, and CAs read 127 (also [fd4e:5f2a:9c01:1::6]:80)"},
+			name: "a line break after the key", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+"\n"),
+			want: []string{"response-not-key"},
+			texts: map[string]string{"response-not-key": "The response is not the key of this token. It is the key, and a " +
+				"line break follows it (also [fd4e:5f2a:9c01:1::6]:80)"},
 		},
 		{
-			name: "an HTML page", flags: trace, inject: answer(200, "text/html", "<!DOCTYPE html><html><body>hello</body></html>"), want: []string{"response-not-key"},
-			texts: map[string]string{"response-not-key": "The response is not the key of this token. It is an HTML page of 46 bytes (also [fd4e:5f2a:9c01:1::6]:80)"},
+			name: "more than a CA reads", flags: trace, inject: answer(200, "text/plain", token+"."+thumbprint+
+				strings.Repeat("x", 50)), want: []string{"response-not-key"},
+			texts: map[string]string{"response-not-key": "The response is not the key of this token. It is more than the " +
+				"key: it has 137 bytes, and CAs read 127 (also [fd4e:5f2a:9c01:1::6]:80)"},
+		},
+		{
+			name: "an HTML page", flags: trace, inject: answer(200, "text/html",
+				"<!DOCTYPE html><html><body>hello</body></html>"), want: []string{"response-not-key"},
+			texts: map[string]string{"response-not-key": "The response is not the key of this token. It is an HTML page of " +
+				"46 bytes (also [fd4e:5f2a:9c01:1::6]:80)"},
 		},
 	})
 }

@@ -23,7 +23,8 @@ func TestVIP(t *testing.T) {
 		{
 			name: "on a link that is down", want: []string{"vip-link-down"},
 			inject: func(c *cluster) {
-				c.run(c.standby(), fmt.Sprintf("ip link add left type veth peer name right; ip address add %s/32 dev left", c.API.V4), "ip link delete left")
+				c.run(c.standby(), fmt.Sprintf("ip link add left type veth peer name right; ip address add %s/32 dev left",
+					c.API.V4), "ip link delete left")
 			},
 			texts: map[string]string{"vip-link-down": "The API VIP 192.0.2.5 is on left of this host, and this link is down"},
 		},
@@ -72,7 +73,10 @@ func (c *cluster) secondNIC(n *lab.Node) {
 	_, bridge := c.Switch()
 	c.onCleanup(func(ctx context.Context) error {
 		// Other nodes have a neighbour entry for the removed NIC.
-		for _, other := range []*lab.Node{c.Gateway, c.Worker.Node, c.ControlPlane[0].Node, c.ControlPlane[1].Node, c.ControlPlane[2].Node} {
+		for _, other := range []*lab.Node{
+			c.Gateway, c.Worker.Node, c.ControlPlane[0].Node, c.ControlPlane[1].Node,
+			c.ControlPlane[2].Node,
+		} {
 			if _, err := other.Run(ctx, "ip", "neighbour", "flush", "all"); err != nil {
 				return err
 			}
@@ -82,7 +86,8 @@ func (c *cluster) secondNIC(n *lab.Node) {
 	peer := "second-" + n.Name
 	// A bridge uses the lowest hardware address of its ports; it must not be this one.
 	high := fmt.Sprintf("fe:ff:ff:ff:ff:%02x", n.Addresses.V4.As4()[3])
-	c.run(n, fmt.Sprintf("ip link add second type veth peer name %s address %s netns %s; ip link set second up", peer, high, c.Gateway.Namespace), "ip link delete second")
+	c.run(n, fmt.Sprintf("ip link add second type veth peer name %s address %s netns %s; ip link set second up", peer,
+		high, c.Gateway.Namespace), "ip link delete second")
 	_, err := c.Gateway.Run(c.t.Context(), "ip", "link", "set", peer, "master", bridge, "up")
 	must(c.t, err)
 }
@@ -98,7 +103,8 @@ func (c *cluster) useSingleIPv6Address(m *lab.ControlPlaneNode) {
 	const change = "ip -6 address del %[1]s/%[2]d dev br-ex; ip -6 address add %[1]s/%[3]d dev br-ex nodad; " +
 		"ip -6 route %[6]s %[5]s dev br-ex proto static; ip -6 route replace default via %[4]s"
 	prefix, gateway := netip.PrefixFrom(own, 64).Masked(), c.Gateway.Addresses.V6
-	c.run(n, fmt.Sprintf(change, own, 64, 128, gateway, prefix, "add"), fmt.Sprintf(change, own, 128, 64, gateway, prefix, "del"))
+	c.run(n, fmt.Sprintf(change, own, 64, 128, gateway, prefix, "add"), fmt.Sprintf(change, own, 128, 64, gateway, prefix,
+		"del"))
 	must(c.t, begin(c.t.Context()))
 	c.onCleanup(m.StopKeepalived)
 }
@@ -145,9 +151,11 @@ func TestProxyReachability(t *testing.T) {
 		{
 			name: "one family is blocked", want: []string{"proxy-unreachable"},
 			inject: func(c *cluster) {
-				c.loadFaultRules(c.holder(), "chain prerouting { type filter hook prerouting priority raw; meta nfproto ipv6 tcp dport 80 drop; }")
+				c.loadFaultRules(c.holder(),
+					"chain prerouting { type filter hook prerouting priority raw; meta nfproto ipv6 tcp dport 80 drop; }")
 			},
-			texts: map[string]string{"proxy-unreachable": "http01-proxyd does not respond at [fd4e:5f2a:9c01:1::5]:80: it does not reply to connection attempts"},
+			texts: map[string]string{"proxy-unreachable": "http01-proxyd does not respond at [fd4e:5f2a:9c01:1::5]:80: it " +
+				"does not reply to connection attempts"},
 		},
 	})
 }
@@ -161,7 +169,10 @@ func dropHostClients(c *cluster) {
 		if family == "-6" {
 			vip = c.API.V6
 		}
-		c.run(c.holder(), fmt.Sprintf("ip %[1]s rule add pref 2 lookup local; ip %[1]s rule add pref 1 to %[2]s ipproto tcp dport 80 blackhole; ip %[1]s rule del pref 0", family, vip),
+		c.run(c.holder(),
+			fmt.Sprintf(
+				"ip %[1]s rule add pref 2 lookup local; ip %[1]s rule add pref 1 to %[2]s ipproto tcp dport 80 blackhole; ip "+
+					"%[1]s rule del pref 0", family, vip),
 			fmt.Sprintf("ip %[1]s rule add pref 0 lookup local; ip %[1]s rule del pref 1; ip %[1]s rule del pref 2", family))
 	}
 }
@@ -170,7 +181,8 @@ func dropHostClients(c *cluster) {
 // the service answers challenges for these addresses only.
 func TestAddressInHosts(t *testing.T) {
 	c := healthy(t, func(n *lab.Node) string {
-		return n.DefaultConfig() + fmt.Sprintf("hosts: [192.0.2.5, '%s', %s]\n", strings.ToUpper(shared.lab.API.V6.String()), apiName)
+		return n.DefaultConfig() + fmt.Sprintf("hosts: [192.0.2.5, '%s', %s]\n", strings.ToUpper(shared.lab.API.V6.String()),
+			apiName)
 	})
 	c.expectFindings(c.holder(), []string{})
 	for _, vip := range []string{c.API.V4.String(), "[" + c.API.V6.String() + "]"} {
@@ -181,7 +193,10 @@ func TestAddressInHosts(t *testing.T) {
 		}
 	}
 	// A wildcard has no challenge by HTTP-01.
-	for name, want := range map[string]string{"*.lab.test": "use a DNS-01 solver", "192.0.2.5": "explain route-missing-for-address", "2001:db8::5": "explain route-missing-for-address"} {
+	for name, want := range map[string]string{
+		"*.lab.test": "use a DNS-01 solver",
+		"192.0.2.5":  "explain route-missing-for-address", "2001:db8::5": "explain route-missing-for-address",
+	} {
 		_, _, err := c.holder().CheckText(t.Context(), shared.binary, "--name", name)
 		if err == nil || exitCode(err) != 2 || !strings.Contains(err.Error(), want) {
 			t.Errorf("--name %s: %v", name, err)
@@ -193,7 +208,8 @@ func TestAddressInHosts(t *testing.T) {
 func TestHosts(t *testing.T) {
 	c := healthy(t, func(n *lab.Node) string { return n.DefaultConfig() + "hosts: [other.lab.test]\n" })
 	c.startSolver(token)
-	r := c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName, "--token", token)
+	r := c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName, "--token",
+		token)
 	c.expectText(r, "name-not-in-hosts", "The proxy at 192.0.2.5:80 does not accept challenges for api.lab.test")
 	// The configuration alone shows it, also without a token and on a node without a VIP.
 	c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName)

@@ -38,53 +38,109 @@ type packetCase struct {
 // service, and find nothing where they reach it.
 func TestRuleset(t *testing.T) {
 	c := healthy(t, nil)
-	policy := "table inet admin_filter {\nchain input { type filter hook input priority 5; policy drop; ct state established,related accept; iif lo accept; " +
+	policy := "table inet admin_filter {\nchain input { type filter hook input priority 5; policy drop; ct state " +
+		"established,related accept; iif lo accept; " +
 		"meta l4proto { icmp, ipv6-icmp, vrrp } accept; %s tcp dport { 22, 80, 443, 6443 } accept; }\n}\n"
 	standby := c.standbyAddress()
 	for _, tt := range []packetCase{
-		{name: "ct state before connection tracking", file: "ct-state-before-conntrack.nft", ids: []string{"packet-dropped"}, texts: []string{"chain inet raw pre", "ct state invalid drop", "at port 80"}, fixed: true},
-		{name: "notrack", file: "notrack.nft", v6: true, ids: []string{"packet-not-redirected"}, texts: []string{"chain ip raw prerouting", "tcp dport 80 notrack"}, fixed: true},
-		{name: "a client filter before the redirect", file: "client-filter-before-redirect.nft", ids: []string{"packet-dropped"}, texts: []string{"chain inet geo-filter filter-chain", "its policy is drop", "at port 80"}, fixed: true},
-		{name: "the policy decides", file: "policy-decides.nft", ids: []string{"packet-dropped"}, texts: []string{"chain inet filter input", "its policy is drop", "at port 8888", "--host-open-ports"}, fixed: true},
-		{name: "a reply dropped in output", file: "reply-dropped-in-output.nft", ids: []string{"reply-dropped"}, texts: []string{"chain inet filter output", "its policy is drop"}, fixed: true},
-		{name: "a reply dropped in postrouting", file: "reply-dropped-in-postrouting.nft", ids: []string{"reply-dropped"}, texts: []string{"chain inet filter post", "its policy is drop"}, fixed: true},
-		{name: "iptables rejects", file: "iptables-reject.ipt", v6: true, ids: []string{"packet-dropped"}, texts: []string{"chain ip filter INPUT", "reject"}, fixed: true},
+		{
+			name: "ct state before connection tracking", file: "ct-state-before-conntrack.nft", ids: []string{"packet-dropped"},
+			texts: []string{"chain inet raw pre", "ct state invalid drop", "at port 80"}, fixed: true,
+		},
+		{
+			name: "notrack", file: "notrack.nft", v6: true, ids: []string{"packet-not-redirected"},
+			texts: []string{"chain ip raw prerouting", "tcp dport 80 notrack"}, fixed: true,
+		},
+		{
+			name: "a client filter before the redirect", file: "client-filter-before-redirect.nft",
+			ids: []string{"packet-dropped"}, texts: []string{
+				"chain inet geo-filter filter-chain", "its policy is drop",
+				"at port 80",
+			}, fixed: true,
+		},
+		{
+			name: "the policy decides", file: "policy-decides.nft", ids: []string{"packet-dropped"},
+			texts: []string{"chain inet filter input", "its policy is drop", "at port 8888", "--host-open-ports"}, fixed: true,
+		},
+		{
+			name: "a reply dropped in output", file: "reply-dropped-in-output.nft", ids: []string{"reply-dropped"},
+			texts: []string{"chain inet filter output", "its policy is drop"}, fixed: true,
+		},
+		{
+			name: "a reply dropped in postrouting", file: "reply-dropped-in-postrouting.nft", ids: []string{"reply-dropped"},
+			texts: []string{"chain inet filter post", "its policy is drop"}, fixed: true,
+		},
+		{
+			name: "iptables rejects", file: "iptables-reject.ipt", v6: true, ids: []string{"packet-dropped"},
+			texts: []string{"chain ip filter INPUT", "reject"}, fixed: true,
+		},
 		{name: "protection against spoofed loopback", file: "harmless-loopback-antispoof.nft", v4: true, v6: true},
 		{
-			name: "dropped at the device", text: "table netdev x {\nchain y { type filter hook ingress device \"br-ex\" priority -500; tcp dport 80 drop; }\n}\n",
+			name: "dropped at the device",
+			text: "table netdev x {\nchain y { type filter hook ingress device \"br-ex\" priority -500; tcp dport 80 " +
+				"drop; }\n}\n",
 			ids: []string{"packet-dropped"}, texts: []string{"chain netdev x y", "tcp dport 80 drop"}, fixed: true,
 		},
 		{
-			name: "a reply dropped at the device", text: "table netdev x {\nchain y { type filter hook egress device \"br-ex\" priority 0; tcp sport 80 drop; }\n}\n",
-			ids: []string{"reply-dropped"}, texts: []string{"chain netdev x y", "tcp sport 80 drop"}, fixed: true,
+			name: "a reply dropped at the device",
+			text: "table netdev x {\nchain y { type filter hook egress device \"br-ex\" priority 0; tcp sport 80 drop; }\n}\n",
+			ids:  []string{"reply-dropped"}, texts: []string{"chain netdev x y", "tcp sport 80 drop"}, fixed: true,
 		},
 		{
-			name: "port 80 dropped in prerouting", text: "table inet x {\nchain y { type filter hook prerouting priority raw; tcp dport 80 drop; }\n}\n",
-			ids: []string{"packet-dropped"}, texts: []string{"chain inet x y", "tcp dport 80 drop", "at port 80"}, fixed: true,
+			name: "port 80 dropped in prerouting",
+			text: "table inet x {\nchain y { type filter hook prerouting priority raw; tcp dport 80 drop; }\n}\n",
+			ids:  []string{"packet-dropped"}, texts: []string{"chain inet x y", "tcp dport 80 drop", "at port 80"}, fixed: true,
 		},
 		{
-			name: "one family", text: "table inet x {\nchain y { type filter hook input priority 0; iif != lo meta nfproto ipv6 tcp dport 8888 drop; }\n}\n", v4: true,
+			name: "one family",
+			text: "table inet x {\nchain y { type filter hook input priority 0; iif != lo meta nfproto ipv6 tcp dport 8888 " +
+				"drop; }\n}\n", v4: true,
 			ids: []string{"packet-dropped"}, texts: []string{"tcp dport 8888 drop", "V6 are dropped"}, fixed: true,
 		},
 		{
-			name: "a rule in another chain", text: "table inet x {\nchain y { type filter hook input priority 5; jump ports; }\nchain ports { iifname \"br-ex\" tcp dport 8000-9000 counter reject; }\n}\n",
-			ids: []string{"packet-dropped"}, texts: []string{"chain inet x ports", `iifname "br-ex" tcp dport 8000-9000 counter`, "(handle "}, fixed: true,
+			name: "a rule in another chain",
+			text: "table inet x {\nchain y { type filter hook input priority 5; jump ports; }\nchain ports { iifname " +
+				"\"br-ex\" tcp dport 8000-9000 counter reject; }\n}\n",
+			ids: []string{"packet-dropped"}, texts: []string{
+				"chain inet x ports", `iifname "br-ex" tcp dport 8000-9000 counter`,
+				"(handle ",
+			}, fixed: true,
 		},
-		{name: "a list of ports", text: fmt.Sprintf(policy, ""), ids: []string{"packet-dropped"}, texts: []string{"chain inet admin_filter input", "its policy is drop"}, fixed: true},
-		{name: "a rule for some clients", text: "table inet x {\nchain y { type filter hook input priority 5; ip saddr 203.0.113.0/24 tcp dport 8888 drop; }\n}\n", v4: true, v6: true},
 		{
-			name: "a redirect that comes first", text: "table ip x {\nchain y { type nat hook prerouting priority -150; ip daddr V4 tcp dport 80 dnat to :9445; }\n}\n", v6: true,
-			ids: []string{"packet-not-redirected"}, texts: []string{"chain ip x y", "dnat to :9445", "port 80 of V4"}, fixed: true,
+			name: "a list of ports", text: fmt.Sprintf(policy, ""), ids: []string{"packet-dropped"},
+			texts: []string{"chain inet admin_filter input", "its policy is drop"}, fixed: true,
+		},
+		{
+			name: "a rule for some clients",
+			text: "table inet x {\nchain y { type filter hook input priority 5; ip saddr 203.0.113.0/24 tcp dport 8888 " +
+				"drop; }\n}\n", v4: true, v6: true,
+		},
+		{
+			name: "a redirect that comes first",
+			text: "table ip x {\nchain y { type nat hook prerouting priority -150; ip daddr V4 tcp dport 80 dnat to " +
+				":9445; }\n}\n", v6: true,
+			ids: []string{"packet-not-redirected"}, texts: []string{"chain ip x y", "dnat to :9445", "port 80 of V4"},
+			fixed: true,
 		},
 		{
 			name: "a Service with the VIP among its externalIPs",
-			text: "table ip x {\nmap service-ips { type ipv4_addr . inet_service : verdict; elements = { V4 . 80 : goto external-web } }\n" +
-				"chain external-web { meta l4proto tcp dnat to 10.128.0.2:8080; }\nchain nat-prerouting { type nat hook prerouting priority -120; ip daddr . tcp dport vmap @service-ips; }\n}\n",
-			v6: true, ids: []string{"packet-not-redirected"}, texts: []string{"chain ip x external-web", "dnat to 10.128.0.2:8080", "externalIPs"}, fixed: true,
+			text: "table ip x {\nmap service-ips { type ipv4_addr . inet_service : verdict; elements = { V4 . 80 : goto " +
+				"external-web } }\n" +
+				"chain external-web { meta l4proto tcp dnat to 10.128.0.2:8080; }\nchain nat-prerouting { type nat hook " +
+				"prerouting priority -120; ip daddr . tcp dport vmap @service-ips; }\n}\n",
+			v6: true, ids: []string{"packet-not-redirected"}, texts: []string{
+				"chain ip x external-web",
+				"dnat to 10.128.0.2:8080", "externalIPs",
+			}, fixed: true,
 		},
-		{name: "a later redirect", text: "table ip x {\nchain y { type nat hook prerouting priority dstnat; ip daddr V4 tcp dport 80 dnat to 192.0.2.200:80; }\n}\n", v4: true, v6: true},
 		{
-			name: "iptables with state, mark and connection tracking", before: "iptables-nft -t mangle -A PREROUTING -p tcp --dport 80 -j MARK --set-mark 7; " +
+			name: "a later redirect",
+			text: "table ip x {\nchain y { type nat hook prerouting priority dstnat; ip daddr V4 tcp dport 80 dnat to " +
+				"192.0.2.200:80; }\n}\n", v4: true, v6: true,
+		},
+		{
+			name: "iptables with state, mark and connection tracking",
+			before: "iptables-nft -t mangle -A PREROUTING -p tcp --dport 80 -j MARK --set-mark 7; " +
 				"iptables-nft -A INPUT -p tcp -m conntrack --ctstate NEW -m mark --mark 7 -j DROP",
 			undo: "nft delete table ip mangle; nft delete table ip filter",
 			v6:   true, ids: []string{"packet-dropped"}, texts: []string{"chain ip filter INPUT"}, fixed: true,
@@ -94,15 +150,23 @@ func TestRuleset(t *testing.T) {
 			ids: []string{"packet-dropped"}, texts: []string{"chain inet x y", "@many drop"}, v4: true, v6: true, fixed: true,
 		},
 		{
-			name: "strict reverse path filter", before: "ip link add asym type veth peer name asym2; ip link set asym up; ip route add " + standby.String() + "/32 dev asym; " +
+			name: "strict reverse path filter",
+			before: "ip link add asym type veth peer name asym2; ip link set asym up; ip route add " + standby.String() +
+				"/32 dev asym; " +
 				"sysctl -qw net.ipv4.conf.br-ex.rp_filter=1",
 			undo: "sysctl -qw net.ipv4.conf.br-ex.rp_filter=0; ip link del asym",
 			v4:   true, v6: true, ids: []string{"packet-lost"}, texts: []string{standby.String(), "IPReversePathFilter"},
 		},
-		{name: "only this host itself", text: "table inet x {\nchain y { type filter hook output priority 0; oif lo tcp dport 8888 drop; }\n}\n", v4: true, v6: true, ids: []string{"local-traffic-blocked"}, texts: []string{"chain inet x y", "tcp dport 8888 drop"}, fixed: true},
+		{
+			name: "only this host itself",
+			text: "table inet x {\nchain y { type filter hook output priority 0; oif lo tcp dport 8888 drop; }\n}\n", v4: true,
+			v6: true, ids: []string{"local-traffic-blocked"}, texts: []string{"chain inet x y", "tcp dport 8888 drop"},
+			fixed: true,
+		},
 		{
 			name: "rules of firewalld",
-			text: "table inet x {\nchain y { type filter hook input priority 10; ct state established,related accept; ct status dnat accept; iifname \"lo\" accept; " +
+			text: "table inet x {\nchain y { type filter hook input priority 10; ct state established,related accept; ct " +
+				"status dnat accept; iifname \"lo\" accept; " +
 				"meta l4proto { icmp, ipv6-icmp, vrrp } accept; reject with icmpx admin-prohibited; }\n}\n",
 			v4: true, v6: true,
 		},

@@ -36,7 +36,8 @@ func (c *cluster) awaitSelfTests(s *lab.Service, want string) lab.Status {
 		if want == "ok" {
 			series = fmt.Sprintf(`http01_proxy_self_test_failed{cause="",vip="%s"} 0`, vip)
 		}
-		if !strings.Contains(metrics, series+"\n") || !strings.Contains(metrics, fmt.Sprintf("http01_proxy_self_test_timestamp_seconds{vip=%q} ", vip.String())) {
+		if !strings.Contains(metrics, series+"\n") ||
+			!strings.Contains(metrics, fmt.Sprintf("http01_proxy_self_test_timestamp_seconds{vip=%q} ", vip.String())) {
 			c.t.Errorf("the metrics lack %s:\n%s", series, metrics)
 		}
 	}
@@ -100,7 +101,8 @@ func TestSelfTest(t *testing.T) {
 		must(t, c.Worker.StopRouter(t.Context()))
 		c.onCleanup(func(ctx context.Context) error { return c.Worker.StartRouter(ctx, lab.RouterOptions{}) })
 		log.expectNotCounted(c.awaitSelfTests(s, "ingress-refused"))
-		if text := log.text(); !strings.Contains(text, "the self-test of port 80 of 192.0.2.5 fails, also when repeated (ingress-refused): 192.0.2.6:80 refuses connections") {
+		if text := log.text(); !strings.Contains(text,
+			"the self-test of port 80 of 192.0.2.5 fails, also when repeated (ingress-refused): 192.0.2.6:80 refuses connections") {
 			t.Errorf("the log:\n%s", text)
 		}
 		// The fault itself explains the self-test.
@@ -115,7 +117,8 @@ func TestSelfTest(t *testing.T) {
 	})
 	c.awaitReason(s, "Serving")
 	r := c.expectFindings(c.holder(), []string{"self-test-failed", "self-test-failed"})
-	c.expectText(r, "self-test-failed", "The last self-test of 192.0.2.5:80, at ", "failed with the finding ingress-refused: 192.0.2.6:80 refuses connections", "http01-proxyd explain ingress-refused")
+	c.expectText(r, "self-test-failed", "The last self-test of 192.0.2.5:80, at ",
+		"failed with the finding ingress-refused: 192.0.2.6:80 refuses connections", "http01-proxyd explain ingress-refused")
 	must(t, c.holder().WriteConfig(config(c.holder(), "10s")))
 	c.awaitSelfTests(s, "ok")
 	if text := log.text(); strings.Count(text, "succeeds again, after ") != 2 {
@@ -152,7 +155,8 @@ func TestSelfTestOfEachHolder(t *testing.T) {
 		c.newServiceLog(s).expectNotCounted(c.awaitSelfTests(s, "ok"))
 	}
 	// The table of one holder does not redirect connections of the host itself any more.
-	c.loadFaultRules(n, "chain output { type nat hook output priority -120; tcp dport 80 fib daddr type local redirect to :81; }")
+	c.loadFaultRules(n,
+		"chain output { type nat hook output priority -120; tcp dport 80 fib daddr type local redirect to :81; }")
 	c.awaitSelfTests(service, "self-check-fails")
 	c.awaitSelfTests(c.Services[0], "ok")
 }

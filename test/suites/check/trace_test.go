@@ -31,7 +31,8 @@ type traceReport struct {
 // startTrace starts trace on a node, and waits until its tables exist.
 func (c *cluster) startTrace(n *lab.Node, flags ...string) *runningTrace {
 	c.t.Helper()
-	args := slices.Concat([]string{"--net=/run/netns/" + n.Namespace, shared.binary, "trace", "-o", "json"}, n.CheckFlags()[:10], flags)
+	args := slices.Concat([]string{"--net=/run/netns/" + n.Namespace, shared.binary, "trace", "-o", "json"},
+		n.CheckFlags()[:10], flags)
 	r := &runningTrace{cmd: exec.CommandContext(c.t.Context(), "nsenter", args...)}
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
 	must(c.t, r.cmd.Start())
@@ -40,7 +41,8 @@ func (c *cluster) startTrace(n *lab.Node, flags ...string) *runningTrace {
 		return nil
 	})
 	must(c.t, eventually(c.t, func() error {
-		if tables, err := n.Run(c.t.Context(), "nft", "list", "tables"); err != nil || !strings.Contains(tables, "http01-trace") {
+		if tables, err := n.Run(c.t.Context(), "nft", "list", "tables"); err != nil ||
+			!strings.Contains(tables, "http01-trace") {
 			return fmt.Errorf("no table of a trace: %w: %s", err, tables)
 		}
 		return nil
@@ -106,8 +108,10 @@ func TestTraceCommand(t *testing.T) {
 	}
 	expectNoTables()
 
-	_, err = c.ControlPlane[1].Run(t.Context(), shared.binary, slices.Concat([]string{"trace"}, c.ControlPlane[1].CheckFlags()[:10])...)
-	if err == nil || !strings.Contains(err.Error(), "does not hold the API VIP ") || !strings.Contains(err.Error(), `run "oc http01 trace"`) {
+	_, err = c.ControlPlane[1].Run(t.Context(), shared.binary, slices.Concat([]string{"trace"},
+		c.ControlPlane[1].CheckFlags()[:10])...)
+	if err == nil || !strings.Contains(err.Error(), "does not hold the API VIP ") || !strings.Contains(err.Error(),
+		`run "oc http01 trace"`) {
 		t.Errorf("on a host on standby: %v", err)
 	}
 

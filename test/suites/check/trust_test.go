@@ -37,16 +37,31 @@ func TestTrustedCA(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(filepath.Dir(n.APIServerURL()), "state", "last-good-ca-bundle.crt")))
 	write(t, "nothing")
 	c.restartService(lab.ServiceOptions{
-		Config: n.DefaultConfig() + fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle),
+		Config: n.DefaultConfig() +
+			fmt.Sprintf("upstream: {scheme: https, trustedCA: %q, verifyNames: [\"*.apps.lab.test\"]}\n", bundle),
 	}, "Serving")
 	for _, tt := range []struct {
 		name, text, reason string
 		ids, texts         []string
 	}{
-		{"never a valid bundle", "nothing", "NothingTrusted", []string{"no-trusted-ca"}, []string{bundle + ": the file contains no certificate"}},
-		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{`"CN=Old CA", serial `, `: expired on `}},
-		{"refused", "nothing", "Rejected", []string{"ca-bundle-invalid"}, []string{bundle + ": the file contains no certificate"}},
-		{"nothing left", old, "NoUsableCertificate", []string{"ca-bundle-invalid"}, []string{"the previous CAs stay trusted", `"CN=Old CA"`}},
+		{
+			"never a valid bundle", "nothing", "NothingTrusted",
+			[]string{"no-trusted-ca"},
+			[]string{bundle + ": the file contains no certificate"},
+		},
+		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{
+			`"CN=Old CA", serial `,
+			`: expired on `,
+		}},
+		{
+			"refused", "nothing", "Rejected",
+			[]string{"ca-bundle-invalid"},
+			[]string{bundle + ": the file contains no certificate"},
+		},
+		{"nothing left", old, "NoUsableCertificate", []string{"ca-bundle-invalid"}, []string{
+			"the previous CAs stay trusted",
+			`"CN=Old CA"`,
+		}},
 		{"good", good, "InForce", []string{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -41,11 +41,18 @@ func TestKeepalivedConf(t *testing.T) {
 		name, text, reason, id string
 		texts                  string
 	}{
-		{"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-config-unreadable", path},
-		{"empty", "\n", "NoVIPs", "keepalived-config-unreadable", path},
-		{"without API instance", fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs", "keepalived-no-api-instance", path},
 		{
-			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs", "ingress-vip-missing",
+			"half-written", strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "NoVIPs", "keepalived-config-unreadable",
+			path,
+		},
+		{"empty", "\n", "NoVIPs", "keepalived-config-unreadable", path},
+		{
+			"without API instance", fmt.Sprintf(vrrpInstance, "lab_INGRESS_0", "192.0.2.6/32"), "NoVIPs",
+			"keepalived-no-api-instance", path,
+		},
+		{
+			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs",
+			"ingress-vip-missing",
 			fmt.Sprintf("has the API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
 		},
 	} {
@@ -78,8 +85,9 @@ func TestStaticPod(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	manifest := filepath.Join(n.Manifests(), "keepalived.yaml")
-	writeTestFile(t, manifest, fmt.Sprintf("spec: {containers: [{command: [dynkeepalived, --api-vips, '%s,%s', --ingress-vips, '%s,%s']}]}\n",
-		c.API.V4, c.API.V6, c.Ingress.V4, c.Ingress.V6))
+	writeTestFile(t, manifest,
+		fmt.Sprintf("spec: {containers: [{command: [dynkeepalived, --api-vips, '%s,%s', --ingress-vips, '%s,%s']}]}\n",
+			c.API.V4, c.API.V6, c.Ingress.V4, c.Ingress.V6))
 	writeTestFile(t, filepath.Join(n.Manifests(), "kube-apiserver-pod.yaml"), "spec: {}\n")
 	c.configure(configFor(filepath.Join(n.Dir, "absent.conf")), "Serving")
 	if r := c.expectFindings(n, []string{}); !strings.Contains(r.Check("vips").Text, manifest) {
@@ -97,7 +105,10 @@ func TestLastGoodVIPs(t *testing.T) {
 	c.configure(configFor(path), "NotRequired")
 	writeTestFile(t, path, string(whole))
 	c.awaitReason(c.Services[0], "Serving")
-	for name, text := range map[string]string{"half-written": strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"), "empty": ""} {
+	for name, text := range map[string]string{
+		"half-written": strings.TrimSuffix(strings.TrimSpace(string(whole)), "}"),
+		"empty":        "",
+	} {
 		t.Run(name, func(t *testing.T) {
 			c := c.forSubtest(t)
 			must(t, os.WriteFile(path, []byte(text), 0o600))
@@ -124,7 +135,8 @@ func TestUserManaged(t *testing.T) {
 	writeTestFile(t, filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml"), "spec: {}\n")
 	c.awaitReason(c.Services[0], "ExternalLoadBalancer")
 	r := c.expectFindings(c.holder(), []string{"vips-user-managed"})
-	c.expectText(r, "vips-user-managed", "OpenShift has disabled keepalived ("+filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+")")
+	c.expectText(r, "vips-user-managed", "OpenShift has disabled keepalived ("+
+		filepath.Join(c.holder().DisabledManifests(), "keepalived.yaml")+")")
 }
 
 // TestSharedVIPs has API and ingress share their addresses, as on a single node.
@@ -154,7 +166,8 @@ func (c *cluster) expectNothingToCheck(n *lab.Node, why string) {
 	c.t.Helper()
 	text, code, err := n.CheckText(c.t.Context(), shared.binary)
 	must(c.t, err)
-	if code != 4 || !strings.HasPrefix(text, "Nothing to check: ") || !strings.Contains(text, why) || strings.Contains(text, "✗") {
+	if code != 4 || !strings.HasPrefix(text, "Nothing to check: ") || !strings.Contains(text, why) ||
+		strings.Contains(text, "✗") {
 		c.t.Errorf("exit code %d: %s", code, text)
 	}
 }
@@ -222,7 +235,8 @@ func TestWithoutRoot(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
 	text, code := checkWithoutRoot(t, c, n)
-	if code != 4 || !strings.Contains(text, "Run it as root to include all checks.") || !strings.Contains(text, "- ruleset ") {
+	if code != 4 || !strings.Contains(text, "Run it as root to include all checks.") ||
+		!strings.Contains(text, "- ruleset ") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }
@@ -246,7 +260,8 @@ func checkWithoutRoot(t *testing.T, c *cluster, n *lab.Node) (text string, code 
 	command := append([]string{
 		"--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", binary, "check",
 	}, n.CheckFlags()...)
-	out, err := n.Run(t.Context(), "setpriv", append(command, "--config", config, "--manifests", dir, "--disabled-manifests", dir,
+	out, err := n.Run(t.Context(), "setpriv", append(command, "--config", config, "--manifests", dir,
+		"--disabled-manifests", dir,
 		"--resolv-conf", resolvers, "--proxy-env", filepath.Join(dir, "proxy.env"), "--name", apiName)...)
 	return out, exitCode(err)
 }

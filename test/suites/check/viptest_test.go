@@ -18,7 +18,8 @@ import (
 func (c *cluster) awaitVIPTests(s *lab.Service, result, cause string) lab.Status {
 	c.t.Helper()
 	seen, err := s.Await(c.t.Context(), "the tests of the VIPs: "+result+" "+cause, func(seen lab.Status) error {
-		if len(seen.VIPTests) != 2 || slices.ContainsFunc(seen.VIPTests, func(r lab.VIPTest) bool { return r.Result != result || r.Cause != cause }) {
+		if len(seen.VIPTests) != 2 || slices.ContainsFunc(seen.VIPTests,
+			func(r lab.VIPTest) bool { return r.Result != result || r.Cause != cause }) {
 			return fmt.Errorf("results: %+v", seen.VIPTests)
 		}
 		return nil
@@ -77,7 +78,8 @@ func TestVIPTests(t *testing.T) {
 		c.expectFindings(m.Node, []string{})
 	}
 	seen := c.awaitSources(holder, c.ControlPlane[1].Node, c.ControlPlane[2].Node)
-	if r := seen.TestRequests; len(seen.VIPTests) != 0 || r.Total == 0 || r.Others != 0 || len(r.Sources) != 4 || seen.Challenges.Rejected["not-challenge"] != 0 {
+	if r := seen.TestRequests; len(seen.VIPTests) != 0 || r.Total == 0 || r.Others != 0 || len(r.Sources) != 4 ||
+		seen.Challenges.Rejected["not-challenge"] != 0 {
 		t.Errorf("the holder: %+v, %+v, %+v", seen.VIPTests, r, seen.Challenges)
 	}
 
@@ -86,7 +88,8 @@ func TestVIPTests(t *testing.T) {
 		before := instance(t, status(t, second))
 		c.restartService(lab.ServiceOptions{Config: c.holder().DefaultConfig()}, "Serving")
 		_, err := second.Await(t.Context(), "another instance", func(seen lab.Status) error {
-			if len(seen.VIPTests) != 2 || slices.ContainsFunc(seen.VIPTests, func(r lab.VIPTest) bool { return r.Instance == before || r.Result != "answered" }) {
+			if len(seen.VIPTests) != 2 || slices.ContainsFunc(seen.VIPTests,
+				func(r lab.VIPTest) bool { return r.Instance == before || r.Result != "answered" }) {
 				return fmt.Errorf("%+v", seen.VIPTests)
 			}
 			return nil
@@ -107,7 +110,8 @@ func TestVIPTests(t *testing.T) {
 		})
 		c.awaitReason(first, "Serving")
 		_, err := second.Await(t.Context(), "the instance of the next holder", func(seen lab.Status) error {
-			if len(seen.VIPTests) != 2 || seen.VIPTests[0].Instance == before || seen.VIPTests[1].Instance == before || seen.VIPTests[0].Result != "answered" {
+			if len(seen.VIPTests) != 2 || seen.VIPTests[0].Instance == before || seen.VIPTests[1].Instance == before ||
+				seen.VIPTests[0].Result != "answered" {
 				return fmt.Errorf("%+v", seen.VIPTests)
 			}
 			return nil
@@ -123,7 +127,8 @@ func TestVIPTests(t *testing.T) {
 
 	t.Run("the holder's firewall drops the internal port", func(t *testing.T) {
 		c := c.forSubtest(t)
-		c.loadFaultRules(c.holder(), `chain input { type filter hook input priority 0; iifname != "lo" tcp dport 8888 drop; }`)
+		c.loadFaultRules(c.holder(),
+			`chain input { type filter hook input priority 0; iifname != "lo" tcp dport 8888 drop; }`)
 		for i, s := range c.Services[1:] {
 			c.awaitVIPTests(s, "timed-out", "vip-unreachable-from-here")
 			const message = "Port 80 of the API VIP 192.0.2.5 cannot be reached from this host"
@@ -162,7 +167,8 @@ func TestVIPTests(t *testing.T) {
 		turn := 0
 		c.onCleanup(func(ctx context.Context) error { return c.neighbours(ctx, "del", c.holder()) })
 		_, err := second.Await(t.Context(), "two hosts", func(seen lab.Status) error {
-			if len(seen.VIPTests) == 2 && seen.VIPTests[0].Cause == "vip-two-hosts" && seen.VIPTests[1].Cause == "vip-two-hosts" {
+			if len(seen.VIPTests) == 2 && seen.VIPTests[0].Cause == "vip-two-hosts" &&
+				seen.VIPTests[1].Cause == "vip-two-hosts" {
 				return nil
 			}
 			if n := status(t, holder).TestRequests.Total + status(t, first).TestRequests.Total; n != turn {
@@ -207,7 +213,8 @@ func (c *cluster) neighbours(ctx context.Context, change string, to *lab.Node) e
 	}
 	_, mac, _ := strings.Cut(link, "link/ether ")
 	for _, vip := range c.API.Both() {
-		if _, err := c.standby().Run(ctx, "ip", "neigh", change, vip.String(), "lladdr", strings.Fields(mac)[0], "dev", "br-ex", "nud", "permanent"); err != nil {
+		if _, err := c.standby().Run(ctx, "ip", "neigh", change, vip.String(), "lladdr", strings.Fields(mac)[0], "dev",
+			"br-ex", "nud", "permanent"); err != nil {
 			return err
 		}
 	}

@@ -103,7 +103,8 @@ func start(t *testing.T) *service {
 	for _, vip := range vips() {
 		must(t, s.AddVIP(vip, 0, rig.Usable))
 	}
-	s.clients = s.StartClients(t.Context(), vips(), requestsPerSecond, time.Second, inFlight, func(netip.Addr) bool { return true })
+	s.clients = s.StartClients(t.Context(), vips(), requestsPerSecond, time.Second, inFlight,
+		func(netip.Addr) bool { return true })
 	t.Cleanup(s.clients.Close)
 	s.awaitServing()
 	s.clients.Resume()
@@ -116,8 +117,9 @@ func (s *service) configure(api []netip.Addr) {
 	s.t.Helper()
 	quoted := func(all []netip.Addr) string { return `"` + strings.Join(texts(all), `", "`) + `"` }
 	path := filepath.Join(s.Dir, "config.yaml")
-	must(s.t, os.WriteFile(path+".new", fmt.Appendf(nil, "vips: {api: [%s], ingress: [%s]}\nmetrics: {listenAddress: \":9645\"}\nselfTest: {interval: 1m}\n",
-		quoted(api), quoted(rig.IngressVIPs())), 0o600))
+	must(s.t, os.WriteFile(path+".new",
+		fmt.Appendf(nil, "vips: {api: [%s], ingress: [%s]}\nmetrics: {listenAddress: \":9645\"}\nselfTest: {interval: 1m}\n",
+			quoted(api), quoted(rig.IngressVIPs())), 0o600))
 	must(s.t, os.Rename(path+".new", path))
 }
 

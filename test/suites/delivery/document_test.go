@@ -172,9 +172,13 @@ func unusedBlocks(ran map[string]bool) ([]string, error) {
 // runs.
 func TestEveryCommandIsMarked(t *testing.T) {
 	// The beginning of a command line, optionally after a prompt.
-	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|sh|timeout|` + renderer + `) `)
+	command := regexp.MustCompile(`(?m)^\s*([$#]\s+)?(sudo\s+)?(oc|kubectl|make|systemctl|podman|curl|rm|sh|timeout|` +
+		renderer + `) `)
 	for name, mark := range must1(testedDocuments())(t) {
-		marks := []string{mark, packagingMark, byHandMark, "yaml MachineOSConfig", "yaml MachineConfig", "yaml KlusterletConfig"}
+		marks := []string{
+			mark, packagingMark, byHandMark, "yaml MachineOSConfig", "yaml MachineConfig",
+			"yaml KlusterletConfig",
+		}
 		if name == readmeDocument {
 			marks = []string{mark, "sh", "mermaid"}
 		}
@@ -229,7 +233,10 @@ func newShell(t *testing.T, handlers map[string]oc.Handler) *shell {
 	})
 	must(t, os.Symlink(filepath.Join(os.Getenv(binariesVariable), renderer), filepath.Join(bin, renderer)))
 	s := &shell{t: t, dir: t.TempDir(), commands: commands}
-	s.env = slices.Concat(os.Environ(), commands.Environment(), []string{"REPOSITORY=" + host.Repository(), "MAKE_ARGUMENTS=", "GOFLAGS=-buildvcs=false"})
+	s.env = slices.Concat(os.Environ(), commands.Environment(), []string{
+		"REPOSITORY=" + host.Repository(),
+		"MAKE_ARGUMENTS=", "GOFLAGS=-buildvcs=false",
+	})
 	return s
 }
 

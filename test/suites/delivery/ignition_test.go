@@ -30,7 +30,8 @@ const (
 
 // ignitionPath returns the path of the program and its version in go.mod.
 func ignitionPath(ctx context.Context) (path, version string, err error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "github.com/coreos/ignition/v2").Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}",
+		"github.com/coreos/ignition/v2").Output()
 	if err != nil {
 		return "", "", fmt.Errorf("find the release of Ignition in go.mod: %w", err)
 	}
@@ -56,11 +57,14 @@ func buildIgnition(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := exec.CommandContext(ctx, "go", "install", "-ldflags=-s -w -X github.com/coreos/ignition/v2/internal/version.Raw="+version, "github.com/coreos/ignition/v2/internal@"+version)
+	cmd := exec.CommandContext(ctx, "go", "install",
+		"-ldflags=-s -w -X github.com/coreos/ignition/v2/internal/version.Raw="+version,
+		"github.com/coreos/ignition/v2/internal@"+version)
 	// With the flags of Vale in the Makefile, both share the compiled standard library.
 	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOGC=400", "CGO_ENABLED=1", "CGO_CFLAGS=-O0 -w")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build Ignition %s: %w: run test/install-packages all, for the headers of libblkid\n%s", version, err, out)
+		return fmt.Errorf("build Ignition %s: %w: run test/install-packages all, for the headers of libblkid\n%s", version,
+			err, out)
 	}
 	return os.Rename(filepath.Join(dir, "internal"), path)
 }
@@ -80,7 +84,8 @@ func (w *installMethod) applyIgnition(config []byte, units ...string) {
 	must(w.t, err)
 	// Ignition writes presets, which systemd applies at the first boot of a machine
 	// (machine-id(5)). This host has booted before.
-	out, err = exec.CommandContext(w.t.Context(), "systemctl", append([]string{"--root=" + w.Root, "preset"}, units...)...).CombinedOutput()
+	out, err = exec.CommandContext(w.t.Context(), "systemctl", append([]string{"--root=" + w.Root, "preset"},
+		units...)...).CombinedOutput()
 	w.t.Logf("%s", out)
 	must(w.t, err)
 }
@@ -96,7 +101,10 @@ func parentConfig(t *testing.T, config string) []byte {
 			}},
 		},
 		"storage": map[string]any{"files": []any{
-			map[string]any{"path": "/etc/motd", "overwrite": true, "mode": 0o644, "contents": map[string]any{"source": "data:,hello%0A"}},
+			map[string]any{
+				"path": "/etc/motd", "overwrite": true, "mode": 0o644,
+				"contents": map[string]any{"source": "data:,hello%0A"},
+			},
 		}},
 	})
 	must(t, err)
@@ -124,10 +132,12 @@ func TestFedoraCoreOS(t *testing.T) {
 	// Such a machine is reinstalled; this host is cleaned up instead.
 	w.runOnHost("systemctl", "disable", "--now", service, catalogUnit)
 	// systemctl does not wait for the companion, whose stop runs the binary.
-	w.runOnHost("timeout", "30", "sh", "-c", `while [ "$(systemctl show --property=ActiveState --value `+companion+`)" != inactive ]; do sleep 0.1; done`)
+	w.runOnHost("timeout", "30", "sh", "-c", `while [ "$(systemctl show --property=ActiveState --value `+companion+
+		`)" != inactive ]; do sleep 0.1; done`)
 	w.runOnHost("systemctl", "clean", "--what=state", service)
 	for _, name := range []string{
-		binary, "/etc/http01-proxyd", "/etc/systemd/system/" + service, "/etc/systemd/system/" + companion, "/etc/systemd/system/" + catalogUnit, fromIgnition,
+		binary, "/etc/http01-proxyd", "/etc/systemd/system/" + service, "/etc/systemd/system/" + companion,
+		"/etc/systemd/system/" + catalogUnit, fromIgnition,
 		"/usr/local/lib/systemd",
 		"/var/lib/http01-proxyd", "/var/lib/private/http01-proxyd",
 	} {

@@ -31,7 +31,10 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	s := useCluster(t)
-	n := &node{testbed: s, Host: s.ControlPlane[1], t: t, daemon: &mcd.Daemon{Machine: s.ControlPlane[1]}, shell: newShell(t, nil)}
+	n := &node{
+		testbed: s, Host: s.ControlPlane[1], t: t, daemon: &mcd.Daemon{Machine: s.ControlPlane[1]},
+		shell: newShell(t, nil),
+	}
 	before := must1(snapshot(t.Context(), n.Host))(t)
 	t.Cleanup(func() {
 		ctx := context.Background()
@@ -61,7 +64,8 @@ func newServingNode(t *testing.T) *node {
 // report a failure.
 func (n *node) apply(image string, more ...string) {
 	n.t.Helper()
-	must1(n.shell.run(n.t.Context(), renderer+` render --output-dir rendered --image "$IMAGE" `+strings.Join(more, " "), "IMAGE="+image))(n.t)
+	must1(n.shell.run(n.t.Context(), renderer+` render --output-dir rendered --image "$IMAGE" `+strings.Join(more, " "),
+		"IMAGE="+image))(n.t)
 	policy := must1(mcd.ReadPolicy([]byte(n.shell.read("rendered/10-policy/policy.yaml"))))(n.t)
 	n.daemon.Policy = policy
 	n.update()
@@ -147,7 +151,8 @@ func (n *node) unreadyImage(name, command string) string {
 	n.t.Helper()
 	must(n.t, n.Install(filepath.Join(os.Getenv(binariesVariable), first), testInstaller, 0o755))
 	n.t.Cleanup(func() { must(n.t, n.RemoveFile(testInstaller)) })
-	return n.scriptImage(name, "case $1 in version) echo "+name+" ;; install) exec "+testInstaller+" \"$@\" ;; *) "+command+" ;; esac\n")
+	return n.scriptImage(name, "case $1 in version) echo "+name+" ;; install) exec "+testInstaller+" \"$@\" ;; *) "+
+		command+" ;; esac\n")
 }
 
 // TestRemovalKeepsFoldersOfPackages removes the service from hosts on which a package owns the folder
@@ -184,14 +189,18 @@ func TestRemovalKeepsFoldersOfPackages(t *testing.T) {
 // parent are removed.
 func (n *node) installPackage(name, folder string) {
 	n.t.Helper()
-	spec := fmt.Sprintf("Name: %s\nVersion: 1\nRelease: 1\nSummary: a folder\nLicense: none\nBuildArch: noarch\n%%description\na folder\n"+
-		"%%install\nmkdir -p %%{buildroot}%[2]s\n%%files\n%%dir %[2]s\n", name, folder)
+	spec := fmt.Sprintf(
+		"Name: %s\nVersion: 1\nRelease: 1\nSummary: a folder\nLicense: none\nBuildArch: noarch\n%%description\na folder\n"+
+			"%%install\nmkdir -p %%{buildroot}%[2]s\n%%files\n%%dir %[2]s\n", name, folder)
 	n.t.Cleanup(func() {
-		must1(n.Run(context.Background(), "sh", "-c", "rpm --erase "+name+" && rm -rf /root/rpm && rmdir "+filepath.Dir(folder)))(n.t)
+		must1(n.Run(context.Background(), "sh", "-c", "rpm --erase "+name+" && rm -rf /root/rpm && rmdir "+
+			filepath.Dir(folder)))(n.t)
 	})
 	n.runScript("mkdir /root/rpm")
 	must(n.t, n.WriteFile("/root/rpm/spec", spec, 0o600))
-	n.runScript("rpmbuild --quiet --define '_topdir /root/rpm' -bb /root/rpm/spec && rpm --upgrade --nodeps /root/rpm/RPMS/noarch/*.rpm && rpm --query --file " + folder)
+	n.runScript(
+		"rpmbuild --quiet --define '_topdir /root/rpm' -bb /root/rpm/spec && rpm --upgrade --nodeps " +
+			"/root/rpm/RPMS/noarch/*.rpm && rpm --query --file " + folder)
 }
 
 // TestTimerRetries holds that the timer installs what the first attempt could not.
@@ -298,7 +307,8 @@ func TestInstallerOfReleaseFails(t *testing.T) {
 	n := newServingNode(t)
 	must(t, n.Install(filepath.Join(os.Getenv(binariesVariable), third), testInstaller, 0o755))
 	t.Cleanup(func() { must(t, n.RemoveFile(testInstaller)) })
-	stuck := n.scriptImage("stuck", `[ "$1 $2" != "install " ] || export STATE_DIRECTORY=/proc/absent`+"\nexec "+testInstaller+" \"$@\"\n")
+	stuck := n.scriptImage("stuck", `[ "$1 $2" != "install " ] || export STATE_DIRECTORY=/proc/absent`+"\nexec "+
+		testInstaller+" \"$@\"\n")
 	n.apply(stuck)
 	n.awaitInstaller(t, n.Host, stuck+" is installed")
 	n.runScript("rm " + binary + ".previous")

@@ -130,7 +130,8 @@ func TestUnitChangedDuringFailedPull(t *testing.T) {
 	n.addMachineConfig("99-master-environment", otherEnvironment)
 	n.apply(n.images[first])
 	n.awaitInstaller(t, n.Host, "is installed, unchanged")
-	if out := n.runScript("tr '\\0' '\\n' </proc/$(systemctl show --property=MainPID --value " + service + ")/environ"); !strings.Contains(out, "IN_FORCE=yes") {
+	if out := n.runScript("tr '\\0' '\\n' </proc/$(systemctl show --property=MainPID --value " + service +
+		")/environ"); !strings.Contains(out, "IN_FORCE=yes") {
 		t.Errorf("the service runs without its new drop-in:\n%s", out)
 	}
 }
@@ -166,6 +167,8 @@ func TestRemovedWhilePodmanBlocks(t *testing.T) {
 // binary is restored.
 func (n *node) installerStarts() int {
 	n.t.Helper()
-	out := must1(n.Run(n.t.Context(), "sh", "-c", "journalctl --sync; journalctl --quiet --boot --output=cat --unit=http01-proxyd-install.service | grep -c '^starting http01-proxyd.service' || :"))(n.t)
+	out := must1(n.Run(n.t.Context(), "sh", "-c",
+		"journalctl --sync; journalctl --quiet --boot --output=cat --unit=http01-proxyd-install.service | grep -c "+
+			"'^starting http01-proxyd.service' || :"))(n.t)
 	return must1(strconv.Atoi(strings.TrimSpace(out)))(n.t)
 }

@@ -111,7 +111,8 @@ func newAdmin(t *testing.T) *admin {
 	}
 	c := must1(oc.New(t.Context(), []byte(otherPolicy), nodes, []byte(otherConfig)))(t)
 	c.Rollouts() // of the base configuration
-	a := &admin{testbed: s, t: t, guide: openDocument(t, machineConfigGuide, installMark), life: openDocument(t, lifeGuide, installMark), cluster: c, began: time.Now()}
+	a := &admin{testbed: s, t: t, guide: openDocument(t, machineConfigGuide, installMark), life: openDocument(t, lifeGuide,
+		installMark), cluster: c, began: time.Now()}
 	handlers := nextReleaseHandlers()
 	handlers["oc"] = c.Run
 	a.shell = newShell(t, handlers)
@@ -223,7 +224,8 @@ func TestByMachineConfig(t *testing.T) {
 	a.expectJournalCatalog(t, a.ControlPlane[0])
 
 	a.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
-	a.step("configuration change, port 8888 to 9888", expect{changes: true}, func() { a.section(a.life, "Change the configuration") })
+	a.step("configuration change, port 8888 to 9888", expect{changes: true},
+		func() { a.section(a.life, "Change the configuration") })
 	a.awaitPort(9888)
 	a.expectCertificate("port-9888")
 
@@ -235,7 +237,8 @@ func TestByMachineConfig(t *testing.T) {
 	a.failingUpgrades()
 	a.bootsWithoutRegistry()
 
-	a.step("upgrade of image, units and installer", expect{starts: 1, changes: true}, func() { a.upgradeTo(third, "AFTER_MAKE="+otherUnits) })
+	a.step("upgrade of image, units and installer", expect{starts: 1, changes: true},
+		func() { a.upgradeTo(third, "AFTER_MAKE="+otherUnits) })
 	a.awaitRelease(third)
 	a.expectUnits("1280", "16min", otherScript)
 	a.expectCertificate("other-units")
@@ -257,7 +260,8 @@ func TestByMachineConfig(t *testing.T) {
 	a.expectCertificate("enabled-again")
 
 	// The policy in force does not list the unit.
-	a.step("upgrade that brings a unit", expect{starts: 1, changes: true}, func() { a.upgradeTo(first, "AFTER_MAKE="+anotherUnit) })
+	a.step("upgrade that brings a unit", expect{starts: 1, changes: true},
+		func() { a.upgradeTo(first, "AFTER_MAKE="+anotherUnit) })
 	a.awaitRelease(first)
 	a.each(t, func(ctx context.Context, _ int, m *host.Host) error {
 		got, err := m.Properties(ctx, nextUnit, "LoadState")
@@ -415,7 +419,8 @@ func (a *admin) expectForeignPolicy() {
 func (a *admin) printStatus() {
 	a.t.Helper()
 	fmt.Print(status(a.t.Context(), a.ControlPlane[0], service))
-	out := must1(a.ControlPlane[0].Run(a.t.Context(), "sh", "-c", "journalctl --no-pager --output=short -u "+service+" -u "+installer+" | head -n 20"))(a.t)
+	out := must1(a.ControlPlane[0].Run(a.t.Context(), "sh", "-c", "journalctl --no-pager --output=short -u "+service+
+		" -u "+installer+" | head -n 20"))(a.t)
 	fmt.Print(out)
 }
 
@@ -445,7 +450,8 @@ func (a *admin) expectClusterReports() {
 		Nodes []node
 	}
 	// The hosts of this test have no certificate for the API, so there may be findings.
-	must(a.t, json.Unmarshal([]byte(must1(a.run(a.t.Context(), "oc http01 check -o json || test $? -eq 3 -o $? -eq 4"))(a.t)), &check))
+	must(a.t, json.Unmarshal([]byte(must1(a.run(a.t.Context(), "oc http01 check -o json || test $? -eq 3 -o $? -eq 4"))(
+		a.t)), &check))
 	var want []node
 	for _, m := range a.ControlPlane {
 		want = append(want, node{m.Name, true})
@@ -542,7 +548,8 @@ func (a *admin) unknownKeyInOldBinary() {
 	ctx := a.t.Context()
 	a.step("a new key with the old binary", expect{changes: true}, func() {
 		must(a.t, a.cluster.Edit(ctx, "98-master-http01-proxyd-config", func(text []byte) []byte {
-			return withContents(a.t, text, "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\ninTheNextRelease: true\n")
+			return withContents(a.t, text,
+				"mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\ninTheNextRelease: true\n")
 		}))
 	})
 	holder := a.ControlPlane[0]
@@ -570,7 +577,8 @@ func (a *admin) bootsWithoutRegistry() {
 	a.each(a.t, func(ctx context.Context, _ int, m *host.Host) error { return m.Reboot(ctx) })
 	must(a.t, a.AwaitVIPs(ctx))
 	a.awaitRelease(second)
-	fmt.Printf("%6.2f s  reboot of all, registry away (%.2f s)\n", begin.Sub(a.began).Seconds(), time.Since(begin).Seconds())
+	fmt.Printf("%6.2f s  reboot of all, registry away (%.2f s)\n", begin.Sub(a.began).Seconds(),
+		time.Since(begin).Seconds())
 	for _, m := range a.ControlPlane {
 		a.awaitInstallerOn(m, "is installed, unchanged")
 	}

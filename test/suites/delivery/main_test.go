@@ -66,7 +66,8 @@ func build(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, release := range releases() {
-		if err := goBuild(ctx, filepath.Join(dir, release), "-ldflags=-s -w -buildid="+release, "./cmd/http01-proxyd"); err != nil {
+		if err := goBuild(ctx, filepath.Join(dir, release), "-ldflags=-s -w -buildid="+release,
+			"./cmd/http01-proxyd"); err != nil {
 			return err
 		}
 	}

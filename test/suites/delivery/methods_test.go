@@ -33,7 +33,10 @@ type installMethod struct {
 
 func newInstallMethod(t *testing.T, s *testbed, guide string, handlers map[string]oc.Handler) *installMethod {
 	t.Helper()
-	w := &installMethod{testbed: s, Host: s.ControlPlane[0], shell: newShell(t, handlers), t: t, guide: openDocument(t, guide, installMark), bin: t.TempDir()}
+	w := &installMethod{
+		testbed: s, Host: s.ControlPlane[0], shell: newShell(t, handlers), t: t,
+		guide: openDocument(t, guide, installMark), bin: t.TempDir(),
+	}
 	var err error
 	w.before, err = snapshot(t.Context(), w.Host)
 	must(t, err)
@@ -51,7 +54,8 @@ func (w *installMethod) cleanUp(ctx context.Context) {
 		must(w.t, w.Boot(ctx))
 	}
 	_, err := w.Run(ctx, "sh", "-c", "systemctl disable --now "+service+"; rm -rf "+inOSImage+" "+binary+
-		" /usr/local/lib/systemd "+fromIgnition+" /etc/http01-proxyd /etc/systemd/system/"+service+"* /var/lib/http01-proxyd /var/lib/private/http01-proxyd"+
+		" /usr/local/lib/systemd "+fromIgnition+" /etc/http01-proxyd /etc/systemd/system/"+service+
+		"* /var/lib/http01-proxyd /var/lib/private/http01-proxyd"+
 		"; podman rm --all --force; podman image prune --all --force; journalctl --update-catalog; systemctl daemon-reload")
 	must(w.t, err)
 }
@@ -94,7 +98,8 @@ func (w *installMethod) expectServing(program, sum, label string) {
 	}))
 	// The controller sends STATUS= to systemd after it has published the same state.
 	must(w.t, eventually(w.t, "systemctl status to show Serving", func(ctx context.Context) error {
-		if text := status(ctx, w.Host, service); !strings.Contains(text, "active (running)") || !strings.Contains(text, "Serving: ") {
+		if text := status(ctx, w.Host, service); !strings.Contains(text, "active (running)") ||
+			!strings.Contains(text, "Serving: ") {
 			return fmt.Errorf("systemctl status:\n%s", text)
 		}
 		return nil
@@ -168,8 +173,10 @@ func TestStandaloneHost(t *testing.T) {
 
 	// With DESTDIR make does not call systemctl. Here it must call the host's.
 	inside := w.Root + "/usr/local"
-	directory := "MAKE_ARGUMENTS=PREFIX=" + inside + " UNITDIR=" + inside + "/lib/systemd/system CATALOGDIR=" + inside + "/lib/systemd/catalog"
-	if out, err := w.run(t.Context(), "make uninstall", directory); err == nil || !strings.Contains(out, "is active or enabled") {
+	directory := "MAKE_ARGUMENTS=PREFIX=" + inside + " UNITDIR=" + inside + "/lib/systemd/system CATALOGDIR=" + inside +
+		"/lib/systemd/catalog"
+	if out, err := w.run(t.Context(), "make uninstall", directory); err == nil ||
+		!strings.Contains(out, "is active or enabled") {
 		t.Errorf("make uninstall of a running service: %v\n%s", err, out)
 	}
 	w.expectServing(binary, w.builtChecksum(), "by-itself-still")

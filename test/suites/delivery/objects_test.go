@@ -35,9 +35,11 @@ func testdata(name string) (string, error) {
 // TestClusterObjects renders from the cluster's objects with the documented commands.
 func TestClusterObjects(t *testing.T) {
 	s := newShell(t, map[string]oc.Handler{"oc": objectsCommand})
-	output := s.section(openDocument(t, machineConfigGuide, installMark), "From the cluster's own objects", "IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
+	output := s.section(openDocument(t, machineConfigGuide, installMark), "From the cluster's own objects",
+		"IMAGE=registry.example.com/http01-proxyd@sha256:"+strings.Repeat("1", 64))
 	for _, want := range []string{
-		"http01proxy.yaml: DefaultDeployment, port 8888; infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",
+		"http01proxy.yaml: DefaultDeployment, port 8888; infrastructure.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress " +
+			"VIP 192.0.2.6 and 2001:db8::6",
 		"CustomDeployment, port 9888; cluster.yaml: API VIP 192.0.2.5 and 2001:db8::5, ingress VIP 192.0.2.6 and 2001:db8::6",
 	} {
 		if !strings.Contains(output, want) {

@@ -48,7 +48,8 @@ func TestOSImage(t *testing.T) {
 				base = append(base, []byte(text))
 			}
 			daemon := &mcd.Daemon{Machine: s.ControlPlane[0]}
-			c := must1(oc.New(t.Context(), []byte(otherPolicy), []oc.Node{{Name: s.ControlPlane[0].Name, Daemon: daemon}}, base...))(t)
+			c := must1(oc.New(t.Context(), []byte(otherPolicy), []oc.Node{{Name: s.ControlPlane[0].Name, Daemon: daemon}},
+				base...))(t)
 			t.Cleanup(func() { daemon.Update(context.Background(), mcd.Rendered{}) })
 			w := newInstallMethod(t, s, osImageGuide, map[string]oc.Handler{"oc": c.Run})
 			w.expectRollout(c, len(base) > 0) // another image needs a reboot
@@ -70,7 +71,9 @@ func TestOSImage(t *testing.T) {
 			w.expectJournalCatalog(t, w.Host)
 
 			w.write("my.yaml", "mode: CustomDeployment\ncustomDeployment: {internalPort: 9888}\n")
-			must1(w.run(t.Context(), "make machineconfigs LAYERED=yes CONFIG=my.yaml OUT=rendered && sh rendered/10-policy/apply.sh && oc apply -f rendered/"))(t)
+			must1(w.run(t.Context(),
+				"make machineconfigs LAYERED=yes CONFIG=my.yaml OUT=rendered && sh rendered/10-policy/apply.sh && oc apply "+
+					"-f rendered/"))(t)
 			w.expectRollout(c, false)
 			w.awaitPort(9888)
 			w.expectServing(inOSImage, s.sums[first], "in-the-os-image-9888")

@@ -41,7 +41,9 @@ const (
 func (a *admin) writePolicy(command string) {
 	a.t.Helper()
 	a.write("patch.yaml", foreignPatch)
-	a.write("replacement.yaml", "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\n"+foreignPatch+"  managementState: Managed\n")
+	a.write("replacement.yaml",
+		"apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\n"+foreignPatch+
+			"  managementState: Managed\n")
 	const get = "\noc get machineconfiguration cluster -o yaml"
 	must1(a.run(a.t.Context(), command+get+get))(a.t)
 }
@@ -137,7 +139,9 @@ func (a *admin) expectReleaseTooEarly() {
 	a.t.Helper()
 	policy := a.cluster.Policy()
 	_, err := a.run(a.t.Context(), a.life.block(a.t, "Remove", 1, 2))
-	if err == nil || !strings.Contains(err.Error(), "apply.sh: these MachineConfigs need the entries: machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd ") {
+	if err == nil || !strings.Contains(err.Error(),
+		"apply.sh: these MachineConfigs need the entries: "+
+			"machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd ") {
 		a.t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(string(policy), string(a.cluster.Policy())); diff != "" {

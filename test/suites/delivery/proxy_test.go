@@ -45,7 +45,8 @@ func TestPullThroughEgressProxy(t *testing.T) {
 	n.awaitInstaller(t, n.Host, "cannot pull")
 	n.awaitUnitState(service, "inactive")
 
-	must(t, n.WriteFile(proxyEnvironment, "HTTP_PROXY="+url+"\nHTTPS_PROXY="+url+"\nNO_PROXY=.cluster.local,.svc,127.0.0.1,localhost\n", 0o644))
+	must(t, n.WriteFile(proxyEnvironment, "HTTP_PROXY="+url+"\nHTTPS_PROXY="+url+
+		"\nNO_PROXY=.cluster.local,.svc,127.0.0.1,localhost\n", 0o644))
 	t.Cleanup(func() { must(t, n.RemoveFile("/etc/mco")) })
 	must1(n.Run(t.Context(), "systemctl", "restart", installer))(t)
 	n.awaitInstaller(t, n.Host, "is installed")
@@ -53,9 +54,11 @@ func TestPullThroughEgressProxy(t *testing.T) {
 	must(t, n.checkRelease(t.Context(), n.Host, first))
 	requests := must1(proxy.Requests())(t)
 	// Start connects without a request to test that the proxy listens.
-	requests = slices.DeleteFunc(requests, func(line string) bool { return strings.Contains(line, "error:transaction-end-before-headers") })
+	requests = slices.DeleteFunc(requests,
+		func(line string) bool { return strings.Contains(line, "error:transaction-end-before-headers") })
 	connect := " CONNECT " + n.Registry.Name + ":443 "
-	if len(requests) == 0 || slices.ContainsFunc(requests, func(line string) bool { return !strings.Contains(line, connect) }) {
+	if len(requests) == 0 || slices.ContainsFunc(requests,
+		func(line string) bool { return !strings.Contains(line, connect) }) {
 		t.Errorf("requests at the proxy, want only%s:\n%s", connect, strings.Join(requests, "\n"))
 	}
 }

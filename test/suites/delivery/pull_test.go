@@ -62,12 +62,14 @@ func TestPullCauses(t *testing.T) {
 	}{
 		{"policy", image, func() func() {
 			// allowedRegistries of image.config.openshift.io has another registry.
-			return n.replaceFile(policyFile, `{"default": [{"type": "reject"}], "transports": {"docker": {"quay.io": [{"type": "insecureAcceptAnything"}]}}}`)
+			return n.replaceFile(policyFile,
+				`{"default": [{"type": "reject"}], "transports": {"docker": {"quay.io": [{"type": "insecureAcceptAnything"}]}}}`)
 		}, []string{"policy.json of this host rejects the registry", "allowedRegistries"}},
 		{"blocked", image, func() func() {
 			// What the machine-config-operator writes for blockedRegistries.
 			const file = "/etc/containers/registries.conf.d/99-test.conf"
-			must(t, n.WriteFile(file, fmt.Sprintf("[[registry]]\nprefix = \"\"\nlocation = %q\nblocked = true\n", n.Registry.Name), 0o644))
+			must(t, n.WriteFile(file, fmt.Sprintf("[[registry]]\nprefix = \"\"\nlocation = %q\nblocked = true\n",
+				n.Registry.Name), 0o644))
 			return func() { must(t, n.RemoveFile(file)) }
 		}, []string{"registries.conf of this host blocks the registry", "blockedRegistries"}},
 		{"signature", image, func() func() {
@@ -81,17 +83,26 @@ func TestPullCauses(t *testing.T) {
 			must(t, n.Registry.Down(t.Context(), registry.Denied))
 			return func() { must(t, n.Registry.Up(context.Background())) }
 		}, []string{"rejects the credentials"}},
-		{"CA", image, func() func() { return n.replaceFile(n.Registry.TrustPath(), "") }, []string{"the certificate of the registry is not trusted", "additionalTrustedCA"}},
+		{
+			"CA", image, func() func() { return n.replaceFile(n.Registry.TrustPath(), "") },
+			[]string{"the certificate of the registry is not trusted", "additionalTrustedCA"},
+		},
 		{"proxy", image, func() func() {
 			must(t, n.WriteFile(proxyEnvironment, "HTTPS_PROXY=http://127.0.0.1:1\n", 0o644))
 			return func() { must(t, n.RemoveFile("/etc/mco")) }
 		}, []string{"the egress proxy does not connect", proxyEnvironment}},
-		{"DNS", strings.Replace(image, n.Registry.Name, "absent."+n.Registry.Name, 1), func() func() { return nothing }, []string{"DNS does not resolve the registry"}},
+		{
+			"DNS", strings.Replace(image, n.Registry.Name, "absent."+n.Registry.Name, 1), func() func() { return nothing },
+			[]string{"DNS does not resolve the registry"},
+		},
 		{"disk full", image, func() func() {
 			n.runScript("mount -t tmpfs -o size=4m tmpfs /var/lib/containers")
 			return func() { must1(n.Run(context.Background(), "umount", "/var/lib/containers"))(t) }
 		}, []string{"the disk is full", "/var/lib/containers"}},
-		{"no such image", image[:len(image)-8] + "00000000", func() func() { return nothing }, []string{"the registry does not have the image"}},
+		{
+			"no such image", image[:len(image)-8] + "00000000", func() func() { return nothing },
+			[]string{"the registry does not have the image"},
+		},
 		{"podman is missing", image, func() func() {
 			n.runScript("mv /usr/bin/podman /usr/bin/podman.away")
 			return func() { must1(n.Run(context.Background(), "mv", "/usr/bin/podman.away", "/usr/bin/podman"))(t) }
@@ -103,7 +114,9 @@ func TestPullCauses(t *testing.T) {
 		{"wrong storage", image, func() func() {
 			// Without the database of podman, whose driver takes precedence.
 			n.runScript("mount -t tmpfs none /var/lib/containers")
-			undo := n.replaceFile("/etc/containers/storage.conf", "[storage]\ndriver = \"absent\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/var/lib/containers/storage\"\n")
+			undo := n.replaceFile("/etc/containers/storage.conf",
+				"[storage]\ndriver = \"absent\"\nrunroot = \"/run/containers/storage\"\ngraphroot = "+
+					"\"/var/lib/containers/storage\"\n")
 			return func() {
 				undo()
 				must1(n.Run(context.Background(), "umount", "/var/lib/containers"))(t)

@@ -202,7 +202,8 @@ func countStarts(ctx context.Context, m *host.Host) (int, error) {
 	if _, err := m.Run(ctx, "journalctl", "--sync"); err != nil {
 		return 0, err
 	}
-	out, err := m.Run(ctx, "sh", "-c", "journalctl --quiet --boot --output=cat MESSAGE_ID="+unitStarted+" UNIT="+service+" | wc -l")
+	out, err := m.Run(ctx, "sh", "-c", "journalctl --quiet --boot --output=cat MESSAGE_ID="+unitStarted+" UNIT="+service+
+		" | wc -l")
 	if err != nil {
 		return 0, err
 	}

@@ -31,7 +31,10 @@ func steps(all map[string]*unstructured.Unstructured) map[string]step {
 	found := map[string]step{}
 	for key, u := range all {
 		a := u.GetAnnotations()
-		found[key] = step{a["argocd.argoproj.io/sync-wave"], a["argocd.argoproj.io/hook"], a["argocd.argoproj.io/sync-options"]}
+		found[key] = step{
+			a["argocd.argoproj.io/sync-wave"], a["argocd.argoproj.io/hook"],
+			a["argocd.argoproj.io/sync-options"],
+		}
 	}
 	return found
 }
@@ -53,11 +56,14 @@ func TestArgoCD(t *testing.T) {
 	checkObjects(t, f.plain(t), base)
 	first := step{Wave: "-2"}
 	want := map[string]step{
-		"Namespace/" + syncName:                        first,
-		"ServiceAccount/" + syncName:                   first,
-		"ClusterRole/" + syncName:                      first,
-		"ClusterRoleBinding/" + syncName:               first,
-		"MachineConfiguration/cluster":                 {Wave: "-2", Options: "ServerSideApply=true,Prune=false,Delete=false"},
+		"Namespace/" + syncName:          first,
+		"ServiceAccount/" + syncName:     first,
+		"ClusterRole/" + syncName:        first,
+		"ClusterRoleBinding/" + syncName: first,
+		"MachineConfiguration/cluster": {
+			Wave:    "-2",
+			Options: "ServerSideApply=true,Prune=false,Delete=false",
+		},
 		"Job/" + syncName:                              {Wave: "-1", Hook: "Sync"},
 		"MachineConfig/98-master-http01-proxyd":        {}, // wave 0
 		"MachineConfig/98-master-http01-proxyd-config": {},
@@ -83,7 +89,10 @@ func TestHookObjects(t *testing.T) {
 	job := into[batchv1.Job](t, base["Job/"+syncName])
 	pod := job.Spec.Template.Spec
 
-	want := []rbacv1.PolicyRule{{APIGroups: []string{"operator.openshift.io"}, Resources: []string{"machineconfigurations"}, ResourceNames: []string{"cluster"}, Verbs: []string{"get"}}}
+	want := []rbacv1.PolicyRule{{
+		APIGroups: []string{"operator.openshift.io"},
+		Resources: []string{"machineconfigurations"}, ResourceNames: []string{"cluster"}, Verbs: []string{"get"},
+	}}
 	if diff := cmp.Diff(want, role.Rules); diff != "" {
 		t.Errorf("permissions (-want +got):\n%s", diff)
 	}
@@ -91,14 +100,16 @@ func TestHookObjects(t *testing.T) {
 	if diff := cmp.Diff(subjects, binding.Subjects); diff != "" || binding.RoleRef.Name != role.Name {
 		t.Errorf("binding of %s (-want +got):\n%s", binding.RoleRef.Name, diff)
 	}
-	if job.Namespace != account.Namespace || pod.ServiceAccountName != account.Name || pod.RestartPolicy != corev1.RestartPolicyNever || job.Spec.ActiveDeadlineSeconds == nil {
+	if job.Namespace != account.Namespace || pod.ServiceAccountName != account.Name ||
+		pod.RestartPolicy != corev1.RestartPolicyNever || job.Spec.ActiveDeadlineSeconds == nil {
 		t.Errorf("job in %s: %+v", job.Namespace, job.Spec)
 	}
 	if job.Annotations["argocd.argoproj.io/hook-delete-policy"] != "BeforeHookCreation" {
 		t.Error("the job of an earlier sync would remain, and the hook would not run again")
 	}
 	c := pod.Containers[0].SecurityContext
-	if !*pod.SecurityContext.RunAsNonRoot || *c.AllowPrivilegeEscalation || c.Capabilities.Drop[0] != "ALL" || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+	if !*pod.SecurityContext.RunAsNonRoot || *c.AllowPrivilegeEscalation || c.Capabilities.Drop[0] != "ALL" ||
+		pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("the pod is not admitted by the profile restricted: %+v %+v", pod.SecurityContext, c)
 	}
 }
@@ -120,16 +131,23 @@ spec:
 		inForce bool
 		missing string // in the output
 	}{
-		"in force":          {policy, true, ""},
-		"not applied":       {"", false, "/etc/http01-proxyd None="},
-		"an entry vanished": {strings.Replace(policy, "name: http01-proxyd-table.service", "name: z.service", 1), false, "Missing entries:\nhttp01-proxyd-table.service DaemonReload="},
-		"another action":    {strings.Replace(policy, "serviceName: http01-proxyd-install.service", "serviceName: z.service", 1), false, "Restart=http01-proxyd-install.service"},
+		"in force":    {policy, true, ""},
+		"not applied": {"", false, "/etc/http01-proxyd None="},
+		"an entry vanished": {
+			strings.Replace(policy, "name: http01-proxyd-table.service", "name: z.service", 1), false,
+			"Missing entries:\nhttp01-proxyd-table.service DaemonReload=",
+		},
+		"another action": {
+			strings.Replace(policy, "serviceName: http01-proxyd-install.service", "serviceName: z.service", 1),
+			false, "Restart=http01-proxyd-install.service",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := must1(oc.New(t.Context(), []byte(others), nil))(t)
 			if tt.applied != "" {
 				must(t, os.WriteFile(f.dir+"/applied.yaml", []byte(tt.applied), 0o600))
-				must1(cluster.Run(t.Context(), f.dir, "apply", "--server-side", "--field-manager=argocd-controller", "-f", "applied.yaml"))(t)
+				must1(cluster.Run(t.Context(), f.dir, "apply", "--server-side", "--field-manager=argocd-controller", "-f",
+					"applied.yaml"))(t)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -143,7 +161,9 @@ spec:
 
 // runHook runs the hook's script with the simulated oc. The Job's deadline ends it at the
 // third pause.
-func runHook(ctx context.Context, t *testing.T, base map[string]*unstructured.Unstructured, cluster *oc.Cluster, deadline func()) (string, error) {
+func runHook(ctx context.Context, t *testing.T, base map[string]*unstructured.Unstructured, cluster *oc.Cluster,
+	deadline func(),
+) (string, error) {
 	t.Helper()
 	pauses, bin := 0, t.TempDir()
 	commands := must1(oc.NewCommands(bin, map[string]oc.Handler{

@@ -23,10 +23,12 @@ func TestDocument(t *testing.T) {
 	// As oc does with plugins.
 	must(t, os.WriteFile(filepath.Join(bin, "oc"), []byte("#!/bin/sh\nshift\nexec oc-http01 \"$@\"\n"), 0o700))
 	ran := 0
-	for _, found := range regexp.MustCompile(`(?m)^\$ (oc http01 render (?:.*\\\n)*.*)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^\$ (oc http01 render (?:.*\\\n)*.*)$`).FindAllStringSubmatch(
+		string(text), -1) {
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", found[1])
 		cmd.Dir = f.dir
-		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "IMAGE="+image, "NEW_IMAGE="+strings.ReplaceAll(image, "0123", "4567"))
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "IMAGE="+image, "NEW_IMAGE="+
+			strings.ReplaceAll(image, "0123", "4567"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", found[1], err, out)
 		}

@@ -73,7 +73,8 @@ func (f fleet) read(t *testing.T, name string) []byte {
 // Kind/name.
 func (f fleet) build(t *testing.T, folder string) map[string]*unstructured.Unstructured {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(f.dir, folder))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
+		filepath.Join(f.dir, folder))
 	if err != nil {
 		t.Fatalf("kustomize build %s: %v", folder, err)
 	}
@@ -266,15 +267,33 @@ func TestRejected(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown layout":            {[]string{"--image", image, "--layout", "flux"}, `--layout "flux": use kustomize, argocd, rhacm`},
-		"a cluster without layout":  {[]string{"--cluster", "a"}, "--cluster requires --layout"},
-		"an image and a cluster":    {[]string{"--layout", "kustomize", "--cluster", "a", "--image", image}, "--image cannot be used with --cluster"},
-		"a path as cluster":         {[]string{"--layout", "kustomize", "--cluster", "../a"}, `cluster "../a": not a valid name of an overlay: give at most 63 lower-case letters`},
-		"a long cluster":            {[]string{"--layout", "rhacm", "--cluster", strings.Repeat("a", 29), "--config", "paris1.yaml"}, "give at most 28 lower-case letters"},
-		"no configuration in rhacm": {[]string{"--layout", "rhacm", "--cluster", "a"}, "--cluster with --layout rhacm requires a configuration"},
-		"the hook's image":          {[]string{"--image", image, "--layout", "rhacm", "--cli-image", "a"}, "--cli-image requires --layout argocd"},
-		"Ignition":                  {[]string{"--fcos", "--binary", "b", "--layout", "argocd"}, "--layout cannot be used with --fcos"},
-		"a stream":                  {[]string{"--image", image, "--layout", "argocd", "--output-dir", "-"}, "--layout requires a folder"},
+		"unknown layout": {
+			[]string{"--image", image, "--layout", "flux"},
+			`--layout "flux": use kustomize, argocd, rhacm`,
+		},
+		"a cluster without layout": {[]string{"--cluster", "a"}, "--cluster requires --layout"},
+		"an image and a cluster": {
+			[]string{"--layout", "kustomize", "--cluster", "a", "--image", image},
+			"--image cannot be used with --cluster",
+		},
+		"a path as cluster": {
+			[]string{"--layout", "kustomize", "--cluster", "../a"},
+			`cluster "../a": not a valid name of an overlay: give at most 63 lower-case letters`,
+		},
+		"a long cluster": {[]string{
+			"--layout", "rhacm", "--cluster", strings.Repeat("a", 29), "--config",
+			"paris1.yaml",
+		}, "give at most 28 lower-case letters"},
+		"no configuration in rhacm": {
+			[]string{"--layout", "rhacm", "--cluster", "a"},
+			"--cluster with --layout rhacm requires a configuration",
+		},
+		"the hook's image": {
+			[]string{"--image", image, "--layout", "rhacm", "--cli-image", "a"},
+			"--cli-image requires --layout argocd",
+		},
+		"Ignition": {[]string{"--fcos", "--binary", "b", "--layout", "argocd"}, "--layout cannot be used with --fcos"},
+		"a stream": {[]string{"--image", image, "--layout", "argocd", "--output-dir", "-"}, "--layout requires a folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"render", "--output-dir", "out"}, tt.args...)

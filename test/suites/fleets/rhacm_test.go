@@ -120,16 +120,28 @@ func TestRHACM(t *testing.T) {
 			}
 			file := filepath.Join(folder, p.Manifests[0].Path)
 			for key := range objects(t, f.read(t, file)) {
-				got[p.Name] = policyRow{p.RemediationAction, p.ComplianceType + " " + p.MetadataComplianceType, strings.Join(after, " "), strings.Replace(key, inForce, "in-force", 1), place.String()}
+				got[p.Name] = policyRow{
+					p.RemediationAction, p.ComplianceType + " " + p.MetadataComplianceType,
+					strings.Join(after, " "), strings.Replace(key, inForce, "in-force", 1), place.String(),
+				}
 			}
 		}
 	}
 	want := map[string]policyRow{
-		"http01-proxyd-policy":        {"enforce", " ", "", "MachineConfiguration/cluster", "http01-proxyd=enabled"},
-		"in-force":                    {"", " ", "", "ConfigurationPolicy/in-force", "http01-proxyd=enabled"},
-		"http01-proxyd-units":         {"enforce", "mustonlyhave musthave", "in-force", "MachineConfig/98-master-http01-proxyd", "http01-proxyd=enabled"},
-		"http01-proxyd-config":        {"enforce", "mustonlyhave musthave", "in-force", "MachineConfig/98-master-http01-proxyd-config", "http01-proxyd-config DoesNotExist http01-proxyd=enabled"},
-		"http01-proxyd-config-paris1": {"enforce", "mustonlyhave musthave", "http01-proxyd-units", "MachineConfig/98-master-http01-proxyd-config", "http01-proxyd-config=paris1 http01-proxyd=enabled"},
+		"http01-proxyd-policy": {"enforce", " ", "", "MachineConfiguration/cluster", "http01-proxyd=enabled"},
+		"in-force":             {"", " ", "", "ConfigurationPolicy/in-force", "http01-proxyd=enabled"},
+		"http01-proxyd-units": {
+			"enforce", "mustonlyhave musthave", "in-force",
+			"MachineConfig/98-master-http01-proxyd", "http01-proxyd=enabled",
+		},
+		"http01-proxyd-config": {
+			"enforce", "mustonlyhave musthave", "in-force",
+			"MachineConfig/98-master-http01-proxyd-config", "http01-proxyd-config DoesNotExist http01-proxyd=enabled",
+		},
+		"http01-proxyd-config-paris1": {
+			"enforce", "mustonlyhave musthave", "http01-proxyd-units",
+			"MachineConfig/98-master-http01-proxyd-config", "http01-proxyd-config=paris1 http01-proxyd=enabled",
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("policies (-want +got):\n%s", diff)
@@ -190,17 +202,21 @@ func TestVanishedEntries(t *testing.T) {
 		}
 	}
 	must(t, yaml.Unmarshal(text, &p))
-	if p.Spec.RemediationAction != "inform" || len(p.Spec.Templates) != 1 || p.Spec.Templates[0].ComplianceType != "musthave" {
+	if p.Spec.RemediationAction != "inform" || len(p.Spec.Templates) != 1 ||
+		p.Spec.Templates[0].ComplianceType != "musthave" {
 		t.Fatalf("it changes the cluster: %+v", p.Spec)
 	}
 	want := p.Spec.Templates[0].ObjectDefinition
 	o := into[operatorv1.MachineConfiguration](t, &unstructured.Unstructured{Object: want})
-	if entries := o.Status.NodeDisruptionPolicyStatus.ClusterPolicies; len(entries.Files) == 0 || len(entries.Units) == 0 || o.Name != "cluster" {
+	if entries := o.Status.NodeDisruptionPolicyStatus.ClusterPolicies; len(entries.Files) == 0 ||
+		len(entries.Units) == 0 || o.Name != "cluster" {
 		t.Fatalf("it compares no entries: %+v", o)
 	}
 
-	policy := into[operatorv1.MachineConfiguration](t, objects(t, f.read(t, "fleet/manifests/policy.yaml"))["MachineConfiguration/cluster"])
-	applied, compared := toJSON(t, policy.Spec.NodeDisruptionPolicy), toJSON(t, o.Status.NodeDisruptionPolicyStatus.ClusterPolicies)
+	policy := into[operatorv1.MachineConfiguration](t,
+		objects(t, f.read(t, "fleet/manifests/policy.yaml"))["MachineConfiguration/cluster"])
+	applied, compared := toJSON(t, policy.Spec.NodeDisruptionPolicy),
+		toJSON(t, o.Status.NodeDisruptionPolicyStatus.ClusterPolicies)
 	if diff := cmp.Diff(string(applied), string(compared)); diff != "" {
 		t.Errorf("entries (-applied +compared):\n%s", diff)
 	}

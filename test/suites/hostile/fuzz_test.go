@@ -52,7 +52,8 @@ var attackKinds = map[string]string{
 var drawn = regexp.MustCompile(`FUZZ: (\w+) seed \d+ start \d+ acts (\S+)`)
 
 // attackEnds matches the end of an attack: of the process, or without an effect.
-var attackEnds = regexp.MustCompile(`the (?:proxy|exporter) process (?:\d+ )?(?:has exited|lost its connection|has not|does not)|process wrote to its standard error: FUZZ: over`)
+var attackEnds = regexp.MustCompile(
+	`the (?:proxy|exporter) process (?:\d+ )?(?:has exited|lost its connection|has not|does not)|process wrote to its standard error: FUZZ: over`)
 
 // marker is in each text that an attacking process composes (testdata/fuzz.go).
 const marker = "F1EA5A17"
@@ -65,7 +66,8 @@ func TestRandomAttacks(t *testing.T) {
 	binary, err := lab.BuildServiceWith(t.Context(), "testdata/fuzz.go")
 	must(t, err)
 	ends, acts := 0, make(map[string]string)
-	for i := 0; i < *rounds || i < maxRounds && !t.Failed() && *rounds >= enoughRounds && *startFlag == "" && len(missing(acts)) > 0; i++ {
+	for i := 0; i < *rounds || i < maxRounds && !t.Failed() && *rounds >= enoughRounds && *startFlag == "" &&
+		len(missing(acts)) > 0; i++ {
 		seed := *firstSeed + uint64(i)
 		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) { ends += attackAtRandom(t, binary, seed, acts) })
 	}
@@ -99,7 +101,9 @@ func attackAtRandom(t *testing.T, binary string, seed uint64, acts map[string]st
 	if *startFlag != "" {
 		name += ":" + *startFlag
 	}
-	config := fmt.Sprintf("vips:\n  api: [%s]\n  ingress: [%v]\nmetrics:\n  listenAddress: 127.0.0.1:9645\nselfTest:\n  interval: 10s\n", movedVIP, shared.lab.Ingress.V4)
+	config := fmt.Sprintf(
+		"vips:\n  api: [%s]\n  ingress: [%v]\nmetrics:\n  listenAddress: 127.0.0.1:9645\nselfTest:\n  interval: 10s\n",
+		movedVIP, shared.lab.Ingress.V4)
 	s := startProgram(t, binary, name, config)
 	// A round that fails leaves the VIP on the node that all rounds share.
 	t.Cleanup(func() {
@@ -138,7 +142,8 @@ func attackAtRandom(t *testing.T, binary string, seed uint64, acts map[string]st
 			t.Errorf("the log has control characters: %q", line)
 		}
 		// The standard error of a child is labelled as such.
-		if strings.Contains(line, marker) && !regexp.MustCompile(`process wrote to its standard error: |the prober wrote: `).MatchString(line) {
+		if strings.Contains(line, marker) &&
+			!regexp.MustCompile(`process wrote to its standard error: |the prober wrote: `).MatchString(line) {
 			t.Errorf("the controller printed text of a child process: %q", line)
 		}
 	}

@@ -278,7 +278,8 @@ func TestStandardError(t *testing.T) {
 	s.awaitLog("wrote to its standard error: flood", "wrote to its standard error: <0>the controller is broken")
 	s.expectServing()
 	log := s.log()
-	if i := strings.IndexFunc(log, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == '\u202e' }); i >= 0 {
+	if i := strings.IndexFunc(log,
+		func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == '\u202e' }); i >= 0 {
 		t.Errorf("the log has %q", log[i:min(len(log), i+20)])
 	}
 	if regexp.MustCompile(`(?m)^<0>|read "`).MatchString(log) {
@@ -291,7 +292,10 @@ func TestStandardError(t *testing.T) {
 
 // TestMessages (H5) holds that messages are limited in size, values and number.
 func TestMessages(t *testing.T) {
-	for attack, why := range map[string]string{"challenges": "bytes|values", "large": "bytes", "flood": "within a second"} {
+	for attack, why := range map[string]string{
+		"challenges": "bytes|values", "large": "bytes",
+		"flood": "within a second",
+	} {
 		t.Run(attack, func(t *testing.T) { startAttacked(t, attack).expectRecovery(why) })
 	}
 }
@@ -370,7 +374,8 @@ func TestInventedEvents(t *testing.T) {
 // TestCalls (M5) holds that a proxy can open TCP connections and no other socket.
 func TestCalls(t *testing.T) {
 	s := startAttacked(t, "calls")
-	s.expectRefused("unix socket", "packet socket", "UDP socket", "bind", "MSG_OOB", "bind of the control socket", "executable memory")
+	s.expectRefused("unix socket", "packet socket", "UDP socket", "bind", "MSG_OOB", "bind of the control socket",
+		"executable memory")
 	s.expectServing()
 }
 

@@ -44,7 +44,8 @@ func TestSpecAndAccepted(t *testing.T) {
 	path := p.writeHostFile(t, "proxy.env", nil)
 	must(t, os.Remove(path))
 	s := p.launch(t, p.outsideVIPs()+fmt.Sprintf(
-		"egressProxy:\n  file: %s\n  upstream: auto\n  readinessEndpoints: [\"http://%s\"]\nhosts: [%s]\nupstream: {connectTimeout: 500ms}\n",
+		"egressProxy:\n  file: %s\n  upstream: auto\n  readinessEndpoints: [\"http://%s\"]\nhosts: [%s]\nupstream: "+
+			"{connectTimeout: 500ms}\n",
 		path, net.JoinHostPort(readyName, strconv.Itoa(port))+"/ready", apiName))
 
 	// Without the file there is no proxy and no route to the ingress.
@@ -92,7 +93,8 @@ func TestSpecAndAccepted(t *testing.T) {
 		p.awaitProxyUsed(t, s, "the-same-again")
 	})
 	t.Run("quotes and CRLF", func(t *testing.T) {
-		must(t, os.WriteFile(path, []byte("# of the MCO\r\nHTTP_PROXY=\""+p.Egress.URL("http", "", lab.EgressName)+"\"\r\nUNKNOWN='1'\r\n"), 0o600))
+		must(t, os.WriteFile(path, []byte("# of the MCO\r\nHTTP_PROXY=\""+p.Egress.URL("http", "", lab.EgressName)+
+			"\"\r\nUNKNOWN='1'\r\n"), 0o600))
 		p.awaitEgressReason(t, s, "True", "Accepted")
 		p.awaitProxyUsed(t, s, "written-by-hand")
 	})
@@ -189,9 +191,12 @@ func TestCredentials(t *testing.T) {
 	var seen strings.Builder
 	look := func() {
 		t.Helper()
-		for _, show := range []func(context.Context) (string, error){s.StatusJSON, s.StatusText, func(ctx context.Context) (string, error) {
-			return s.Show(ctx, "-o", "prometheus")
-		}} {
+		for _, show := range []func(context.Context) (string, error){
+			s.StatusJSON, s.StatusText,
+			func(ctx context.Context) (string, error) {
+				return s.Show(ctx, "-o", "prometheus")
+			},
+		} {
 			text, err := show(t.Context())
 			must(t, err)
 			seen.WriteString(text)
@@ -214,7 +219,8 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("the line does not name %s: %q", vip, line)
 		}
 	}
-	if n := strings.Count(line, "through the egress proxy "+lab.EgressName); n != strings.Count(line, "responds in") || n == 0 {
+	if n := strings.Count(line, "through the egress proxy "+lab.EgressName); n != strings.Count(line, "responds in") ||
+		n == 0 {
 		t.Errorf("the line names the proxy %d times: %q", n, line)
 	}
 	for i, bad := range []string{
@@ -225,7 +231,8 @@ func TestCredentials(t *testing.T) {
 		replaceFile(t, path, envFile(bad))
 		p.requestChallenge(t, p.API.V4, fmt.Sprintf("bad-%d-of-the-file", i))
 		look()
-		must(t, p.holder().WriteConfig(strings.Replace(config, "file: "+path, fmt.Sprintf("httpProxy: %q\n  httpsProxy: %q", bad, bad), 1)))
+		must(t, p.holder().WriteConfig(strings.Replace(config, "file: "+path, fmt.Sprintf("httpProxy: %q\n  httpsProxy: %q",
+			bad, bad), 1)))
 		must(t, s.Reload())
 		p.requestChallenge(t, p.API.V4, fmt.Sprintf("bad-%d-of-the-configuration", i))
 		look()
@@ -238,7 +245,8 @@ func TestCredentials(t *testing.T) {
 	seen.WriteString(strings.Join(s.Notifications.All(), "\n"))
 	for _, secret := range []string{
 		password, "p%40ss", url.QueryEscape(password), wrong, "lab%20user:", user + ":",
-		base64.StdEncoding.EncodeToString([]byte(user + ":" + password)), base64.StdEncoding.EncodeToString([]byte("somebody:" + wrong)),
+		base64.StdEncoding.EncodeToString([]byte(user + ":" + password)),
+		base64.StdEncoding.EncodeToString([]byte("somebody:" + wrong)),
 	} {
 		for line := range strings.Lines(seen.String()) {
 			if strings.Contains(line, secret) {

@@ -25,7 +25,8 @@ func (p *fixture) startBackend(t *testing.T, address string, handler http.Handle
 // routeToBackend routes all challenges of a host to a backend of the test.
 func (p *fixture) routeToBackend(t *testing.T, host string, handler http.HandlerFunc) {
 	t.Helper()
-	r, err := p.Worker.AddRoute(t.Context(), host, "/.well-known/acme-challenge", p.startBackend(t, "127.0.0.1:0", handler))
+	r, err := p.Worker.AddRoute(t.Context(), host, "/.well-known/acme-challenge", p.startBackend(t, "127.0.0.1:0",
+		handler))
 	must(t, err)
 	t.Cleanup(func() { must(t, r.Remove(context.Background())) })
 }

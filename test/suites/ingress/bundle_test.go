@@ -32,7 +32,10 @@ func TestBundleChanges(t *testing.T) {
 		write func(t *testing.T, path string, text []byte)
 	}{
 		{"rename", replaceFile},
-		{"write in place", func(t *testing.T, path string, text []byte) { t.Helper(); must(t, os.WriteFile(path, text, 0o600)) }},
+		{
+			"write in place",
+			func(t *testing.T, path string, text []byte) { t.Helper(); must(t, os.WriteFile(path, text, 0o600)) },
+		},
 		{"symlink flip", flipSymlink},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,7 +31,10 @@ func upstreamForms() []upstreamForm {
 		{name: "PROXY v2", upstream: "  proxyProtocol: v2\n", proxyProtocol: true},
 		{name: "PROXY v1 and TLS", upstream: https + "  proxyProtocol: v1\n", proxyProtocol: true, secure: true},
 		{name: "PROXY v2 and TLS", upstream: https + "  proxyProtocol: v2\n", proxyProtocol: true, secure: true},
-		{name: "PROXY v2 and redirect", upstream: "  proxyProtocol: v2\n", proxyProtocol: true, redirects: true, secure: true},
+		{
+			name: "PROXY v2 and redirect", upstream: "  proxyProtocol: v2\n", proxyProtocol: true, redirects: true,
+			secure: true,
+		},
 	}
 }
 
@@ -64,8 +67,14 @@ func routeCases(t *testing.T) []routeCase {
 	return []routeCase{
 		{name: "direct", direct: true},
 		{name: "through a proxy", scheme: "http"},
-		{name: "through a proxy with authentication", scheme: "http", user: userinfo, proxy: lab.EgressOptions{User: user, Password: password}},
-		{name: "through a TLS-intercepting proxy", scheme: "http", bump: true, proxy: lab.EgressOptions{Bump: shared.pki.bump, Trust: lab.Bundle(shared.pki.root)}},
+		{name: "through a proxy with authentication", scheme: "http", user: userinfo, proxy: lab.EgressOptions{
+			User:     user,
+			Password: password,
+		}},
+		{name: "through a TLS-intercepting proxy", scheme: "http", bump: true, proxy: lab.EgressOptions{
+			Bump:  shared.pki.bump,
+			Trust: lab.Bundle(shared.pki.root),
+		}},
 		{
 			name: "through a proxy over TLS with authentication", scheme: "https", user: userinfo,
 			proxy: lab.EgressOptions{Secure: secure, User: user, Password: password},
@@ -135,7 +144,8 @@ func (p *fixture) testCombination(t *testing.T, f upstreamForm, w routeCase) {
 			token := fmt.Sprintf("%d-through-the-middle", vip.BitLen()+100000000)
 			p.requestChallenge(t, vip, token)
 			c := awaitChallenge(t, s, token)
-			if !slices.Contains([]string{"ingress-tls-handshake", "ingress-closed-connection", "ingress-reset-connection"}, c.Cause) || !strings.Contains(c.Detail, "upstream.proxyProtocol") {
+			if !slices.Contains([]string{"ingress-tls-handshake", "ingress-closed-connection", "ingress-reset-connection"},
+				c.Cause) || !strings.Contains(c.Detail, "upstream.proxyProtocol") {
 				t.Errorf("cause %q: %+v", c.Cause, c)
 			}
 			return
@@ -168,7 +178,8 @@ func (p *fixture) expectUpstream(t *testing.T, s *lab.Service, f upstreamForm, w
 	if f.secure {
 		port = 443
 	}
-	if want := netip.AddrPortFrom(ingress.Like(vip), port).String(); c.Upstream != want || c.Cause != "" || c.Status != 200 {
+	if want := netip.AddrPortFrom(ingress.Like(vip), port).String(); c.Upstream != want || c.Cause != "" ||
+		c.Status != 200 {
 		t.Errorf("the upstream was %s, want %s: %+v", c.Upstream, want, c)
 	}
 	if !f.proxyProtocol {

@@ -134,26 +134,38 @@ func TestTLSDiagnoses(t *testing.T) {
 		},
 		{
 			name: "a private CA and the system's trust", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
-			config: directConfig(https), cause: "ingress-tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Intermediate CA", "trustedCA"},
+			config: directConfig(https), cause: "ingress-tls-untrusted", finds: "ingress-tls-untrusted", status: 502,
+			details: []string{"Lab Intermediate CA", "trustedCA"},
 		},
 		{
-			name: "names that cover nothing", router: presents(own.intermediate, lab.ServerCertificate{Names: []string{"other.example.com"}}),
-			config: directConfig(https, own.root), cause: "ingress-tls-name", finds: "ingress-tls-name", status: 502, details: []string{"other.example.com", "verifyNames"},
-			text: `is for "other.example.com", and not for "api.lab.test" and "*.apps.lab.test"`,
+			name: "names that cover nothing", router: presents(own.intermediate,
+				lab.ServerCertificate{Names: []string{"other.example.com"}}),
+			config: directConfig(https, own.root), cause: "ingress-tls-name", finds: "ingress-tls-name", status: 502,
+			details: []string{"other.example.com", "verifyNames"},
+			text:    `is for "other.example.com", and not for "api.lab.test" and "*.apps.lab.test"`,
 		},
 		{
-			name: "expired", router: presents(own.intermediate, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
-			config: directConfig(https, own.root), cause: "ingress-tls-expired", finds: "ingress-tls-expired", status: 502, text: "has expired on",
+			name: "expired", router: presents(own.intermediate, lab.ServerCertificate{
+				Names:     apps,
+				NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour),
+			}),
+			config: directConfig(https, own.root), cause: "ingress-tls-expired", finds: "ingress-tls-expired", status: 502,
+			text: "has expired on",
 		},
 		{
 			name: "no TLS at that port", router: presents(own.intermediate, lab.ServerCertificate{Names: apps}),
-			config: directConfig(https+"  httpsPort: 1936\n", own.root), cause: "ingress-tls-handshake", finds: "ingress-tls-handshake", status: 502, details: []string{":1936"},
+			config: directConfig(https+"  httpsPort: 1936\n", own.root), cause: "ingress-tls-handshake",
+			finds: "ingress-tls-handshake", status: 502, details: []string{":1936"},
 			text: "192.0.2.6:1936",
 		},
 		{
 			name: "expired, behind a redirect", set: redirectsToHTTPS,
-			router: presents(own.intermediate, lab.ServerCertificate{Names: apps, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-time.Hour)}),
-			config: directConfig("", own.root), cause: "ingress-tls-expired", finds: "ingress-tls-expired", status: 502, text: "192.0.2.6:443",
+			router: presents(own.intermediate, lab.ServerCertificate{
+				Names: apps, NotBefore: now.Add(-48 * time.Hour),
+				NotAfter: now.Add(-time.Hour),
+			}),
+			config: directConfig("", own.root), cause: "ingress-tls-expired", finds: "ingress-tls-expired", status: 502,
+			text: "192.0.2.6:443",
 		},
 	})
 }
@@ -165,7 +177,8 @@ func TestRedirectDiagnoses(t *testing.T) {
 	elsewhere := func(name, location string) diagnosisCase {
 		return diagnosisCase{
 			name: name, router: secure, set: redirectTo(location, false), config: directConfig("", shared.pki.root),
-			cause: "route-redirects-elsewhere", finds: "route-redirects-elsewhere", status: 302, passes: "location: " + location + "\r\n", details: []string{"redirects the challenge to "},
+			cause: "route-redirects-elsewhere", finds: "route-redirects-elsewhere", status: 302, passes: "location: " +
+				location + "\r\n", details: []string{"redirects the challenge to "},
 			text: "(its Location is \"" + location + "\")",
 		}
 	}
@@ -175,7 +188,8 @@ func TestRedirectDiagnoses(t *testing.T) {
 		elsewhere("to another scheme", "ftp://"+apiName+acmePath),
 		{
 			name: "redirects are not followed", router: secure, set: redirectsToHTTPS,
-			config: directConfig("  followRedirects: false\n", shared.pki.root), cause: "route-redirects-https", finds: "route-redirects-https", status: 302,
+			config: directConfig("  followRedirects: false\n", shared.pki.root), cause: "route-redirects-https",
+			finds: "route-redirects-https", status: 302,
 		},
 		{
 			name: "no listener", set: redirectsToHTTPS,
@@ -216,25 +230,29 @@ func TestProxyProtocolDiagnoses(t *testing.T) {
 	unexpected := func(version string) diagnosisCase {
 		return diagnosisCase{
 			name: version + " that is not expected", config: directConfig("  proxyProtocol: " + version + "\n"),
-			cause: "ingress-proxy-protocol", finds: "ingress-proxy-protocol", status: 400, details: []string{"upstream.proxyProtocol"},
+			cause: "ingress-proxy-protocol", finds: "ingress-proxy-protocol", status: 400,
+			details: []string{"upstream.proxyProtocol"},
 		}
 	}
 	p.runDiagnoses(t, []diagnosisCase{
 		{
 			name: "expected while it is off", router: lab.RouterOptions{ProxyProtocol: true},
-			config: directConfig(""), cause: closes, finds: "ingress-closed-connection|ingress-reset-connection", status: 502, details: []string{"upstream.proxyProtocol"},
-			text: "set upstream.proxyProtocol to v2 or v1",
+			config: directConfig(""), cause: closes, finds: "ingress-closed-connection|ingress-reset-connection", status: 502,
+			details: []string{"upstream.proxyProtocol"},
+			text:    "set upstream.proxyProtocol to v2 or v1",
 		},
 		unexpected("v1"),
 		unexpected("v2"),
 		{
 			name: "expected before TLS while it is off", router: lab.RouterOptions{ProxyProtocol: true, Secure: secure},
-			config: directConfig(https, shared.pki.root), cause: closes, finds: closes, status: 502, details: []string{"upstream.proxyProtocol"},
-			text: "set upstream.proxyProtocol to v2 or v1",
+			config: directConfig(https, shared.pki.root), cause: closes, finds: closes, status: 502,
+			details: []string{"upstream.proxyProtocol"},
+			text:    "set upstream.proxyProtocol to v2 or v1",
 		},
 		{
 			name: "not expected before TLS", router: lab.RouterOptions{Secure: secure},
-			config: directConfig(https+"  proxyProtocol: v2\n", shared.pki.root), cause: "ingress-tls-handshake|" + closes, status: 502, details: []string{"upstream.proxyProtocol"},
+			config: directConfig(https+"  proxyProtocol: v2\n", shared.pki.root), cause: "ingress-tls-handshake|" + closes,
+			status: 502, details: []string{"upstream.proxyProtocol"},
 		},
 	})
 }
@@ -280,14 +298,18 @@ func TestEgressDiagnoses(t *testing.T) {
 		},
 		{
 			name: "an unknown name", router: router, config: through(https, p.Egress.URL("http", "", "nobody.lab.test")),
-			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, details: []string{"nobody.lab.test"}, text: "nobody.lab.test",
+			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, details: []string{"nobody.lab.test"},
+			text: "nobody.lab.test",
 		},
-		withDetails(untrusted, "a CA of the proxy that is not trusted", lab.EgressOptions{Secure: otherCA}, through(https, secure), "Lab Second CA"),
-		withDetails(untrusted, "a proxy by another name", lab.EgressOptions{Secure: misnamed}, through("", secure), "other.lab.test"),
+		withDetails(untrusted, "a CA of the proxy that is not trusted", lab.EgressOptions{Secure: otherCA},
+			through(https, secure), "Lab Second CA"),
+		withDetails(untrusted, "a proxy by another name", lab.EgressOptions{Secure: misnamed}, through("", secure),
+			"other.lab.test"),
 		withDetails(untrusted, "a proxy without TLS", lab.EgressOptions{}, through(https, secure), lab.EgressName),
 		{
 			name: "an absolute form that loops", router: router,
-			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain), cause: "egress-loop", finds: "egress-loop", status: 502,
+			set: starts(lab.EgressOptions{Hosts: map[string]lab.Pair{apiName: p.API}}), config: through("", plain),
+			cause: "egress-loop", finds: "egress-loop", status: 502,
 		},
 		{
 			name: "an intercepting proxy with an untrusted CA", router: router,
@@ -296,12 +318,16 @@ func TestEgressDiagnoses(t *testing.T) {
 				t.Helper()
 				return strings.Replace(through(https, plain)(t, p), "egress-ca.crt", "nobody.crt", 1)
 			},
-			cause: "ingress-tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{"Lab Bump CA", "egressProxy.trustedCA"}, text: "egressProxy.trustedCA",
+			cause: "ingress-tls-untrusted", finds: "ingress-tls-untrusted", status: 502, details: []string{
+				"Lab Bump CA",
+				"egressProxy.trustedCA",
+			}, text: "egressProxy.trustedCA",
 		},
 		{
 			name: "an expired router behind the proxy", set: starts(lab.EgressOptions{}), config: through(https, plain),
 			router: lab.RouterOptions{Secure: issue(t, shared.pki.intermediate, lab.ServerCertificate{
-				Names: []string{"*.apps." + p.Domain}, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+				Names: []string{"*.apps." + p.Domain}, NotBefore: time.Now().Add(-48 * time.Hour),
+				NotAfter: time.Now().Add(-time.Hour),
 			})},
 			cause: "ingress-tls-expired", finds: "ingress-tls-expired", status: 502,
 		},

@@ -171,7 +171,8 @@ func (p *fixture) requestChallenge(t *testing.T, vip netip.Addr, token string) s
 
 // challenge is requestChallenge for another name, with an error result.
 func (p *fixture) challenge(ctx context.Context, vip netip.Addr, name, token string) (string, error) {
-	return p.Internet.Raw(ctx, web(vip), "GET "+acmePath+token+" HTTP/1.1\r\nHost: "+name+"\r\nAccept: */*\r\nConnection: close\r\n\r\n")
+	return p.Internet.Raw(ctx, web(vip), "GET "+acmePath+token+" HTTP/1.1\r\nHost: "+name+
+		"\r\nAccept: */*\r\nConnection: close\r\n\r\n")
 }
 
 func web(a netip.Addr) string { return netip.AddrPortFrom(a, 80).String() }

@@ -20,7 +20,8 @@ import (
 func (p *fixture) otherTargets() []string {
 	return []string{
 		"127.0.0.1:22", "[::1]:6443", "169.254.169.254", p.API.V4.String() + ":6443", "[" + p.API.V6.String() + "]:22623",
-		p.Internet.Addresses.V4.String(), "[" + p.Internet.Addresses.V6.String() + "]", p.Pods[0].Addresses.V4.String() + ":8080",
+		p.Internet.Addresses.V4.String(), "[" + p.Internet.Addresses.V6.String() + "]", p.Pods[0].Addresses.V4.String() +
+			":8080",
 		"canary.lab.test", "canary.lab.test:8443", "kubernetes.default.svc",
 	}
 }
@@ -35,8 +36,10 @@ func (p *fixture) otherLocations() []string {
 			"https:\\\\"+at+acmePath+"x", "https:/"+at+"/", "ftp://"+at+"/", "gopher://"+at+"/_x",
 		)
 	}
-	return append(all, "file:///etc/passwd", "unix:///run/http01-proxyd/status.sock", "https://", "https://:443/", "\t", "https://"+apiName+":0"+acmePath+"x",
-		"https://"+apiName+":6443"+acmePath+"x", "https://"+apiName+"%00.lab.test/", "https://["+p.Internet.Addresses.V6.String()+"%25lo]/")
+	return append(all, "file:///etc/passwd", "unix:///run/http01-proxyd/status.sock", "https://", "https://:443/", "\t",
+		"https://"+apiName+":0"+acmePath+"x",
+		"https://"+apiName+":6443"+acmePath+"x", "https://"+apiName+"%00.lab.test/", "https://["+
+			p.Internet.Addresses.V6.String()+"%25lo]/")
 }
 
 // countOtherConnections counts new connections and datagrams from the holder to other
@@ -113,13 +116,16 @@ func TestConnectsOnlyToIngressThroughProxy(t *testing.T) {
 	p := newFixture(t)
 	p.startHostileRouter(t)
 	p.startEgressProxy(t, lab.EgressOptions{})
-	p.serve(t, p.outsideVIPs()+p.upstreamConfig(t, "", shared.pki.root)+p.egressConfig(t, p.Egress.URL("http", "", lab.EgressName)))
-	p.countOtherConnections(t, p.Egress.Addresses, lab.Pair{V4: p.Internet.Addresses.V4, V6: p.Egress.Addresses.V6}) // the proxy, and the DNS server that resolves its name
+	p.serve(t, p.outsideVIPs()+p.upstreamConfig(t, "", shared.pki.root)+
+		p.egressConfig(t, p.Egress.URL("http", "", lab.EgressName)))
+	// the proxy, and the DNS server that resolves its name
+	p.countOtherConnections(t, p.Egress.Addresses, lab.Pair{V4: p.Internet.Addresses.V4, V6: p.Egress.Addresses.V6})
 	p.sendHostileRequests(t)
 	p.expectNoOtherConnections(t)
 	lines, err := p.Egress.Requests()
 	must(t, err)
-	allowed := regexp.MustCompile(` (GET http://api\.lab\.test/\.well-known/acme-challenge/|CONNECT (203\.0\.113\.6|\[fd4e:5f2a:9c01:3::6\]):443 )`)
+	allowed := regexp.MustCompile(
+		` (GET http://api\.lab\.test/\.well-known/acme-challenge/|CONNECT (203\.0\.113\.6|\[fd4e:5f2a:9c01:3::6\]):443 )`)
 	seen := 0
 	for _, line := range lines {
 		// Connections without a request test whether the proxy listens.
@@ -203,7 +209,8 @@ func (p *fixture) startHostileRouter(t *testing.T) func() int {
 	must(t, err)
 	listener, err := p.Worker.Listen(t.Context(), ":443")
 	must(t, err)
-	stop := lab.Serve(listener, &tls.Config{Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12}, http.HandlerFunc(handler))
+	stop := lab.Serve(listener, &tls.Config{Certificates: []tls.Certificate{*pair}, MinVersion: tls.VersionTLS12},
+		http.HandlerFunc(handler))
 	t.Cleanup(func() { must(t, stop()) })
 	return func() int { return len(requests) }
 }

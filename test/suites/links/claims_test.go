@@ -20,7 +20,10 @@ var (
 // TestClaimsHaveTests: each test that the documents for security reviewers name exists in the
 // folder that follows it, or in test/suites/hostile.
 func TestClaimsHaveTests(t *testing.T) {
-	for _, document := range []string{"docs/internals/threat-model.md", "docs/internals/system-calls.md", "docs/internals/sandbox-matrix.md"} {
+	for _, document := range []string{
+		"docs/internals/threat-model.md", "docs/internals/system-calls.md",
+		"docs/internals/sandbox-matrix.md",
+	} {
 		text, err := os.ReadFile(filepath.Join(repository, document))
 		if err != nil {
 			t.Fatal(err)

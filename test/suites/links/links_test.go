@@ -181,7 +181,8 @@ var removed = regexp.MustCompile(`[^\p{L}\p{M}\p{N}\p{Pc} -]`)
 
 // anchors returns the anchors that GitHub gives to the headings of a document: the text in
 // lower case, without punctuation, with hyphens for spaces, and with a number from the
-// second equal one on (https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#section-links).
+// second equal one on
+// (https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#section-links).
 func anchors(document []byte) []string {
 	var all []string
 	times := make(map[string]int)

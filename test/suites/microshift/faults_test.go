@@ -42,7 +42,8 @@ func TestFaults(t *testing.T) {
 			now := time.Now()
 			cert, key := issueCertificate(h.t, h.t.TempDir(), issuer, names, now.Add(left-90*day), now.Add(left))
 			s.named = append(s.named, namedPair{names: explicit, cert: cert, key: key, ignored: ignored})
-			text := fmt.Sprintf("apiServer: {subjectAltNames: [%s], namedCertificates: [{certPath: %s, keyPath: %s", apiName, cert, key)
+			text := fmt.Sprintf("apiServer: {subjectAltNames: [%s], namedCertificates: [{certPath: %s, keyPath: %s", apiName,
+				cert, key)
 			if len(explicit) > 0 {
 				text += ", names: [" + explicit[0] + "]"
 			}
@@ -58,39 +59,49 @@ func TestFaults(t *testing.T) {
 			want: []string{"microshift-config-invalid"}, firstTexts: []string{`node.nodeIP is "nonsense"`},
 		},
 		{
-			name: "no address after the service network", config: "network: {serviceNetwork: [255.255.0.0/16]}\n", reason: "NoVIPs",
-			want: []string{"microshift-config-invalid"}, firstTexts: []string{"no address follows network.serviceNetwork 255.255.0.0/16"},
+			name: "no address after the service network", config: "network: {serviceNetwork: [255.255.0.0/16]}\n",
+			reason:     "NoVIPs",
+			want:       []string{"microshift-config-invalid"},
+			firstTexts: []string{"no address follows network.serviceNetwork 255.255.0.0/16"},
 		},
 		{
 			name: "no router", config: "ingress: {status: Removed}\n", reason: "UpstreamUnreachable", documented: true,
 			want: []string{"microshift-router-removed"}, firstTexts: []string{"Managed"},
 		},
 		{
-			name: "a router on an address of another host", config: "ingress: {listenAddress: [192.0.2.99]}\n", reason: "UpstreamUnreachable", documented: true,
+			name: "a router on an address of another host", config: "ingress: {listenAddress: [192.0.2.99]}\n",
+			reason: "UpstreamUnreachable", documented: true,
 			want: []string{"microshift-router-no-address"},
 		},
 		{
-			name: "a node address of another host", config: "node: {nodeIP: 192.0.2.99}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", documented: true,
-			want: []string{"microshift-node-address-missing", "microshift-api-server-unreachable"}, firstTexts: []string{"192.0.2.99 is not on this host", "node.nodeIP"},
+			name: "a node address of another host", config: "node: {nodeIP: 192.0.2.99}\ningress: {ports: {http: 8080}}\n",
+			reason: "NoVIPs", documented: true,
+			want:       []string{"microshift-node-address-missing", "microshift-api-server-unreachable"},
+			firstTexts: []string{"192.0.2.99 is not on this host", "node.nodeIP"},
 		},
 		{
-			name: "a router that does not listen where it should", config: "ingress: {ports: {http: 8080}}\n", reason: "UpstreamUnreachable",
+			name: "a router that does not listen where it should", config: "ingress: {ports: {http: 8080}}\n",
+			reason:     "UpstreamUnreachable",
 			want:       []string{"microshift-router-unreachable"},
 			firstTexts: []string{node + ":8080", "openshift-ingress"},
 		},
 		{
 			name:   "the node's address is the internal one, and the router on another port",
-			config: "apiServer: {advertiseAddress: " + node + "}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs", router: lab.RouterOptions{Port: 8080},
+			config: "apiServer: {advertiseAddress: " + node + "}\ningress: {ports: {http: 8080}}\n", reason: "NoVIPs",
+			router:      lab.RouterOptions{Port: 8080},
 			edit:        func(_ *host, s *servingCertificates) { less(&s.external, node); s.service = append(s.service, node) },
 			want:        []string{"microshift-node-address-internal", "microshift-external-client-gets-internal"},
 			firstTexts:  []string{node + " is also the internal address"},
 			secondTexts: []string{node + " (without SNI)", "for internal clients", "kube-apiserver-service-network-signer"},
 		},
 		{
-			name:       "a name that is missing",
-			edit:       func(_ *host, s *servingCertificates) { less(&s.external, apiName) },
-			want:       []string{"microshift-name-missing"},
-			firstTexts: []string{"for " + apiName, "issued by \"kube-apiserver-service-network-signer\")", "apiServer.subjectAltNames"},
+			name: "a name that is missing",
+			edit: func(_ *host, s *servingCertificates) { less(&s.external, apiName) },
+			want: []string{"microshift-name-missing"},
+			firstTexts: []string{
+				"for " + apiName, "issued by \"kube-apiserver-service-network-signer\")",
+				"apiServer.subjectAltNames",
+			},
 		},
 		{
 			name: "an address of the node that is missing", config: "node: {nodeIP: " + node + ", nodeIPv6: '" + node6 + "'}\n" +
@@ -126,25 +137,30 @@ func TestFaults(t *testing.T) {
 			want: []string{"certificate-expires-soon"},
 		},
 		{
-			name: "an administrator's certificate by name", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, false),
+			name: "an administrator's certificate by name", edit: admins("Public CA", []string{apiName}, []string{apiName},
+				80*day, false),
 			text: apiName + `: issued by "Public CA"`,
 		},
 		{
-			name: "an administrator's certificate by its own names", edit: admins("Public CA", []string{apiName}, nil, 80*day, false),
+			name: "an administrator's certificate by its own names", edit: admins("Public CA", []string{apiName}, nil, 80*day,
+				false),
 			text: apiName + `: issued by "Public CA"`,
 		},
 		{
-			name: "a certificate that MicroShift ignores", edit: admins("Public CA", []string{apiName}, []string{apiName}, 80*day, true),
+			name: "a certificate that MicroShift ignores", edit: admins("Public CA", []string{apiName}, []string{apiName},
+				80*day, true),
 			want:       []string{"microshift-named-certificate-ignored"},
 			firstTexts: []string{"for " + apiName, "kube-apiserver-external-signer", "journalctl -u microshift"},
 		},
 		{
-			name: "a certificate for another name", edit: admins("Public CA", []string{"www.edge.test"}, []string{apiName}, 80*day, false),
+			name: "a certificate for another name", edit: admins("Public CA", []string{"www.edge.test"}, []string{apiName},
+				80*day, false),
 			want:       []string{"microshift-name-missing"},
 			firstTexts: []string{"issued by \"Public CA\""},
 		},
 		{
-			name: "a certificate that was not renewed", edit: admins("Public CA", []string{apiName}, []string{apiName}, 8*day, false),
+			name: "a certificate that was not renewed", edit: admins("Public CA", []string{apiName}, []string{apiName}, 8*day,
+				false),
 			want: []string{"certificate-expiry-urgent"},
 		},
 		{
@@ -205,7 +221,9 @@ func TestNamedCertificateRenewed(t *testing.T) {
 	h.addInternal("10.44.0.0")
 	now := time.Now()
 	cert, key := issueCertificate(t, t.TempDir(), "Public CA", []string{apiName}, now.Add(-82*day), now.Add(8*day))
-	h.writeMicroShiftFile("config.yaml", fmt.Sprintf("apiServer: {subjectAltNames: [%s], namedCertificates: [{certPath: %s, keyPath: %s}]}\n", apiName, cert, key))
+	h.writeMicroShiftFile("config.yaml",
+		fmt.Sprintf("apiServer: {subjectAltNames: [%s], namedCertificates: [{certPath: %s, keyPath: %s}]}\n", apiName, cert,
+			key))
 	s := h.healthyCertificates()
 	s.named = []namedPair{{cert: cert, key: key}}
 	serveAPI(t, h.node(), s)
@@ -230,13 +248,18 @@ func TestNamedCertificateRenewed(t *testing.T) {
 func TestServersSilent(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
-	h.writeMicroShiftFile("config.d/names.yaml", fmt.Sprintf("apiServer: {subjectAltNames: [%s, '%s', a.edge.test, b.edge.test, c.edge.test, d.edge.test, e.edge.test]}\n", apiName, h.v6()))
+	h.writeMicroShiftFile("config.d/names.yaml",
+		fmt.Sprintf(
+			"apiServer: {subjectAltNames: [%s, '%s', a.edge.test, b.edge.test, c.edge.test, d.edge.test, e.edge.test]}\n",
+			apiName, h.v6()))
 	h.addInternal("10.44.0.0")
 	h.addInternal("fd02::1:0")
 	h.start(h.config(""), "NotRequired")
 	r := h.check("microshift-api-server-unreachable")
-	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "connection refused", "systemctl status microshift")
-	_, err := h.node().Input(t.Context(), "table inet silent { chain input { type filter hook input priority 0; tcp dport 6443 drop; }; }\n", "nft", "-f", "-")
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "connection refused",
+		"systemctl status microshift")
+	_, err := h.node().Input(t.Context(),
+		"table inet silent { chain input { type filter hook input priority 0; tcp dport 6443 drop; }; }\n", "nft", "-f", "-")
 	must(t, err)
 	r = h.check("microshift-api-server-unreachable")
 	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "(also ["+h.v6().String()+"]:6443)")
@@ -256,10 +279,14 @@ func TestConfiguredVIPs(t *testing.T) {
 	h.restartRouter(lab.RouterOptions{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.40")}})
 	h.addInternal("10.44.0.0")
 	serveAPI(t, h.node(), h.healthyCertificates())
-	s := h.start(fmt.Sprintf("vips: {api: [%s, 10.44.0.0], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: %s}\n", h.v4(), apiName, h.dir()), "Serving")
+	s := h.start(
+		fmt.Sprintf("vips: {api: [%s, 10.44.0.0], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: %s}\n", h.v4(),
+			apiName, h.dir()), "Serving")
 	h.certificate(lab.Pair{V4: h.v4()})
-	h.awaitMessage(s, "Serving", "10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it from vips.api")
+	h.awaitMessage(s, "Serving",
+		"10.44.0.0 is the internal address of MicroShift's API server, which is never redirected: delete it from vips.api")
 	r := h.check("microshift-internal-address-as-vip")
-	h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is the internal address of MicroShift's API server")
+	h.expectFinding(r, "microshift-internal-address-as-vip",
+		"10.44.0.0 is the internal address of MicroShift's API server")
 	h.expectCheckText(r, "internal-address", "10.44.0.0: on lo")
 }

@@ -21,7 +21,8 @@ func (h *host) serveInternal() {
 // expectNotRedirected expects that connections to the internal address reach its listener.
 func (h *host) expectNotRedirected() {
 	h.t.Helper()
-	out, err := h.node().Run(context.WithoutCancel(h.t.Context()), "curl", "-sS", "--max-time", "5", "-H", "Host: app.edge.test", "http://10.44.0.0/")
+	out, err := h.node().Run(context.WithoutCancel(h.t.Context()), "curl", "-sS", "--max-time", "5", "-H",
+		"Host: app.edge.test", "http://10.44.0.0/")
 	must(h.t, err)
 	if strings.Contains(out, rejection) {
 		h.t.Errorf("the internal address is redirected: %.200q", out)
@@ -41,16 +42,19 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 			h.addInternal("10.44.0.0")
 			h.serveInternal()
 			given := func(api string) string {
-				return fmt.Sprintf("vips: {api: [%s], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: \"\"}\n", api, apiName)
+				return fmt.Sprintf("vips: {api: [%s], ingress: [192.0.2.40]}\nhosts: [%s]\nmicroshift: {directory: \"\"}\n", api,
+					apiName)
 			}
 			s := h.start(given("10.44.0.0"), "NoVIPs")
-			h.awaitMessage(s, "NoVIPs", "10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of "+
-				"its API server, which is never redirected: set vips.api to the address that clients use for the API; "+
-				"if it is a VIP, move it to another link, or add it with the prefix length of its network")
+			h.awaitMessage(s, "NoVIPs",
+				"10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of "+
+					"its API server, which is never redirected: set vips.api to the address that clients use for the API; "+
+					"if it is a VIP, move it to another link, or add it with the prefix length of its network")
 			h.expectNotRedirected()
 			r, _, err := h.node().Check(t.Context(), shared.binary)
 			must(t, err)
-			h.expectFinding(r, "microshift-internal-address-as-vip", "10.44.0.0 is the internal address of MicroShift's API server", "add it to another link than lo and br-ex")
+			h.expectFinding(r, "microshift-internal-address-as-vip",
+				"10.44.0.0 is the internal address of MicroShift's API server", "add it to another link than lo and br-ex")
 			must(t, s.Stop(t.Context()))
 
 			// Beside a VIP, and added after the service has started.
@@ -102,7 +106,8 @@ func TestInvalidConfig(t *testing.T) {
 	serveAPI(t, h.node(), h.healthyCertificates())
 	s := h.start(h.config(""), "Serving")
 	h.writeMicroShiftFile("config.yaml", "ingress: {ports: {http: eighty}}\n")
-	h.awaitMessage(s, "Serving", "MicroShift's configuration in "+h.dir()+" is invalid: ingress.ports.http contains a value of type string; "+
+	h.awaitMessage(s, "Serving", "MicroShift's configuration in "+h.dir()+
+		" is invalid: ingress.ports.http contains a value of type string; "+
 		"it must be of type port; MicroShift's last good configuration stays in use")
 	if text := h.request(h.v4()); !strings.Contains(text, rejection) {
 		t.Errorf("the node's port 80: %.200q", text)

@@ -104,7 +104,8 @@ func serveAPI(t *testing.T, n *lab.Node, s servingCertificates) {
 	listener, err := n.Listen(t.Context(), ":6443")
 	must(t, err)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: controller.GetConfigForClient}
-	stop := lab.Serve(listener, config, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	stop := lab.Serve(listener, config,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	t.Cleanup(func() { must(t, stop()) })
 }
 

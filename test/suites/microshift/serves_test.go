@@ -14,7 +14,8 @@ import (
 // request sends a request other than a challenge from the internet to an address.
 func (h *host) request(at netip.Addr) string {
 	h.t.Helper()
-	text, err := h.Internet.Raw(h.t.Context(), netip.AddrPortFrom(at, 80).String(), "GET / HTTP/1.1\r\nHost: app.edge.test\r\nConnection: close\r\n\r\n")
+	text, err := h.Internet.Raw(h.t.Context(), netip.AddrPortFrom(at, 80).String(),
+		"GET / HTTP/1.1\r\nHost: app.edge.test\r\nConnection: close\r\n\r\n")
 	must(h.t, err)
 	return text
 }
@@ -47,7 +48,8 @@ func TestNotRequired(t *testing.T) {
 	s := h.start(h.config(""), "NotRequired")
 	only := lab.Pair{V4: h.v4()}
 	h.certificate(only)
-	seen := h.awaitMessage(s, "NotRequired", "MicroShift's router serves port 80 of "+h.v4().String()+", according to its configuration")
+	seen := h.awaitMessage(s, "NotRequired", "MicroShift's router serves port 80 of "+h.v4().String()+
+		", according to its configuration")
 	if seen.Table.Present || seen.Challenges.Total != 0 {
 		t.Errorf("a table, or challenges: %+v", seen)
 	}
@@ -55,7 +57,8 @@ func TestNotRequired(t *testing.T) {
 		t.Errorf("port 80 is not the router's: %.200q", text)
 	}
 	r := h.check()
-	h.expectCheckText(r, "vips", "MicroShift's router serves port 80 of "+h.v4().String()+", according to its configuration (from "+h.dir()+")")
+	h.expectCheckText(r, "vips", "MicroShift's router serves port 80 of "+h.v4().String()+
+		", according to its configuration (from "+h.dir()+")")
 	h.expectCheckText(r, "internal-address", "10.44.0.0: on lo (the first address after the service network)")
 	h.expectCheckText(r, "certificate", apiName, `kube-apiserver-external-signer`)
 	text, _, err := h.node().CheckText(t.Context(), shared.binary)
@@ -89,7 +92,8 @@ func TestOtherPort(t *testing.T) {
 			t.Errorf("%s: %.200q", at, text)
 		}
 	}
-	if seen := h.awaitMessage(s, "Serving", "(MicroShift's node address)"); len(seen.Table.Elements) != 2 || seen.Challenges.Total == 0 {
+	if seen := h.awaitMessage(s, "Serving", "(MicroShift's node address)"); len(seen.Table.Elements) != 2 ||
+		seen.Challenges.Total == 0 {
 		t.Errorf("%+v", seen)
 	}
 	r := h.check()
@@ -113,7 +117,8 @@ func TestOtherAddress(t *testing.T) {
 	h := open(t, lab.LinkNIC)
 	other := netip.MustParseAddr("192.0.2.40")
 	h.run("address add 192.0.2.40/24 dev ens3", "address del 192.0.2.40/24 dev ens3")
-	h.writeMicroShiftFile("config.yaml", "apiServer: {subjectAltNames: ["+apiName+"]}\ningress: {listenAddress: [192.0.2.40]}\n")
+	h.writeMicroShiftFile("config.yaml", "apiServer: {subjectAltNames: ["+apiName+
+		"]}\ningress: {listenAddress: [192.0.2.40]}\n")
 	h.restartRouter(lab.RouterOptions{Addresses: []netip.Addr{other}})
 	h.addInternal("10.44.0.0")
 	serveAPI(t, h.node(), h.healthyCertificates())
@@ -132,7 +137,8 @@ func TestOtherAddress(t *testing.T) {
 // TestBridge holds that MicroShift has the internal address on OVN-Kubernetes's bridge.
 func TestBridge(t *testing.T) {
 	h := open(t, lab.LinkPlain)
-	h.writeMicroShiftFile("config.yaml", "node: {nodeIP: "+h.v4().String()+"}\napiServer: {subjectAltNames: ["+apiName+"]}\n")
+	h.writeMicroShiftFile("config.yaml", "node: {nodeIP: "+h.v4().String()+"}\napiServer: {subjectAltNames: ["+apiName+
+		"]}\n")
 	h.addInternal("10.44.0.0")
 	serveAPI(t, h.node(), h.healthyCertificates())
 	s := h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
@@ -151,7 +157,8 @@ func TestManaged(t *testing.T) {
 	serveAPI(t, h.node(), h.healthyCertificates())
 	h.certificate(h.node().Addresses)
 	r := h.check("microshift-internal-address-missing", "microshift-internal-address-missing", "service-not-running")
-	h.expectFinding(r, "microshift-internal-address-missing", "10.44.0.0, by which", "fd02::1:0, by which", "manageAdvertiseAddress: true")
+	h.expectFinding(r, "microshift-internal-address-missing", "10.44.0.0, by which", "fd02::1:0, by which",
+		"manageAdvertiseAddress: true")
 	s := h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	must(t, lab.Eventually(t.Context(), "the addresses on lo", h.checkOnLo("10.44.0.0/32", "fd02::1:0/128")))
 	h.expectCheckText(h.check(), "internal-address", "10.44.0.0, fd02::1:0: on lo")
@@ -172,7 +179,8 @@ func TestManaged(t *testing.T) {
 	h.run("route add 10.44.0.0/16 via "+h.Gateway.Addresses.V4.String(), "route del 10.44.0.0/16")
 	h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	r = h.check("microshift-internal-address-conflict")
-	h.expectFinding(r, "microshift-internal-address-conflict", "10.44.0.0", "the route 10.44.0.0/16 via ens3 covers it", "network.serviceNetwork")
+	h.expectFinding(r, "microshift-internal-address-conflict", "10.44.0.0", "the route 10.44.0.0/16 via ens3 covers it",
+		"network.serviceNetwork")
 
 	// The service does not add a configured advertiseAddress.
 	h.writeMicroShiftFile("config.d/50-forced.yaml", "apiServer: {advertiseAddress: 192.0.2.77}\n")
@@ -195,6 +203,7 @@ func TestIPv6Only(t *testing.T) {
 	h.start(h.config(""), "Serving")
 	h.certificate(lab.Pair{V6: h.v6()})
 	r := h.check()
-	h.expectCheckText(r, "vips", "holds "+h.v6().String()+" (MicroShift's node address); its router is at "+h.v6().String())
+	h.expectCheckText(r, "vips", "holds "+h.v6().String()+" (MicroShift's node address); its router is at "+
+		h.v6().String())
 	h.expectCheckText(r, "internal-address", "fd02::1:0: on lo")
 }

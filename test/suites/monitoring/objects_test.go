@@ -73,7 +73,10 @@ func TestObjects(t *testing.T) {
 			}
 		})
 	}
-	want := map[string]int{"Namespace": 1, "ConfigMap": 1, "Role": 1, "RoleBinding": 1, "Service": 1, "PrometheusRule": 1, "ServiceMonitor": 1}
+	want := map[string]int{
+		"Namespace": 1, "ConfigMap": 1, "Role": 1, "RoleBinding": 1, "Service": 1, "PrometheusRule": 1,
+		"ServiceMonitor": 1,
+	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
@@ -147,13 +150,18 @@ func TestPortsMatch(t *testing.T) {
 		}
 	}
 	if behind.Name != service.Name || behind.Namespace != service.Namespace {
-		t.Errorf("Endpoints %s/%s are not those of Service %s/%s", behind.Namespace, behind.Name, service.Namespace, service.Name)
+		t.Errorf("Endpoints %s/%s are not those of Service %s/%s", behind.Namespace, behind.Name, service.Namespace,
+			service.Name)
 	}
 	s, e := service.Spec.Ports[0], behind.Subsets[0].Ports[0]
-	if s.Port != port || s.TargetPort.IntVal != port || e.Port != port || s.Name != e.Name || s.Name != monitor.Spec.Endpoints[0].Port {
+	if s.Port != port || s.TargetPort.IntVal != port || e.Port != port || s.Name != e.Name ||
+		s.Name != monitor.Spec.Endpoints[0].Port {
 		t.Errorf("ports: Service %+v, Endpoints %+v, ServiceMonitor %+v", s, e, monitor.Spec.Endpoints[0])
 	}
-	for file, phrase := range map[string]string{"docs/monitoring.md": `listenAddress: ":9645"`, "docs/reference/ports.md": "| 9645 "} {
+	for file, phrase := range map[string]string{
+		"docs/monitoring.md":      `listenAddress: ":9645"`,
+		"docs/reference/ports.md": "| 9645 ",
+	} {
 		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))
 		must(t, err)
 		if !strings.Contains(string(text), phrase) {
@@ -179,7 +187,8 @@ func TestSnippets(t *testing.T) {
 	}
 	decodeStrict(t, []byte(c.Data["config.yaml"]), &platform)
 	systemd := platform.NodeExporter.Collectors.Systemd
-	if c.Name != "cluster-monitoring-config" || c.Namespace != "openshift-monitoring" || !systemd.Enabled || len(systemd.Units) == 0 {
+	if c.Name != "cluster-monitoring-config" || c.Namespace != "openshift-monitoring" || !systemd.Enabled ||
+		len(systemd.Units) == 0 {
 		t.Errorf("%s/%s: %+v", c.Namespace, c.Name, platform)
 	}
 	for _, unit := range systemd.Units {

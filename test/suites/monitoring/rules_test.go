@@ -136,7 +136,8 @@ func TestRunbooks(t *testing.T) {
 	for _, r := range rules(t) {
 		page := r.Alert + ".md"
 		want[page] = true
-		if row := "| [`" + r.Alert + "`](" + page + ") | " + r.Labels["severity"] + " |"; !strings.Contains(string(index), row) {
+		if row := "| [`" + r.Alert + "`](" + page + ") | " + r.Labels["severity"] + " |"; !strings.Contains(string(index),
+			row) {
 			t.Errorf("docs/runbooks/README.md has no row %s", row)
 		}
 		if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) {
@@ -180,7 +181,8 @@ func TestRulesUseKnownNames(t *testing.T) {
 	for _, file := range []string{"pkg/report/condition.go", "pkg/report/traffic.go", "pkg/report/challenge.go"} {
 		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))
 		must(t, err)
-		for _, m := range regexp.MustCompile(`(?m)^\s+\w+\s+(?:Reason|Outcome|Rejection|ClientKind)?\s*=\s*"([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(
+			`(?m)^\s+\w+\s+(?:Reason|Outcome|Rejection|ClientKind)?\s*=\s*"([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
 			known[m[1]] = true
 		}
 	}

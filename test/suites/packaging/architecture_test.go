@@ -11,4 +11,7 @@ const architecture = runtime.GOARCH
 var otherArchitecture = map[bool]string{true: "arm64", false: "amd64"}[architecture == "amd64"]
 
 // rpmArchitecture is rpm's name of the architecture in packaging/build-rpm.
-var rpmArchitecture = map[string]string{"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le", "s390x": "s390x"}[architecture]
+var rpmArchitecture = map[string]string{
+	"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le",
+	"s390x": "s390x",
+}[architecture]

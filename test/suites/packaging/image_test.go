@@ -37,7 +37,8 @@ func TestContainerfile(t *testing.T) {
 	id := runOnHost(t, h, "podman", "create", "--pull=never", built, "none")
 	tree := filepath.Join(h.Root, runOnHost(t, h, "podman", "mount", id))
 	// The host's own /run and /tmp hide files of builds there (bootc's lint reports them).
-	if got := runOnHost(t, h, "sh", "-c", `find "$(podman mount `+id+`)"/run "$(podman mount `+id+`)"/tmp -mindepth 1`); got != "" {
+	if got := runOnHost(t, h, "sh", "-c", `find "$(podman mount `+id+`)"/run "$(podman mount `+id+
+		`)"/tmp -mindepth 1`); got != "" {
 		t.Errorf("files in the image: %s", got)
 	}
 	sum := runOnHost(t, h, "sh", "-c", "sha256sum </root/"+second)
@@ -58,7 +59,8 @@ func TestContainerfile(t *testing.T) {
 	expectBinary(t, layered, sum)
 	expectVerified(t, layered)
 	expectJournalCatalog(t, layered)
-	if got := runOnHost(t, layered, "rpm", "--query", "http01-proxyd"); !strings.HasPrefix(got, "http01-proxyd-"+secondInRPM) {
+	if got := runOnHost(t, layered, "rpm", "--query", "http01-proxyd"); !strings.HasPrefix(got, "http01-proxyd-"+
+		secondInRPM) {
 		t.Errorf("the image has %s", got)
 	}
 	must(t, layered.PowerOff(t.Context()))

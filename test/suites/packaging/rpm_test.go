@@ -80,7 +80,10 @@ func TestLifecycle(t *testing.T) {
 	expectInstalled(t, h)
 	expectVerified(t, h)
 	// The host's presets enable only listed units, and the service is not listed.
-	expectProperties(t, h, service, map[string]string{"UnitFileState": "disabled", "ActiveState": "inactive", "NeedDaemonReload": "no"})
+	expectProperties(t, h, service, map[string]string{
+		"UnitFileState": "disabled", "ActiveState": "inactive",
+		"NeedDaemonReload": "no",
+	})
 
 	runOnHost(t, h, "systemctl", "enable", "--now", service)
 	awaitStatus(t, h, "NotRequired: ")
@@ -93,7 +96,10 @@ func TestLifecycle(t *testing.T) {
 
 	must(t, s.runDocumented(t.Context(), rpmGuide, 1))
 	expectBinary(t, h, sums[second])
-	expectProperties(t, h, service, map[string]string{"UnitFileState": "enabled", "ActiveState": "active", "NeedDaemonReload": "no"})
+	expectProperties(t, h, service, map[string]string{
+		"UnitFileState": "enabled", "ActiveState": "active",
+		"NeedDaemonReload": "no",
+	})
 	expectProperties(t, h, companion, map[string]string{"ActiveState": "active", "NeedDaemonReload": "no"})
 	must(t, checkTable(t, h, true))
 	must(t, checkOnLo(t, h, true))
@@ -150,7 +156,8 @@ func TestRemovalResetsFailedUnit(t *testing.T) {
 	runOnHost(t, h, "rm", "-r", filepath.Dir(dropin))
 	runOnHost(t, h, "rpm", "--erase", "http01-proxyd")
 	expectProperties(t, h, service, map[string]string{"LoadState": "not-found", "ActiveState": "inactive"})
-	if got := runOnHost(t, h, "systemctl", "list-units", "--all", "--plain", "--no-legend", "--state=failed", "http01-proxyd*"); got != "" {
+	if got := runOnHost(t, h, "systemctl", "list-units", "--all", "--plain", "--no-legend", "--state=failed",
+		"http01-proxyd*"); got != "" {
 		t.Errorf("systemd still lists %s", got)
 	}
 }
@@ -177,7 +184,8 @@ func expectInstalled(t *testing.T, h *host.Host) {
 	if got := runOnHost(t, h, "rpm", "--query", "--licensefiles", "http01-proxyd"); !strings.HasSuffix(got, "/LICENSE") {
 		t.Errorf("licence files: %q", got)
 	}
-	if got := runOnHost(t, h, "systemctl", "show", "--property=ExecStart,ConditionFileIsExecutable", service); !strings.Contains(got, "path="+binary+" ; argv[]="+binary+" run ") {
+	if got := runOnHost(t, h, "systemctl", "show", "--property=ExecStart,ConditionFileIsExecutable",
+		service); !strings.Contains(got, "path="+binary+" ; argv[]="+binary+" run ") {
 		t.Errorf("the unit starts %s", got)
 	}
 	if got := runOnHost(t, h, "sh", "-c", "grep -l /usr/local /usr/lib/systemd/system/http01-proxyd*; true"); got != "" {
@@ -207,7 +215,8 @@ func expectTamperingDetected(t *testing.T, h *host.Host) {
 	t.Helper()
 	runOnHost(t, h, "sh", "-c", "echo >>/usr/lib/systemd/system/"+service+" && chmod 0600 "+binary)
 	out, err := h.Run(t.Context(), "rpm", "--verify", "http01-proxyd")
-	if err == nil || !strings.Contains(out, "S.5....T.    /usr/lib/systemd/system/"+service) || !strings.Contains(out, ".M.......    "+binary) {
+	if err == nil || !strings.Contains(out, "S.5....T.    /usr/lib/systemd/system/"+service) ||
+		!strings.Contains(out, ".M.......    "+binary) {
 		t.Errorf("rpm -V: %v\n%s", err, out)
 	}
 	runOnHost(t, h, "rpm", "--upgrade", "--force", packageFile(firstInRPM))

@@ -68,7 +68,10 @@ func newTestbed(ctx context.Context, c *host.Cell, tree, binaries string) (*test
 }
 
 func newHost(c *host.Cell, name, tree string) (*host.Host, error) {
-	return c.NewHost(host.Options{Name: name, Tree: tree, Bridge: bridge, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.11/24")}})
+	return c.NewHost(host.Options{
+		Name: name, Tree: tree, Bridge: bridge,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.11/24")},
+	})
 }
 
 func (s *testbed) close(ctx context.Context) error {
@@ -88,12 +91,16 @@ func (s *testbed) copySource(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(generated)
-	share := exec.CommandContext(ctx, "make", "-C", root, "-f", "build/release.mk", "share", "SHARE="+filepath.Join(generated, "bin/share"))
+	share := exec.CommandContext(ctx, "make", "-C", root, "-f", "build/release.mk", "share", "SHARE="+
+		filepath.Join(generated, "bin/share"))
 	share.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch)
 	if out, err := share.CombinedOutput(); err != nil {
 		return fmt.Errorf("make share: %w: %s", err, out)
 	}
-	for part, root := range map[string]string{"LICENSE": root, "Makefile": root, "build/release.mk": root, "systemd": root, "packaging": root, "bin/share": generated} {
+	for part, root := range map[string]string{
+		"LICENSE": root, "Makefile": root, "build/release.mk": root, "systemd": root,
+		"packaging": root, "bin/share": generated,
+	} {
 		err := filepath.WalkDir(filepath.Join(root, part), func(file string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
@@ -147,7 +154,8 @@ journalctl --update-catalog`)
 
 // build builds the package of a release from a source folder and returns its path.
 func (s *testbed) build(ctx context.Context, source, dist, release string) (string, error) {
-	out, err := s.edge.Run(ctx, "env", "SOURCE_DATE_EPOCH="+epoch, "make", "--no-print-directory", "-C", source, "-f", "build/release.mk",
+	out, err := s.edge.Run(ctx, "env", "SOURCE_DATE_EPOCH="+epoch, "make", "--no-print-directory", "-C", source, "-f",
+		"build/release.mk",
 		"rpm", "BINARY=/root/"+release, "VERSION="+release, "DIST="+dist, "ARCHITECTURE="+architecture)
 	return strings.TrimSpace(out), err
 }
@@ -215,7 +223,8 @@ func awaitStatus(t *testing.T, h *host.Host, begins string) {
 // path.
 func expectBinary(t *testing.T, h *host.Host, sum string) {
 	t.Helper()
-	got := runOnHost(t, h, "sh", "-c", `exe=/proc/$(systemctl show --property=MainPID --value `+service+`)/exe; readlink "$exe"; sha256sum <"$exe"`)
+	got := runOnHost(t, h, "sh", "-c", `exe=/proc/$(systemctl show --property=MainPID --value `+service+
+		`)/exe; readlink "$exe"; sha256sum <"$exe"`)
 	if want := binary + "\n" + sum; got != want {
 		t.Errorf("the service runs %q, want %q", got, want)
 	}

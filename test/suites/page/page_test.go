@@ -42,7 +42,8 @@ func TestPages(t *testing.T) {
 	b := chromium(t)
 	serveAndMove(t, shared.lab)
 	status, err := shared.lab.ControlPlane[0].Run(t.Context(), "unshare", "--uts", "sh", "-c",
-		`hostname "$1" && shift && exec "$@"`, "sh", "master0.lab.test", shared.binary, "status", "--status-socket", shared.lab.ControlPlane[0].StatusSocket(), "-o", "html")
+		`hostname "$1" && shift && exec "$@"`, "sh", "master0.lab.test", shared.binary, "status", "--status-socket",
+		shared.lab.ControlPlane[0].StatusSocket(), "-o", "html")
 	must(t, err)
 	cluster := clusterPage(t, shared.lab)
 	must(t, shared.lab.Worker.StopRouter(t.Context()))
@@ -156,7 +157,8 @@ func serveAndMove(t *testing.T, l *lab.Lab) {
 	order(0)
 	get := func(path string) {
 		t.Helper()
-		_, err := l.Internet.Raw(t.Context(), netip.AddrPortFrom(l.API.V4, 80).String(), "GET "+path+" HTTP/1.1\r\nHost: "+name+"\r\nConnection: close\r\n\r\n")
+		_, err := l.Internet.Raw(t.Context(), netip.AddrPortFrom(l.API.V4, 80).String(), "GET "+path+" HTTP/1.1\r\nHost: "+
+			name+"\r\nConnection: close\r\n\r\n")
 		must(t, err)
 	}
 	must(t, l.Worker.StopRouter(t.Context()))
@@ -181,10 +183,13 @@ func clusterPage(t *testing.T, l *lab.Lab) string {
 			nodes.WriteString(", ")
 		}
 		fmt.Fprintf(&nodes, `{"metadata": {"name": %q}}`, n.Name)
-		fmt.Fprintf(&status, "\"debug --quiet node/%s\") exec %s status --status-socket %s -o json ;;\n", n.Name, shared.binary, n.StatusSocket())
+		fmt.Fprintf(&status, "\"debug --quiet node/%s\") exec %s status --status-socket %s -o json ;;\n", n.Name,
+			shared.binary, n.StatusSocket())
 	}
 	dir := t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$1 $2 $3\" in\n\"get nodes \"*) echo '{\"kind\": \"List\", \"items\": [%s]}' ;;\n%sesac\n", nodes.String(), status.String())
+	script := fmt.Sprintf(
+		"#!/bin/sh\ncase \"$1 $2 $3\" in\n\"get nodes \"*) echo '{\"kind\": \"List\", \"items\": [%s]}' ;;\n%sesac\n",
+		nodes.String(), status.String())
 	must(t, os.WriteFile(filepath.Join(dir, "oc"), []byte(script), 0o700))
 	c := exec.CommandContext(t.Context(), tool, "status", "-o", "html")
 	c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))

@@ -25,8 +25,9 @@ func TestBGP(t *testing.T) {
 	s.startClusterServices()
 	// The configuration that oc-http01 renders from the Infrastructure object. The other
 	// nodes find kube-vip's static pods.
-	s.start(s.ControlPlane[0].Node, lab.ServiceOptions{Config: fmt.Sprintf("vips:\n  management: BGP\n  api: [%q, %q]\n  ingress: [%q, %q]\n",
-		s.API.V4, s.API.V6, s.Ingress.V4, s.Ingress.V6)})
+	s.start(s.ControlPlane[0].Node,
+		lab.ServiceOptions{Config: fmt.Sprintf("vips:\n  management: BGP\n  api: [%q, %q]\n  ingress: [%q, %q]\n",
+			s.API.V4, s.API.V6, s.Ingress.V4, s.Ingress.V6)})
 	s.start(s.ControlPlane[1].Node, lab.ServiceOptions{})
 	s.start(s.ControlPlane[2].Node, lab.ServiceOptions{})
 	s.expectCondition("False", "VIPNotHeld", "no host holds ")
@@ -70,7 +71,8 @@ func TestBGP(t *testing.T) {
 	s.expectHolders()
 	s.expectCondition("False", "VIPNotHeld", fmt.Sprintf("no host holds %s", s.API.V4))
 	// Behind the router, check cannot distinguish a VIP without a host from a stopped service.
-	s.expectFindings("master0 proxy-unreachable", "master0 proxy-unreachable", "master1 proxy-unreachable", "master1 proxy-unreachable", "master2 proxy-unreachable", "master2 proxy-unreachable")
+	s.expectFindings("master0 proxy-unreachable", "master0 proxy-unreachable", "master1 proxy-unreachable",
+		"master1 proxy-unreachable", "master2 proxy-unreachable", "master2 proxy-unreachable")
 }
 
 // expectHolders expects that exactly these control-plane nodes hold and serve the API VIPs.
@@ -106,18 +108,19 @@ func (s *testbed) expectDistributed(holders ...int) {
 		for _, i := range holders {
 			before[i] = s.rejected(i)
 		}
-		must(s.t, lab.Eventually(s.t.Context(), fmt.Sprintf("requests to %v on all of %v", vip, holders), func(ctx context.Context) error {
-			answer, err := s.Internet.Get(ctx, "http://"+web(vip)+"/")
-			if err != nil || answer.Status != 400 {
-				return errors.Join(err, fmt.Errorf("status %d", answer.Status))
-			}
-			for _, i := range holders {
-				if s.rejected(i) == before[i] {
-					return fmt.Errorf("none on master%d", i)
+		must(s.t, lab.Eventually(s.t.Context(), fmt.Sprintf("requests to %v on all of %v", vip, holders),
+			func(ctx context.Context) error {
+				answer, err := s.Internet.Get(ctx, "http://"+web(vip)+"/")
+				if err != nil || answer.Status != 400 {
+					return errors.Join(err, fmt.Errorf("status %d", answer.Status))
 				}
-			}
-			return nil
-		}))
+				for _, i := range holders {
+					if s.rejected(i) == before[i] {
+						return fmt.Errorf("none on master%d", i)
+					}
+				}
+				return nil
+			}))
 	}
 }
 

@@ -82,9 +82,11 @@ func (s *testbed) expectRouterAnswers() {
 		all = append(all, s.AllIngress()...)
 	}
 	for _, a := range all {
-		text, err := s.Internet.Raw(s.t.Context(), web(a), "GET / HTTP/1.1\r\nHost: app.lab.test\r\nConnection: close\r\n\r\n")
+		text, err := s.Internet.Raw(s.t.Context(), web(a),
+			"GET / HTTP/1.1\r\nHost: app.lab.test\r\nConnection: close\r\n\r\n")
 		must(s.t, err)
-		if status, _, _ := strings.Cut(text, "\r\n"); !strings.Contains(status, " 503 ") || !strings.Contains(text, "No route") {
+		if status, _, _ := strings.Cut(text, "\r\n"); !strings.Contains(status, " 503 ") ||
+			!strings.Contains(text, "No route") {
 			s.t.Errorf("the router does not answer on %s: %.200q", a, text)
 		}
 	}

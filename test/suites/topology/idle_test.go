@@ -144,7 +144,8 @@ func recipe(t *testing.T) string {
 func (s *testbed) startLoadBalancer() {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {
-		_, err := s.Gateway.Run(s.t.Context(), "ip", "address", "add", netip.PrefixFrom(vip, vip.BitLen()).String(), "dev", "machine", "nodad")
+		_, err := s.Gateway.Run(s.t.Context(), "ip", "address", "add", netip.PrefixFrom(vip, vip.BitLen()).String(), "dev",
+			"machine", "nodad")
 		must(s.t, err)
 	}
 	file := filepath.Join(s.Gateway.Dir, "balancer.cfg")
@@ -191,10 +192,13 @@ func (s *testbed) expectFilter() {
 			"GET /x" + token:                                false,
 			"GET /xwell-known/acme-challenge/x":             false,
 		} {
-			text, err := s.Internet.Raw(s.t.Context(), web(vip), line+" HTTP/1.1\r\nHost: "+apiName+"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+			text, err := s.Internet.Raw(s.t.Context(), web(vip), line+" HTTP/1.1\r\nHost: "+apiName+
+				"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 			must(s.t, err)
-			rejected := strings.HasPrefix(text, "HTTP/1.1 400 ") && strings.HasSuffix(text, "\r\n\r\nOnly /.well-known/acme-challenge/* is allowed")
-			if rejected == forwarded || forwarded && !strings.HasPrefix(text, "HTTP/1.1 503 ") && !strings.HasPrefix(text, "HTTP/1.0 503 ") {
+			rejected := strings.HasPrefix(text, "HTTP/1.1 400 ") &&
+				strings.HasSuffix(text, "\r\n\r\nOnly /.well-known/acme-challenge/* is allowed")
+			if rejected == forwarded || forwarded && !strings.HasPrefix(text, "HTTP/1.1 503 ") &&
+				!strings.HasPrefix(text, "HTTP/1.0 503 ") {
 				s.t.Errorf("%s at %s, forwarded: %t, got %.200q", line, vip, forwarded, text)
 			}
 		}

@@ -49,7 +49,8 @@ func TestOtherNATBefore(t *testing.T) {
 	s.expectFindings()
 	holder := s.Preferred(s.API.V4)
 	s.load(holder, fmt.Sprintf("ip daddr %s tcp dport 80 dnat to :9445", s.API.V4))
-	s.expectFindings("master0 local-traffic-blocked", "master0 packet-not-redirected", "master1 proxy-unreachable", "master2 proxy-unreachable")
+	s.expectFindings("master0 local-traffic-blocked", "master0 packet-not-redirected", "master1 proxy-unreachable",
+		"master2 proxy-unreachable")
 	_, err := holder.Run(t.Context(), "nft", "delete", "table", "inet", "earlier")
 	must(t, err)
 	s.expectCertificates()
@@ -59,7 +60,8 @@ func TestOtherNATBefore(t *testing.T) {
 // the test ends.
 func (s *testbed) load(n *lab.Node, rule string) {
 	s.t.Helper()
-	_, err := n.Input(s.t.Context(), "table inet earlier\ndelete table inet earlier\n"+fmt.Sprintf(earlier, rule), "nft", "-f", "-")
+	_, err := n.Input(s.t.Context(), "table inet earlier\ndelete table inet earlier\n"+fmt.Sprintf(earlier, rule), "nft",
+		"-f", "-")
 	must(s.t, err)
 	s.unload(n, "inet earlier")
 }

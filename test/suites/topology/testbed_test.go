@@ -33,7 +33,10 @@ type testbed struct {
 // unchanged.
 func open(t *testing.T, y lab.Layout) *testbed {
 	t.Helper()
-	s := &testbed{Lab: labtest.Open(shared.ctx, t, y), t: t, services: map[string]*lab.Service{}, found: map[string]bool{}, idle: y.NoVIPs}
+	s := &testbed{
+		Lab: labtest.Open(shared.ctx, t, y), t: t, services: map[string]*lab.Service{}, found: map[string]bool{},
+		idle: y.NoVIPs,
+	}
 	t.Cleanup(func() {
 		if diff := cmp.Diff(s.row().findings, slices.Sorted(maps.Keys(s.found))); !t.Failed() && (diff != "" || !s.checked) {
 			t.Errorf("findings of check (run: %t) in %s (-documented +seen):\n%s", s.checked, document, diff)
@@ -182,7 +185,8 @@ func (s *testbed) certificate(vips lab.Pair, from *lab.Node) {
 	_, err := s.Certificate(s.t.Context(), lab.Order{Name: name, SelfCheckFrom: from})
 	must(s.t, err)
 	if got := s.challenges(holder) - before; got <= lab.SelfCheckPasses {
-		s.t.Errorf("%d challenges for %s, %s, came through %s, not those of the self check from %s and the CA's", got, name, over, holder, from)
+		s.t.Errorf("%d challenges for %s, %s, came through %s, not those of the self check from %s and the CA's", got, name,
+			over, holder, from)
 	}
 }
 
@@ -198,9 +202,11 @@ func (s *testbed) challenges(node string) int {
 func (s *testbed) expectRejection() {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {
-		text, err := s.Internet.Raw(s.t.Context(), web(vip), "GET / HTTP/1.1\r\nHost: api.lab.test\r\nConnection: close\r\n\r\n")
+		text, err := s.Internet.Raw(s.t.Context(), web(vip),
+			"GET / HTTP/1.1\r\nHost: api.lab.test\r\nConnection: close\r\n\r\n")
 		must(s.t, err)
-		if !strings.HasPrefix(text, "HTTP/1.1 400 ") || !strings.Contains(text, "Only /.well-known/acme-challenge/* is allowed") {
+		if !strings.HasPrefix(text, "HTTP/1.1 400 ") ||
+			!strings.Contains(text, "Only /.well-known/acme-challenge/* is allowed") {
 			s.t.Errorf("GET / of %s: %.200q", vip, text)
 		}
 	}

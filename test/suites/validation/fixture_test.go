@@ -93,7 +93,10 @@ func (f *fixture) upstream(t *testing.T, lines string) string {
 // serve runs the service on the holder until the test ends, and waits until it serves.
 func (f *fixture) serve(tb testing.TB, config string) *lab.Service {
 	tb.Helper()
-	s, err := f.holder().StartService(tb.Context(), lab.ServiceOptions{Binary: shared.binary, Config: f.holder().DefaultConfig() + config})
+	s, err := f.holder().StartService(tb.Context(), lab.ServiceOptions{
+		Binary: shared.binary,
+		Config: f.holder().DefaultConfig() + config,
+	})
 	must(tb, err)
 	tb.Cleanup(func() { must(tb, s.End(context.Background())) })
 	_, err = s.Await(tb.Context(), "Serving", func(seen lab.Status) error {

@@ -132,7 +132,8 @@ func (f *fixture) startBackend(tb testing.TB, address string, handler http.Handl
 // routeToBackend routes all challenges of the API's name to a backend of the test.
 func (f *fixture) routeToBackend(tb testing.TB, handler http.HandlerFunc) {
 	tb.Helper()
-	r, err := f.Worker.AddRoute(tb.Context(), apiName, strings.TrimSuffix(acmePath, "/"), f.startBackend(tb, "127.0.0.1:0", handler))
+	r, err := f.Worker.AddRoute(tb.Context(), apiName, strings.TrimSuffix(acmePath, "/"), f.startBackend(tb, "127.0.0.1:0",
+		handler))
 	must(tb, err)
 	tb.Cleanup(func() { must(tb, r.Remove(context.Background())) })
 }
@@ -153,14 +154,18 @@ func responseFaults() []faultCase {
 	}
 	return []faultCase{
 		solver("token-unknown", "unknown token", http.NotFound),
-		solver("response-status", "status 500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
-		solver("response-not-key", "another key", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(anotherResponse)) }),
-		solver("response-not-key", "long response", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 200))) }),
+		solver("response-status", "status 500",
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
+		solver("response-not-key", "another key",
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(anotherResponse)) }),
+		solver("response-not-key", "long response",
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 200))) }),
 		router("ingress-closed-connection", "no response", ""),
 		router("response-malformed", "malformed response", "welcome\r\n\r\n"),
 		router("response-truncated", "short response", "HTTP/1.1 200 OK\r\nContent-Length: 87\r\n\r\nshort"),
 		// The CA ends the connection before the service reaches its limit.
-		solver("response-too-large", "endless response", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 200_000))) }),
+		solver("response-too-large", "endless response",
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 200_000))) }),
 		router("response-too-large", "large response", "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\nlarge"),
 	}
 }
@@ -188,57 +193,83 @@ func sendRaw(w http.ResponseWriter, response string) {
 func routerFaults() []faultCase {
 	return []faultCase{
 		{name: "no route", finding: "route-missing", inject: func(*testing.T, *fixture, challenge) {}},
-		{name: "name not in hosts", finding: "name-not-in-hosts", unseen: true, host: "other." + domain, inject: func(*testing.T, *fixture, challenge) {}},
-		{name: "unexpected PROXY protocol", finding: "ingress-proxy-protocol", config: "  proxyProtocol: v2\n", inject: func(*testing.T, *fixture, challenge) {}},
+		{
+			name: "name not in hosts", finding: "name-not-in-hosts", unseen: true, host: "other." + domain,
+			inject: func(*testing.T, *fixture, challenge) {},
+		},
+		{
+			name: "unexpected PROXY protocol", finding: "ingress-proxy-protocol", config: "  proxyProtocol: v2\n",
+			inject: func(*testing.T, *fixture, challenge) {},
+		},
 		{name: "router refuses connections", finding: "ingress-refused", inject: func(t *testing.T, f *fixture, _ challenge) {
 			t.Helper()
 			must(t, f.Worker.StopRouter(t.Context()))
 			t.Cleanup(func() { must(t, f.Worker.StartRouter(context.Background(), lab.RouterOptions{})) })
 		}},
-		{name: "router does not respond", finding: "ingress-no-response", inject: func(t *testing.T, f *fixture, _ challenge) {
-			t.Helper()
-			must(t, f.Worker.FreezeRouter())
-			t.Cleanup(func() { must(t, f.Worker.ThawRouter()) })
-		}},
-		{name: "router without TLS", finding: "ingress-tls-handshake", config: "  scheme: https\n  httpsPort: 1936\n", inject: func(*testing.T, *fixture, challenge) {}},
+		{
+			name: "router does not respond", finding: "ingress-no-response",
+			inject: func(t *testing.T, f *fixture, _ challenge) {
+				t.Helper()
+				must(t, f.Worker.FreezeRouter())
+				t.Cleanup(func() { must(t, f.Worker.ThawRouter()) })
+			},
+		},
+		{
+			name: "router without TLS", finding: "ingress-tls-handshake", config: "  scheme: https\n  httpsPort: 1936\n",
+			inject: func(*testing.T, *fixture, challenge) {},
+		},
 	}
 }
 
 // redirectFaults returns redirects that the service forwards.
 func redirectFaults() []faultCase {
 	to := func(name, location string) faultCase {
-		return faultCase{name: name, finding: "route-redirects-elsewhere", inject: func(t *testing.T, f *fixture, _ challenge) {
-			t.Helper()
-			f.redirectTo(t, location)
-		}}
+		return faultCase{
+			name: name, finding: "route-redirects-elsewhere",
+			inject: func(t *testing.T, f *fixture, _ challenge) {
+				t.Helper()
+				f.redirectTo(t, location)
+			},
+		}
 	}
 	return []faultCase{
-		{name: "redirect to https", finding: "route-redirects-https", config: "  followRedirects: false\n", inject: func(t *testing.T, f *fixture, _ challenge) {
-			t.Helper()
-			end, err := f.Worker.RedirectToHTTPS(t.Context(), apiName)
-			must(t, err)
-			t.Cleanup(func() { must(t, end(context.Background())) })
-		}},
+		{
+			name: "redirect to https", finding: "route-redirects-https", config: "  followRedirects: false\n",
+			inject: func(t *testing.T, f *fixture, _ challenge) {
+				t.Helper()
+				end, err := f.Worker.RedirectToHTTPS(t.Context(), apiName)
+				must(t, err)
+				t.Cleanup(func() { must(t, end(context.Background())) })
+			},
+		},
 		to("redirect to another path", "http://"+apiName+"/login"),
 		to("redirect to another port", "https://"+apiName+":8443/"),
 		to("redirect to another scheme", "ftp://"+apiName+"/"),
 		to("redirect to an internal name", "https://router.internal/"),
-		{name: "redirect to itself", finding: "route-redirects-elsewhere", inject: func(t *testing.T, f *fixture, c challenge) {
-			t.Helper()
-			f.redirectTo(t, "http://"+apiName+acmePath+c.Token)
-		}},
+		{
+			name: "redirect to itself", finding: "route-redirects-elsewhere",
+			inject: func(t *testing.T, f *fixture, c challenge) {
+				t.Helper()
+				f.redirectTo(t, "http://"+apiName+acmePath+c.Token)
+			},
+		},
 	}
 }
 
 // networkFaults returns faults before the service gets a request.
 func networkFaults() []faultCase {
 	filter := func(name, finding, rule string) faultCase {
-		return faultCase{name: name, finding: finding, unseen: true, limit: 2 * time.Second, inject: func(t *testing.T, f *fixture, _ challenge) {
-			t.Helper()
-			f.addTable(t, f.holder(), "fault", "	chain prerouting {\n		type filter hook prerouting priority raw;\n		"+rule+"\n	}")
-		}}
+		return faultCase{
+			name: name, finding: finding, unseen: true, limit: 2 * time.Second,
+			inject: func(t *testing.T, f *fixture, _ challenge) {
+				t.Helper()
+				f.addTable(t, f.holder(), "fault", "	chain prerouting {\n		type filter hook prerouting priority raw;\n		"+rule+
+					"\n	}")
+			},
+		}
 	}
-	secondary := filter("some clients are refused", "packet-dropped", "ip saddr "+remotes4+" tcp dport 80 reject with tcp reset")
+	secondary := filter("some clients are refused", "packet-dropped", "ip saddr "+remotes4+
+		" tcp dport 80 reject with tcp reset")
 	reject := secondary.inject
 	secondary.inject = func(t *testing.T, f *fixture, c challenge) {
 		t.Helper()
@@ -267,9 +298,12 @@ func dnsFaults() []faultCase {
 			must(t, f.Internet.SetName(t.Context(), apiName, lab.Pair{}))
 		}},
 		// Another name, because it stays broken.
-		{name: "DNS server fails", finding: "dns-server-fails", unseen: true, host: "failing." + domain, inject: func(t *testing.T, f *fixture, c challenge) {
-			t.Helper()
-			must(t, f.Internet.FailName(t.Context(), c.Name))
-		}},
+		{
+			name: "DNS server fails", finding: "dns-server-fails", unseen: true, host: "failing." + domain,
+			inject: func(t *testing.T, f *fixture, c challenge) {
+				t.Helper()
+				must(t, f.Internet.FailName(t.Context(), c.Name))
+			},
+		},
 	}
 }

@@ -109,7 +109,9 @@ func TestFallback(t *testing.T) {
 	all := f.solveAll(t, 1)
 	f.serve(t, "")
 	f.publish(t, all, f.API)
-	f.addTable(t, f.holder(), "refuse", "	chain input {\n		type filter hook prerouting priority raw;\n		meta nfproto ipv6 tcp dport 80 reject with tcp reset\n	}")
+	f.addTable(t, f.holder(), "refuse",
+		"	chain input {\n		type filter hook prerouting priority raw;\n		meta nfproto ipv6 tcp dport 80 reject with "+
+			"tcp reset\n	}")
 	r := f.validate(t, caTimeout, all...)[0]
 	if r.Problem != "" || !slices.Equal(r.Addresses, []string{f.API.V6.String(), f.API.V4.String()}) {
 		t.Errorf("%+v", r)

@@ -33,7 +33,8 @@ func (r *rig) measureMemory(ctx context.Context, all []proxy) (map[string]memory
 			return nil, fmt.Errorf("memory of %s: %w", d.name, err)
 		}
 		out[d.key] = m
-		r.logf("memory of %s: idle %.1f MiB, with %d of %d connections %.1f MiB", d.name, mib(m.idle), m.open, r.HalfHeads, mib(m.half))
+		r.logf("memory of %s: idle %.1f MiB, with %d of %d connections %.1f MiB", d.name, mib(m.idle), m.open, r.HalfHeads,
+			mib(m.half))
 	}
 	return out, nil
 }

@@ -174,7 +174,8 @@ func (p perspectives) add(name, rir string, remotes []va.RemoteVA) (*va.Validati
 	if err != nil {
 		return nil, fmt.Errorf("use the DNS server %q: %w", p.server, err)
 	}
-	resolver := bdns.New(dnsTimeout, servers, metrics.NoopRegisterer, clock.New(), dnsAttempts, userAgent, log, p.dns.Clone())
+	resolver := bdns.New(dnsTimeout, servers, metrics.NoopRegisterer, clock.New(), dnsAttempts, userAgent, log,
+		p.dns.Clone())
 	one, err := va.NewValidationAuthorityImpl(
 		resolver, remotes, userAgent, "letsencrypt.org", metrics.NoopRegisterer, clock.New(), log,
 		[]string{"https://ca.example.com/acme/acct/"}, name, rir,
@@ -192,11 +193,15 @@ type remote struct {
 }
 
 // DoDCV validates a challenge.
-func (r remote) DoDCV(ctx context.Context, request *vapb.PerformValidationRequest, _ ...grpc.CallOption) (*vapb.ValidationResult, error) {
+func (r remote) DoDCV(ctx context.Context, request *vapb.PerformValidationRequest,
+	_ ...grpc.CallOption,
+) (*vapb.ValidationResult, error) {
 	return r.ValidationAuthorityImpl.DoDCV(ctx, request)
 }
 
 // DoCAA evaluates CAA records.
-func (r remote) DoCAA(ctx context.Context, request *vapb.IsCAAValidRequest, _ ...grpc.CallOption) (*vapb.IsCAAValidResponse, error) {
+func (r remote) DoCAA(ctx context.Context, request *vapb.IsCAAValidRequest,
+	_ ...grpc.CallOption,
+) (*vapb.IsCAAValidResponse, error) {
 	return r.ValidationAuthorityImpl.DoCAA(ctx, request)
 }

@@ -60,7 +60,8 @@ func Start(dir string) (*Browser, error) {
 	}
 	// The flags keep it from background requests. Its sandbox needs another user than root.
 	c := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", //nolint:noctx // Close ends it
-		"--disable-component-update", "--disable-sync", "--disable-breakpad", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
+		"--disable-component-update", "--disable-sync", "--disable-breakpad", "--disable-dev-shm-usage", "--hide-scrollbars",
+		"--remote-debugging-pipe",
 		"--user-data-dir="+dir+"/profile", "about:blank")
 	c.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir, "XDG_CONFIG_HOME="+dir, "XDG_CACHE_HOME="+dir, "TZ=UTC")
 	c.ExtraFiles = []*os.File{commands, responses} // descriptors 3 and 4 of --remote-debugging-pipe

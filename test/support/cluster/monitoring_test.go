@@ -53,7 +53,8 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 	each(t, c, func(_ context.Context, _ int, m *host.Host) error {
 		return errors.Join(
 			m.WriteFile(configPath, fmt.Sprintf("metrics: {listenAddress: %q}\nselfTest: {interval: 10s}\n", ":9645"), 0o644),
-			m.WriteFile(apiServerURL, lab.APIServerURLText("api-int."+c.Lab.Domain), 0o644), // the certificate watcher reads the name there
+			// the certificate watcher reads the name there
+			m.WriteFile(apiServerURL, lab.APIServerURLText("api-int."+c.Lab.Domain), 0o644),
 			m.Install(exporter, nodeExporterPath, 0o755))
 	})
 	installService(t, c)
@@ -194,7 +195,8 @@ func startPrometheus(t *testing.T, c *cluster.Cluster) *prometheus {
 	dir := filepath.Join(worker.Dir, "prometheus")
 	must(t, os.Mkdir(dir, 0o750))
 	must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), must1(yaml.JSONToYAML(object.Spec))(t), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
+	must(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"),
+		[]byte(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
 rule_files: [rules.yaml]
 scrape_configs:
 - job_name: http01-proxyd
@@ -202,7 +204,10 @@ scrape_configs:
 `+proxyTargets.String()+`- job_name: node-exporter
   static_configs:
 `+nodeTargets.String()), 0o600))
-	p := &prometheus{node: worker, address: netip.AddrPortFrom(worker.Addresses.V4, 9090).String(), controlPlaneHosts: len(c.ControlPlane)}
+	p := &prometheus{
+		node: worker, address: netip.AddrPortFrom(worker.Addresses.V4, 9090).String(),
+		controlPlaneHosts: len(c.ControlPlane),
+	}
 	process, err := worker.Start(lab.Command{Name: "prometheus", Path: "prometheus", Args: []string{
 		"--config.file=" + filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path=" + filepath.Join(dir, "data"),
 		"--web.listen-address=" + p.address, "--log.level=warn",
@@ -305,7 +310,8 @@ func uninstallMonitoring(t *testing.T, c *cluster.Cluster) {
 		if _, err := m.Run(t.Context(), "systemctl", "stop", "node-exporter.service"); err != nil {
 			t.Error(err)
 		}
-		must(t, errors.Join(m.RemoveFile(nodeExporterPath), m.RemoveFile(filepath.Dir(configPath)), m.RemoveFile(filepath.Dir(apiServerURL))))
+		must(t, errors.Join(m.RemoveFile(nodeExporterPath), m.RemoveFile(filepath.Dir(configPath)),
+			m.RemoveFile(filepath.Dir(apiServerURL))))
 	}
 }
 

@@ -39,14 +39,16 @@ func TestRunbooks(t *testing.T) {
 			delete(blocks, section)
 		}
 		archive := printed["Collect it"]
-		if printed["Turn the service off"] != "" || !strings.HasSuffix(archive, "/http01-proxyd.tar.gz") || strings.ContainsAny(archive, " \n") {
+		if printed["Turn the service off"] != "" || !strings.HasSuffix(archive, "/http01-proxyd.tar.gz") ||
+			strings.ContainsAny(archive, " \n") {
 			t.Fatalf("printed: %q", printed)
 		}
 		folder := path.Dir(archive)
 		if len(blocks) != 0 {
 			t.Errorf("no test runs these blocks: %q", blocks)
 		}
-		out := must1(c.ControlPlane[0].Run(t.Context(), "sh", "-c", "tar -tzf "+archive+" | sort; cd "+folder+"; find . -empty; find . -perm /077 -prune -name ."))(t)
+		out := must1(c.ControlPlane[0].Run(t.Context(), "sh", "-c", "tar -tzf "+archive+" | sort; cd "+folder+
+			"; find . -empty; find . -perm /077 -prune -name ."))(t)
 		want := []string{
 			"http01-proxyd/", "http01-proxyd/addresses.txt", "http01-proxyd/check.json", "http01-proxyd/journal.export",
 			"http01-proxyd/ruleset.txt", "http01-proxyd/status.json", "http01-proxyd/units.txt", "http01-proxyd/version.txt",

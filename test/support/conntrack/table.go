@@ -63,7 +63,9 @@ func parseLimit(text string) (int, error) {
 	case err != nil:
 		return 0, fmt.Errorf("read the limit of connection tracking: %w", err)
 	case limit < 1 || limit > maxEntries:
-		return 0, fmt.Errorf("cannot fill connection tracking: net.netfilter.nf_conntrack_max is %d. Set a limit from 1 to %d: sysctl net.netfilter.nf_conntrack_max=262144", limit, maxEntries)
+		return 0, fmt.Errorf(
+			"cannot fill connection tracking: net.netfilter.nf_conntrack_max is %d. Set a limit from 1 to %d: sysctl "+
+				"net.netfilter.nf_conntrack_max=262144", limit, maxEntries)
 	default:
 		return limit, nil
 	}

@@ -89,7 +89,9 @@ func (c CA) request(from netip.Addr) error {
 	if err := conn.SetDeadline(begin.Add(requestTimeout)); err != nil {
 		return fmt.Errorf("set the deadline of the request: %w", err)
 	}
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: flood\r\nAccept: */*\r\nConnection: close\r\n\r\n", c.Path, c.Host); err != nil {
+	if _, err := fmt.Fprintf(conn,
+		"GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: flood\r\nAccept: */*\r\nConnection: close\r\n\r\n", c.Path,
+		c.Host); err != nil {
 		return fmt.Errorf("send the request after %v: %w", time.Since(begin), err)
 	}
 	answer, err := io.ReadAll(conn)

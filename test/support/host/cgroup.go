@@ -101,7 +101,8 @@ func findHierarchies() (hierarchies, error) {
 	}
 	h := parseMountinfo(string(text))
 	if h.unified == "" {
-		return h, errors.New("no cgroup2 is mounted here: systemd-nspawn needs it (mount -t cgroup2 none /sys/fs/cgroup/unified)")
+		return h, errors.New(
+			"no cgroup2 is mounted here: systemd-nspawn needs it (mount -t cgroup2 none /sys/fs/cgroup/unified)")
 	}
 	return h, nil
 }

@@ -33,7 +33,8 @@ func (s *service) awaitFinding(check, id, part string) {
 			return err
 		}
 		c := r.Check(check)
-		if len(c.Findings) != 1 || c.Findings[0].ID != id || !strings.Contains(c.Findings[0].Message+". "+c.Findings[0].Remediation, part) {
+		if len(c.Findings) != 1 || c.Findings[0].ID != id || !strings.Contains(c.Findings[0].Message+". "+
+			c.Findings[0].Remediation, part) {
 			return fmt.Errorf("%s: %+v", check, c)
 		}
 		return nil

@@ -68,7 +68,10 @@ func TestStopLeavesNothing(t *testing.T) {
 		t.Error("Serving without a table")
 	}
 	s.systemctl("stop", unit)
-	s.awaitProperties(map[string]string{"Result": "success", "ExecMainStatus": "0", "ActiveState": "inactive", "NRestarts": "0"})
+	s.awaitProperties(map[string]string{
+		"Result": "success", "ExecMainStatus": "0", "ActiveState": "inactive",
+		"NRestarts": "0",
+	})
 	if diff := cmp.Diff(before, ruleset()); diff != "" {
 		t.Errorf("ruleset (-before +after):\n%s", diff)
 	}

@@ -62,7 +62,10 @@ func (c *Cell) NewHost(o Options) (*Host, error) {
 		return nil, fmt.Errorf("host %s: no address: the boot waits for the network", o.Name)
 	}
 	dir := c.Path(o.Name)
-	h := &Host{Name: o.Name, Root: filepath.Join(dir, "root"), cell: c, dir: dir, options: o, hashes: hashes{known: map[version]string{}}}
+	h := &Host{
+		Name: o.Name, Root: filepath.Join(dir, "root"), cell: c, dir: dir, options: o,
+		hashes: hashes{known: map[version]string{}},
+	}
 	for _, d := range []string{dir, h.Root, filepath.Join(dir, "upper"), filepath.Join(dir, "work")} {
 		if err := os.Mkdir(d, 0o755); err != nil { //nolint:gosec // upper is merged into the host's "/"
 			return nil, fmt.Errorf("create the directories of %s: %w", h.Name, err)

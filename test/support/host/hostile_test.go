@@ -52,7 +52,8 @@ func TestHostileStandardError(t *testing.T) {
 		if p := e["PRIORITY"]; p < "3" {
 			t.Errorf("priority %s: %q", p, message)
 		}
-		if strings.Contains(message, "broken") && (e["PRIORITY"] != "4" || e["EVENT"] != "child-output" || !strings.HasPrefix(message, "the proxy process wrote to its standard error: ")) {
+		if strings.Contains(message, "broken") && (e["PRIORITY"] != "4" || e["EVENT"] != "child-output" ||
+			!strings.HasPrefix(message, "the proxy process wrote to its standard error: ")) {
 			t.Errorf("%v", e)
 		}
 		if strings.ContainsAny(message, "\x1b\x07\u202e\n") {
@@ -68,7 +69,10 @@ func TestHostileStandardError(t *testing.T) {
 func TestHostileResources(t *testing.T) {
 	for _, tt := range []struct{ attack, settings, output string }{
 		{attack: "memory"}, // the proxy's limit or the unit's memory, whichever is reached first
-		{"threads", fmt.Sprintf("User=http01-hostile-%d", os.Getpid()), "standard error: runtime: failed to create new OS thread"},
+		{
+			"threads", fmt.Sprintf("User=http01-hostile-%d", os.Getpid()),
+			"standard error: runtime: failed to create new OS thread",
+		},
 	} {
 		t.Run(tt.attack, func(t *testing.T) {
 			s := startAttacked(t, tt.attack, tt.settings)

@@ -38,7 +38,8 @@ func (h *Host) Journal(ctx context.Context, unit string, after Cursor) ([]Entry,
 	if _, err := h.Run(ctx, "journalctl", "--sync"); err != nil {
 		return nil, err
 	}
-	out, err := h.Run(ctx, "journalctl", "--quiet", "--unit="+unit, "--output=json", "--all", "--after-cursor="+string(after))
+	out, err := h.Run(ctx, "journalctl", "--quiet", "--unit="+unit, "--output=json", "--all", "--after-cursor="+
+		string(after))
 	if err != nil {
 		return nil, err
 	}

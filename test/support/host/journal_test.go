@@ -44,11 +44,15 @@ func TestJournal(t *testing.T) {
 			t.Errorf("CLIENT=%s, want a port of %v", e["CLIENT"], s.client[i])
 		}
 		got := make(map[string]string)
-		for _, name := range []string{"EVENT", "MESSAGE_ID", "VIP", "HOST", "METHOD", "TOKEN_PREFIX", "STATUS", "UPSTREAM", "PRIORITY", "_SYSTEMD_UNIT"} {
+		for _, name := range []string{
+			"EVENT", "MESSAGE_ID", "VIP", "HOST", "METHOD", "TOKEN_PREFIX", "STATUS", "UPSTREAM",
+			"PRIORITY", "_SYSTEMD_UNIT",
+		} {
 			got[name] = e[name]
 		}
 		want := map[string]string{
-			"EVENT": "challenge-started", "MESSAGE_ID": "5d32fe61985f44e7aa095ee82bb29976", "VIP": s.api[i].String(), "HOST": apiName, "METHOD": "GET",
+			"EVENT": "challenge-started", "MESSAGE_ID": "5d32fe61985f44e7aa095ee82bb29976", "VIP": s.api[i].String(),
+			"HOST": apiName, "METHOD": "GET",
 			"TOKEN_PREFIX": tokens[i][:8], "STATUS": "200", "UPSTREAM": netip.AddrPortFrom(s.ingress[i], 80).String(),
 			"PRIORITY": "6", "_SYSTEMD_UNIT": unit,
 		}

@@ -54,7 +54,8 @@ func TestSandboxMatrix(t *testing.T) {
 		abi = 0
 	}
 	// As go-landlock: version 5 without the fix of signals between threads (erratum 2).
-	if errata, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_ERRATA); abi > 5 && (errno != 0 || errata&2 == 0) {
+	if errata, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0,
+		unix.LANDLOCK_CREATE_RULESET_ERRATA); abi > 5 && (errno != 0 || errata&2 == 0) {
 		abi = 5
 	}
 	for i, process := range matrix.Processes() {
@@ -69,7 +70,8 @@ func TestSandboxMatrix(t *testing.T) {
 }
 
 // matrixLine is what a child process reports about one act.
-var matrixLine = regexp.MustCompile(`the (\w+)(?: process)? wrote(?: to its standard error)?: MATRIX: (.+): (\w+) (\w+) (\w+)$`)
+var matrixLine = regexp.MustCompile(
+	`the (\w+)(?: process)? wrote(?: to its standard error)?: MATRIX: (.+): (\w+) (\w+) (\w+)$`)
 
 // matrixResults returns the outcomes by process and act that are in the journal.
 func matrixResults(entries []host.Entry) map[string]map[string]matrix.Outcomes {

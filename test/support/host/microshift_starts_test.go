@@ -12,7 +12,8 @@ const (
 	// edited moves the router to another port, so that the service uses the node's port 80,
 	// and changes the internal address.
 	edited  = "node: {nodeIP: 192.0.2.11}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
-	pending = microShiftDir + "/config.yaml changed since MicroShift was started, which reads it after systemctl restart microshift"
+	pending = microShiftDir +
+		"/config.yaml changed since MicroShift was started, which reads it after systemctl restart microshift"
 )
 
 // microShiftRuns runs a unit with MicroShift's name that only sleeps. MicroShift itself is
@@ -21,7 +22,8 @@ const (
 func microShiftRuns(t *testing.T) *service {
 	t.Helper()
 	s := microShift(t)
-	s.requireNoError(s.node.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n", 0o644))
+	s.requireNoError(s.node.WriteFile("/etc/systemd/system/"+microShiftUnit, "[Service]\nExecStart=sleep infinity\n",
+		0o644))
 	s.runOnCleanup("systemctl", "daemon-reload")
 	t.Cleanup(func() { s.requireNoError(s.node.RemoveFile("/etc/systemd/system/" + microShiftUnit)) })
 	s.runOnCleanup("systemctl", "stop", microShiftUnit)

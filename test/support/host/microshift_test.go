@@ -115,7 +115,8 @@ func TestInternalAddressGoes(t *testing.T) {
 		"its unit is removed": func(s *service) {
 			aside := "/run/units-aside"
 			s.run("sh", "-c", fmt.Sprintf("mkdir %s && mv %s %s %s", aside, unitPath, companionPath, aside))
-			s.runOnCleanup("sh", "-c", fmt.Sprintf("mv %s/* %s && rmdir %s && systemctl daemon-reload", aside, "/etc/systemd/system", aside))
+			s.runOnCleanup("sh", "-c", fmt.Sprintf("mv %s/* %s && rmdir %s && systemctl daemon-reload", aside,
+				"/etc/systemd/system", aside))
 			s.systemctl("daemon-reload")
 			s.systemctl("stop", unit)
 		},
@@ -155,7 +156,9 @@ func TestMicroShiftFileUnreadable(t *testing.T) {
 	s.systemctl("start", "--no-block", unit)
 	s.until("the reported file", func(ctx context.Context) error {
 		r, err := s.report(ctx)
-		if err == nil && !strings.Contains(r.Conditions[0].Message, "the service does not run as root: make the file world-readable (chmod a+rX): open "+microShiftDir+"/config.yaml: permission denied") {
+		if err == nil && !strings.Contains(r.Conditions[0].Message,
+			"the service does not run as root: make the file world-readable (chmod a+rX): open "+microShiftDir+
+				"/config.yaml: permission denied") {
 			err = fmt.Errorf("%+v", r.Conditions)
 		}
 		return err

@@ -121,7 +121,9 @@ func (h *Host) awaitRunning(ctx context.Context, m *machine, boot int) error {
 }
 
 // await waits until check reports the end of the boot, with success or a permanent error.
-func (h *Host) await(ctx context.Context, m *machine, boot int, check func(context.Context) (ended bool, err error)) error {
+func (h *Host) await(ctx context.Context, m *machine, boot int, check func(context.Context) (ended bool,
+	err error),
+) error {
 	var broken error
 	err := lab.Eventually(ctx, fmt.Sprintf("boot %d of %s", boot, h.Name), func(ctx context.Context) error {
 		select {

@@ -102,7 +102,8 @@ func (l *load) request(vip netip.Addr, token string) {
 		return
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, maxBytes))
-	if err == nil && (!strings.HasPrefix(string(answer), "HTTP/1.1 200 ") || !strings.HasSuffix(string(answer), keyAuthorization(token))) {
+	if err == nil && (!strings.HasPrefix(string(answer), "HTTP/1.1 200 ") || !strings.HasSuffix(string(answer),
+		keyAuthorization(token))) {
 		err = fmt.Errorf("answered %.200q", answer)
 	}
 	if err != nil {
@@ -159,11 +160,13 @@ func TestRestarts(t *testing.T) {
 	for i := range restarts {
 		if i%10 == 9 {
 			// Another file, as in a release; bytes after the program have no effect.
-			s.run("sh", "-c", "{ cat "+binaryPath+" && echo release; } >"+binaryPath+".next && chmod 755 "+binaryPath+".next && mv "+binaryPath+".next "+binaryPath)
+			s.run("sh", "-c", "{ cat "+binaryPath+" && echo release; } >"+binaryPath+".next && chmod 755 "+binaryPath+
+				".next && mv "+binaryPath+".next "+binaryPath)
 		}
 		s.systemctl("restart", unit)
 	}
-	if running := s.run("sh", "-c", "tail -qn "+strconv.Itoa(restarts/10)+" /proc/"+s.property("MainPID")+"/exe | grep -cx release"); running != strconv.Itoa(restarts/10)+"\n" {
+	if running := s.run("sh", "-c", "tail -qn "+strconv.Itoa(restarts/10)+" /proc/"+s.property("MainPID")+
+		"/exe | grep -cx release"); running != strconv.Itoa(restarts/10)+"\n" {
 		t.Errorf("%s of %d changed binaries were installed and run", running, restarts/10)
 	}
 	elapsed := time.Since(begin) / restarts
@@ -239,7 +242,8 @@ func TestKills(t *testing.T) {
 	}
 	elapsed := time.Since(begin) / kills
 	l.end()
-	t.Logf("%d SIGKILLs at %d connections/s, %v each, %d in flight at them together: %v", kills, perSecond, elapsed.Round(time.Millisecond), flying, l)
+	t.Logf("%d SIGKILLs at %d connections/s, %v each, %d in flight at them together: %v", kills, perSecond,
+		elapsed.Round(time.Millisecond), flying, l)
 	if l.refused.Load() > 0 || l.lost.Load() > flying || l.answered.Load() < kills {
 		t.Errorf("%v: %q", l, l.failures)
 	}

@@ -78,7 +78,8 @@ func TestSandbox(t *testing.T) {
 		t.Errorf("proxy (-want +got):\n%s", diff)
 	}
 	for _, ids := range []string{"Uid", "Gid"} {
-		if fields := strings.Fields(process[ids]); len(fields) != 4 || strings.Contains(" "+strings.Join(fields, " ")+" ", " 0 ") {
+		if fields := strings.Fields(process[ids]); len(fields) != 4 || strings.Contains(" "+strings.Join(fields, " ")+" ",
+			" 0 ") {
 			t.Errorf("%s: %q, want four that are not root's", ids, process[ids])
 		}
 	}
@@ -88,7 +89,8 @@ func TestSandbox(t *testing.T) {
 		t.Errorf("last accepted configuration: %q, %v", kept, err)
 	}
 	s.systemctl("stop", unit)
-	denied := regexp.MustCompile(`(?i)operation not permitted|permission denied|read-only file system|\bEPERM\b|\bEACCES\b`)
+	denied := regexp.MustCompile(
+		`(?i)operation not permitted|permission denied|read-only file system|\bEPERM\b|\bEACCES\b`)
 	for _, e := range s.journal() {
 		if denied.MatchString(e["MESSAGE"]) {
 			t.Errorf("the sandbox denied something: %s", e["MESSAGE"])
@@ -104,7 +106,8 @@ func TestUnitFile(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(s.run("systemd-analyze", "security", "--offline=true", unitPath)), "\n")
 	last := lines[len(lines)-1]
 	t.Log(last)
-	if exposure := regexp.MustCompile(`: ([0-9.]+) `).FindStringSubmatch(last); exposure == nil || len(exposure[1]) != 3 || exposure[1] > "1.5" {
+	if exposure := regexp.MustCompile(`: ([0-9.]+) `).FindStringSubmatch(last); exposure == nil || len(exposure[1]) != 3 ||
+		exposure[1] > "1.5" {
 		t.Errorf("%q: want an exposure of 1.5 at most", last)
 	}
 }

@@ -39,8 +39,14 @@ func Volatiles() []Volatile {
 		{"/var/lib/systemd/random-seed", "new at every boot and power-off (systemd-random-seed.service(8))"},
 		{"/var/lib/systemd/linger", "logind makes it when it starts"},
 		{"/var/lib/containers", "podman's own state and locks; its images and containers are listed instead"},
-		{"/var/tmp/systemd-private-*", "directories of running units that have PrivateTmp=, with a new name after every start"},
-		{"/var/lib/systemd/catalog/.#database*", "of a journalctl --update-catalog that was killed: a restart kills ExecStartPost= of the installer"},
+		{
+			"/var/tmp/systemd-private-*",
+			"directories of running units that have PrivateTmp=, with a new name after every start",
+		},
+		{
+			"/var/lib/systemd/catalog/.#database*",
+			"of a journalctl --update-catalog that was killed: a restart kills ExecStartPost= of the installer",
+		},
 		{"/root/.rpmdb", "Debian's rpm creates its database at its first query; RHEL CoreOS has one"},
 		{"/var/cache/containers", "podman's cache of blob locations"},
 	}
@@ -96,7 +102,10 @@ func snapshotCommands(units []string) [][]string {
 		{"ss", "--no-header", "--listening", "--tcp", "--udp", "--numeric"},
 		{"podman", "images", "--all", "--noheading", "--format={{.ID}} {{.Repository}} {{.Digest}}"},
 		{"podman", "ps", "--all", "--external", "--noheading", "--format={{.ID}} {{.Names}} {{.Image}}"},
-		{"find", "/run", "/tmp", "/var/tmp", "/dev/shm", "-maxdepth", "1", "-not", "-name", "systemd-private-*", "-not", "-name", "namespace-dev-*", "-printf", "%p %M %u:%g %l\\n"},
+		{
+			"find", "/run", "/tmp", "/var/tmp", "/dev/shm", "-maxdepth", "1", "-not", "-name", "systemd-private-*", "-not",
+			"-name", "namespace-dev-*", "-printf", "%p %M %u:%g %l\\n",
+		},
 		{"systemctl", "list-unit-files", "--no-legend", "--plain"},
 		append([]string{"systemctl", "list-units", "--all", "--no-legend", "--plain", "--full"}, units...),
 	}

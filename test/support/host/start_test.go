@@ -22,7 +22,9 @@ func TestKeepalivedStartedLater(t *testing.T) {
 		t.Errorf("table: %t, listeners:\n%s", s.hasTable(), listening)
 	}
 	s.keepalived(true)
-	s.awaitStatus("Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, no challenges yet")
+	s.awaitStatus(
+		"Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, no " +
+			"challenges yet")
 	s.challenge()
 	for _, vip := range s.api {
 		status, body, err := s.get(vip, "/healthz")
@@ -30,7 +32,9 @@ func TestKeepalivedStartedLater(t *testing.T) {
 			t.Errorf("%v: wrong path: %d %q %v", vip, status, body, err)
 		}
 	}
-	s.awaitStatus("Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, 2 challenges, last 200")
+	s.awaitStatus(
+		"Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, 2 " +
+			"challenges, last 200")
 
 	text := s.run(binaryPath, "status")
 	for _, want := range []string{
@@ -66,10 +70,12 @@ func TestStatusIsForRoot(t *testing.T) {
 	s := startServing(t)
 	// With --watch the command must not wait for an answer.
 	for user, flag := range map[string]string{"nobody": "--output=text", "daemon": "--watch"} {
-		out, err := s.node.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath, "status", flag)
+		out, err := s.node.Run(t.Context(), "setpriv", "--reuid="+user, "--regid=nogroup", "--clear-groups", binaryPath,
+			"status", flag)
 		if err == nil || out != "" {
 			t.Errorf("as %s: %q, %v", user, out, err)
-		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "only root may connect") {
+		} else if !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(),
+			"only root may connect") {
 			t.Errorf("as %s, wrong error: %v", user, err)
 		}
 	}

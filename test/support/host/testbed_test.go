@@ -55,15 +55,24 @@ type testbed struct {
 }
 
 func newTestbed(ctx context.Context, c *host.Cell, tree, binary string) (*testbed, error) {
-	s := &testbed{cell: c, api: address(5), ingress: address(6), client: address(100), nodeIP: address(11), workerIP: address(21)}
+	s := &testbed{
+		cell: c, api: address(5), ingress: address(6), client: address(100), nodeIP: address(11),
+		workerIP: address(21),
+	}
 	if err := c.AddBridge(ctx, bridge, s.client.onLink()...); err != nil {
 		return nil, err
 	}
 	var err error
-	if s.node, err = c.NewHost(host.Options{Name: "master", Tree: tree, Bridge: bridge, Addresses: s.nodeIP.onLink()}); err != nil {
+	if s.node, err = c.NewHost(host.Options{
+		Name: "master", Tree: tree, Bridge: bridge,
+		Addresses: s.nodeIP.onLink(),
+	}); err != nil {
 		return nil, err
 	}
-	if s.worker, err = c.NewHost(host.Options{Name: "worker", Tree: tree, Bridge: bridge, Addresses: s.workerIP.onLink()}); err != nil {
+	if s.worker, err = c.NewHost(host.Options{
+		Name: "worker", Tree: tree, Bridge: bridge,
+		Addresses: s.workerIP.onLink(),
+	}); err != nil {
 		return nil, err
 	}
 	err = errors.Join(
@@ -86,12 +95,16 @@ func newTestbed(ctx context.Context, c *host.Cell, tree, binary string) (*testbe
 }
 
 func (s *testbed) close(ctx context.Context) error {
-	return errors.Join(s.router.stop(), s.node.PowerOff(ctx), s.worker.PowerOff(ctx), s.node.Close(ctx), s.worker.Close(ctx))
+	return errors.Join(s.router.stop(), s.node.PowerOff(ctx), s.worker.PowerOff(ctx), s.node.Close(ctx),
+		s.worker.Close(ctx))
 }
 
 // instance is one block of keepalived.conf.
 func instance(name string, id, priority int, own, peer, vip netip.Addr) lab.VRRPInstance {
-	return lab.VRRPInstance{Name: name, RouterID: id, Priority: priority, Source: own, Peers: []netip.Addr{peer}, VIP: vip, Password: "lab_vip"}
+	return lab.VRRPInstance{
+		Name: name, RouterID: id, Priority: priority, Source: own, Peers: []netip.Addr{peer}, VIP: vip,
+		Password: "lab_vip",
+	}
 }
 
 // keepalivedConf has both VIPs. The worker's instances have a higher priority for the

@@ -174,7 +174,9 @@ func caError(authz *acme.Authorization) error {
 }
 
 // finalize has the certificate signed and verifies it.
-func (i *Internet) finalize(ctx context.Context, client *account, order, name string) (*x509.Certificate, Identity, error) {
+func (i *Internet) finalize(ctx context.Context, client *account, order, name string) (*x509.Certificate, Identity,
+	error,
+) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, Identity{}, fmt.Errorf("create the certificate's key: %w", err)

@@ -35,12 +35,16 @@ type APIServer struct {
 }
 
 // ServeAPI starts an API server on the node. The caller must Close it.
-func (n *Node) ServeAPI(ctx context.Context, present func(name string, local netip.Addr) *tls.Certificate) (*APIServer, error) {
+func (n *Node) ServeAPI(ctx context.Context, present func(name string, local netip.Addr) *tls.Certificate) (*APIServer,
+	error,
+) {
 	return ServeAPI(ctx, n.Listen, present)
 }
 
 // ServeAPI starts an API server on a listener of listen. The caller must Close it.
-func ServeAPI(ctx context.Context, listen func(ctx context.Context, address string) (net.Listener, error), present func(name string, local netip.Addr) *tls.Certificate) (*APIServer, error) {
+func ServeAPI(ctx context.Context, listen func(ctx context.Context, address string) (net.Listener, error),
+	present func(name string, local netip.Addr) *tls.Certificate,
+) (*APIServer, error) {
 	listener, err := listen(ctx, ":"+apiPort)
 	if err != nil {
 		return nil, err

@@ -61,7 +61,10 @@ func (l *Lab) StartBGP(ctx context.Context) (*BGP, error) {
 	l.API, l.Ingress = outside(5), outside(7)
 	b := &BGP{lab: l, bgpd: map[string]*Process{}, routes: map[netip.Addr][]*Node{}}
 	// Without ports in the hash, all connections of a client have one path.
-	err := l.Gateway.writeSysctls(map[string]string{"ipv4/fib_multipath_hash_policy": "1", "ipv6/fib_multipath_hash_policy": "1"})
+	err := l.Gateway.writeSysctls(map[string]string{
+		"ipv4/fib_multipath_hash_policy": "1",
+		"ipv6/fib_multipath_hash_policy": "1",
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +175,10 @@ func (c frrConfig) PeersOf(family string) []netip.Addr {
 
 func (b *BGP) startFRR(n *Node) error {
 	l := b.lab
-	c := frrConfig{Name: n.Name, AS: nodesAS, PeerAS: gatewayAS, RouterID: n.Addresses.V4, Peers: l.Gateway.Addresses.Both(), Families: []string{"ipv4", "ipv6"}}
+	c := frrConfig{
+		Name: n.Name, AS: nodesAS, PeerAS: gatewayAS, RouterID: n.Addresses.V4,
+		Peers: l.Gateway.Addresses.Both(), Families: []string{"ipv4", "ipv6"},
+	}
 	for _, vip := range slices.Concat(l.AllAPI(), l.AllIngress()) {
 		c.VIPs = append(c.VIPs, netip.PrefixFrom(vip, vip.BitLen()))
 	}
@@ -213,7 +219,8 @@ func startDaemon(n *Node, name string) (*Process, error) {
 	args := []string{
 		"--mount", "sh", "-c", frrMounts, name,
 		frrProgram(name), "--user", "root", "--group", "root", "--vty_port", "0", "--vty_socket", dir,
-		"--config_file", filepath.Join(dir, "frr.conf"), "--socket", filepath.Join(dir, "zserv.api"), "--pid_file", filepath.Join(dir, name+".pid"),
+		"--config_file", filepath.Join(dir, "frr.conf"), "--socket", filepath.Join(dir, "zserv.api"), "--pid_file",
+		filepath.Join(dir, name+".pid"),
 	}
 	return n.Start(Command{Name: name, Path: "unshare", Args: args})
 }
@@ -224,7 +231,8 @@ func (b *BGP) awaitSession(ctx context.Context, n *Node) error {
 		if err := b.bgpd[n.Name].Alive(); err != nil {
 			return err
 		}
-		text, err := n.Run(ctx, "env", "HOME="+frrDir(n), "vtysh", "--vty_socket", frrDir(n), "-c", "show bgp summary established json")
+		text, err := n.Run(ctx, "env", "HOME="+frrDir(n), "vtysh", "--vty_socket", frrDir(n), "-c",
+			"show bgp summary established json")
 		if err != nil {
 			return err
 		}
@@ -278,7 +286,8 @@ func (n *Node) vip(ctx context.Context, change string, vip netip.Addr) error {
 	}
 	_, err := n.Run(ctx, "ip", address...)
 	if err == nil {
-		_, err = n.Run(ctx, "ip", "route", change, prefix, "dev", uplink, "table", strconv.Itoa(VIPTable), "proto", strconv.Itoa(vipProtocol))
+		_, err = n.Run(ctx, "ip", "route", change, prefix, "dev", uplink, "table", strconv.Itoa(VIPTable), "proto",
+			strconv.Itoa(vipProtocol))
 	}
 	return err
 }
@@ -336,8 +345,10 @@ func (b *BGP) AwaitRoutes(ctx context.Context) error {
 
 // nextHops returns the sorted next hops of the gateway's route to a VIP that BGP has added.
 func (b *BGP) nextHops(ctx context.Context, vip netip.Addr) ([]string, error) {
-	text, err := b.lab.Gateway.Run(ctx, "env", "HOME="+frrDir(b.lab.Gateway), "vtysh", "--vty_socket", frrDir(b.lab.Gateway), "-c",
-		fmt.Sprintf("show %s route %v json", map[bool]string{true: "ip", false: "ipv6"}[vip.Is4()], netip.PrefixFrom(vip, vip.BitLen())))
+	text, err := b.lab.Gateway.Run(ctx, "env", "HOME="+frrDir(b.lab.Gateway), "vtysh", "--vty_socket",
+		frrDir(b.lab.Gateway), "-c",
+		fmt.Sprintf("show %s route %v json", map[bool]string{true: "ip", false: "ipv6"}[vip.Is4()],
+			netip.PrefixFrom(vip, vip.BitLen())))
 	if err != nil {
 		return nil, err
 	}

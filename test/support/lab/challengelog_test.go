@@ -28,7 +28,8 @@ func TestChallengeLog(t *testing.T) {
 	t.Log("\n" + strings.Join(challenges, ""))
 	title := `challenge [^ ]{8}… for \\"` + regexp.QuoteMeta(name) + `\\"`
 	want := []string{
-		title + `: cert-manager's self check from ` + regexp.QuoteMeta(l.Pods[1].Addresses.V6.String()) + ` got 200 from .* event=challenge-started .* client_kind=cert-manager `,
+		title + `: cert-manager's self check from ` + regexp.QuoteMeta(l.Pods[1].Addresses.V6.String()) +
+			` got 200 from .* event=challenge-started .* client_kind=cert-manager `,
 		title + ` has ended: self check ok ×5, CA \(Pebble\) 3/3 → 200, [0-9.]+ ms, [0-9]+ s" event=challenge-ended .* requests=8 requests_ok=8 `,
 	}
 	if len(challenges) != len(want) {

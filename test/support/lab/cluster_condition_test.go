@@ -124,13 +124,15 @@ func TestClusterCondition(t *testing.T) {
 	start := before(time.Now())
 	stop(t, services[2])
 	c := clusterCondition(t, services)
-	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: ") || c.LastTransitionTime.Time.Before(start) {
+	if c.Status != metav1.ConditionUnknown || c.Reason != "NotReachable" || !strings.Contains(c.Message, "master2: ") ||
+		c.LastTransitionTime.Time.Before(start) {
 		t.Errorf("with one stopped since %v: %+v", start, c)
 	}
 
 	// With the holder stopped too, the other reports do not show a failure.
 	stop(t, services[1])
-	if c := clusterCondition(t, services); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message, "master1: ") {
+	if c := clusterCondition(t, services); c.Status != metav1.ConditionUnknown || !strings.Contains(c.Message,
+		"master1: ") {
 		t.Errorf("with the holder stopped: %+v", c)
 	}
 }

@@ -27,7 +27,9 @@ func Output(ctx context.Context, environment []string, stdin, name string, args 
 }
 
 // runFrom is Output with a function that starts the command.
-func runFrom(ctx context.Context, start func(func() error) error, environment []string, stdin, name string, args ...string) (string, error) {
+func runFrom(ctx context.Context, start func(func() error) error, environment []string, stdin, name string,
+	args ...string,
+) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -74,7 +74,9 @@ func (l *Lab) AwaitVIPsOn(ctx context.Context, want Candidate, others ...Candida
 
 // checkPlacement returns an error unless each API VIP is only on the host that api returns,
 // and the ingress VIPs are only on theirs.
-func (l *Lab) checkPlacement(ctx context.Context, api func(netip.Addr) Candidate, ingress Candidate, everyone []Candidate) error {
+func (l *Lab) checkPlacement(ctx context.Context, api func(netip.Addr) Candidate, ingress Candidate,
+	everyone []Candidate,
+) error {
 	for _, vip := range l.AllAPI() {
 		if err := heldOnlyBy(ctx, vip, api(vip), everyone); err != nil {
 			return err

@@ -65,7 +65,10 @@ func (e *Egress) Start(ctx context.Context, o EgressOptions) error {
 	if err := e.writeFiles(ctx, o, helpers); err != nil {
 		return err
 	}
-	p, err := e.Node.Start(Command{Name: "squid", Path: "squid", Args: []string{"-N", "-n", squidService(e.lab.ID), "-f", e.file("squid.conf")}})
+	p, err := e.Node.Start(Command{Name: "squid", Path: "squid", Args: []string{
+		"-N", "-n", squidService(e.lab.ID), "-f",
+		e.file("squid.conf"),
+	}})
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,8 @@ func TestExpiryWatch(t *testing.T) {
 	}
 	for i, m := range l.ControlPlane {
 		awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
-		logs[i].await(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+`]:6443 for `+name+`, issued by \"R11\", expires in 29h, `)
+		logs[i].await(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+
+			`]:6443 for `+name+`, issued by \"R11\", expires in 29h, `)
 		logs[i].await(t, "event=certificate")
 	}
 
@@ -81,11 +82,13 @@ func TestExpiryWatch(t *testing.T) {
 		must(t, a.Close())
 	}
 	m := l.ControlPlane[0]
-	must(t, m.WriteConfig(m.DefaultConfig()+"metrics: {listenAddress: \":"+metricsPort+"\"}\nhosts: ["+name+", another."+l.Domain+"]\n"))
+	must(t, m.WriteConfig(m.DefaultConfig()+"metrics: {listenAddress: \":"+metricsPort+"\"}\nhosts: ["+name+", another."+
+		l.Domain+"]\n"))
 	logs[0].await(t, "the API server does not present a certificate on "+l.API.V4.String()+":6443 for ")
 	awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
 	if n, err := logs[0].lines("event=certificate"); n != 3 || err != nil {
-		t.Errorf("%d lines about certificates, want one for the late renewal and one for each VIP: %v\n%s", n, err, services[0].Tail(20))
+		t.Errorf("%d lines about certificates, want one for the late renewal and one for each VIP: %v\n%s", n, err,
+			services[0].Tail(20))
 	}
 }
 

@@ -77,7 +77,8 @@ const (
 // holder, and the calling program must begin with flood.Main. It returns after the flood.
 func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report FloodReport, err error) {
 	if o.Connections < MinFloodConnections {
-		return report, fmt.Errorf("cannot flood with %d connections: no source exceeds its limit. Use at least %d", o.Connections, MinFloodConnections)
+		return report, fmt.Errorf("cannot flood with %d connections: no source exceeds its limit. Use at least %d",
+			o.Connections, MinFloodConnections)
 	}
 	if err := l.routeFlood(ctx); err != nil {
 		return report, err
@@ -112,7 +113,8 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 		return report, err
 	}
 	for _, p := range hostile { // low priority delays them on a busy machine
-		if err := awaitFlood(ctx, p, "opened its connections", func(r flood.HostileReport) bool { return r.Opened > 0 }); err != nil {
+		if err := awaitFlood(ctx, p, "opened its connections",
+			func(r flood.HostileReport) bool { return r.Opened > 0 }); err != nil {
 			return report, err
 		}
 	}
@@ -339,7 +341,9 @@ func (r FloodReport) HostileTotal() (sum flood.HostileReport) {
 func (r FloodReport) String() string {
 	var b strings.Builder
 	h := r.HostileTotal()
-	fmt.Fprintf(&b, "flood    %d connections at once at the peak, by %d processes: %d opened, %d established, %d reset, %d ended, %d refused\n",
+	fmt.Fprintf(&b,
+		"flood    %d connections at once at the peak, by %d processes: %d opened, %d established, %d reset, %d ended, "+
+			"%d refused\n",
 		h.Peak, len(r.Hostile), h.Opened, h.Established, h.Reset, h.Answered, h.Refused)
 	for _, ca := range []struct {
 		what string

@@ -46,7 +46,8 @@ func FootprintOf(pid int) (Footprint, error) {
 		case err != nil:
 			return sum, err
 		}
-		sum = Footprint{sum.RSS + one.RSS, sum.Anonymous + one.Anonymous, sum.PSS + one.PSS, sum.Descriptors + one.Descriptors}
+		sum = Footprint{sum.RSS + one.RSS, sum.Anonymous + one.Anonymous, sum.PSS + one.PSS, sum.Descriptors +
+			one.Descriptors}
 	}
 	return sum, nil
 }
@@ -116,7 +117,8 @@ func watchFootprint(ctx context.Context, pid int) (peak func() (Footprint, error
 			var now Footprint
 			now, o.err = FootprintOf(pid)
 			o.most = Footprint{
-				max(o.most.RSS, now.RSS), max(o.most.Anonymous, now.Anonymous), max(o.most.PSS, now.PSS), max(o.most.Descriptors, now.Descriptors),
+				max(o.most.RSS, now.RSS), max(o.most.Anonymous, now.Anonymous), max(o.most.PSS, now.PSS),
+				max(o.most.Descriptors, now.Descriptors),
 			}
 			select {
 			case <-ctx.Done():

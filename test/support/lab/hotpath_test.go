@@ -23,7 +23,8 @@ func TestVIPMoveDoesNotWait(t *testing.T) {
 	must(t, node.WriteHostFile("resolv.conf", "nameserver 10.128.0.253\n")) // where nothing answers
 	t.Cleanup(func() { _ = os.Remove(node.HostFile("resolv.conf")) })
 	config := func(proxy string) string {
-		return configWithVIPs(vips, l.Ingress) + "hosts: [api.example.com]\negressProxy: {upstream: auto, httpProxy: 'http://" + proxy + ".test:3128'}\n"
+		return configWithVIPs(vips, l.Ingress) +
+			"hosts: [api.example.com]\negressProxy: {upstream: auto, httpProxy: 'http://" + proxy + ".test:3128'}\n"
 	}
 	delayer, err := slowsync.New(t.TempDir(), time.Hour)
 	must(t, err)

@@ -14,7 +14,8 @@ func controlPlaneInstances(t Topology, index int) []VRRPInstance {
 	var out []VRRPInstance
 	apis, ingresses := t.apiVIPs(), t.ingressVIPs()
 	for i, vip := range apis {
-		out = append(out, apiInstance(t, index, i, vip), ingressInstance(t, controlPlaneIngressPriority(t, index), t.controlPlane[index], i, ingresses[i]))
+		out = append(out, apiInstance(t, index, i, vip), ingressInstance(t, controlPlaneIngressPriority(t, index),
+			t.controlPlane[index], i, ingresses[i]))
 	}
 	return out
 }

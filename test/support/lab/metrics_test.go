@@ -111,7 +111,8 @@ func TestMetrics(t *testing.T) {
 	// A client that prefers IPv6 also tries IPv4 when the answer is slow, and a VIP moves
 	// again when an advertisement is late.
 	seen := values(text)
-	v4, v6 := seen[`http01_proxy_redirect_packets_total{family="ipv4"}`], seen[`http01_proxy_redirect_packets_total{family="ipv6"}`]
+	v4, v6 := seen[`http01_proxy_redirect_packets_total{family="ipv4"}`],
+		seen[`http01_proxy_redirect_packets_total{family="ipv6"}`]
 	if v4 < 1 || v6 < 1 || v4+v6 < 10 {
 		t.Errorf("%v and %v redirected connections, want at least 10 over both families", v4, v6)
 	}
@@ -119,7 +120,8 @@ func TestMetrics(t *testing.T) {
 	if moves < 2 {
 		t.Errorf("%v VIP transitions, want at least two", moves)
 	}
-	if !regexp.MustCompile(`http01_proxy_build_info{goversion="go[^"]+",revision="[^"]*",version="[^"]+"} 1\n`).MatchString(text) {
+	if !regexp.MustCompile(
+		`http01_proxy_build_info{goversion="go[^"]+",revision="[^"]*",version="[^"]+"} 1\n`).MatchString(text) {
 		t.Errorf("no http01_proxy_build_info:\n%s", text)
 	}
 	if _, err := l.Worker.Input(t.Context(), text, "promtool", "check", "metrics"); err != nil {
@@ -131,7 +133,8 @@ func TestMetrics(t *testing.T) {
 		`http01_proxy_requests_total{client="cert-manager",outcome="ok"}`:      0,
 		`http01_proxy_vip_transitions_total`:                                   0,
 	})
-	printed, err := holder.Run(t.Context(), services[0].binary, "status", "--status-socket", holder.StatusSocket(), "-o", "prometheus")
+	printed, err := holder.Run(t.Context(), services[0].binary, "status", "--status-socket", holder.StatusSocket(), "-o",
+		"prometheus")
 	must(t, err)
 	if diff := cmp.Diff(text, printed); diff != "" {
 		t.Errorf("metrics (-scraped +status):\n%s", diff)
@@ -175,7 +178,10 @@ func TestMetricsServedByExporter(t *testing.T) {
 	}
 	status, err := m.Run(t.Context(), "cat", "/proc/"+owners[0][1]+"/status")
 	must(t, err)
-	for _, want := range []string{"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+	for _, want := range []string{
+		"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000",
+		"NoNewPrivs:\t1", "Seccomp:\t2",
+	} {
 		if !strings.Contains(status, "\n"+want+"\n") {
 			t.Errorf("the exporter lacks %q:\n%s", want, status)
 		}

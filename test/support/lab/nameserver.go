@@ -24,7 +24,9 @@ type NameAnswer struct {
 type NameServer struct{ conn net.PacketConn }
 
 // ServeNames starts a DNS server on one of the node's addresses. The caller must Close it.
-func (n *Node) ServeNames(ctx context.Context, at netip.Addr, answer func(name string, ipv6 bool) NameAnswer) (*NameServer, error) {
+func (n *Node) ServeNames(ctx context.Context, at netip.Addr, answer func(name string, ipv6 bool) NameAnswer) (
+	*NameServer, error,
+) {
 	s := &NameServer{}
 	err := n.InNamespace(func() error {
 		var err error

@@ -45,7 +45,10 @@ func ListenNotify(dir, name string, store *DescriptorStore) (*Notifications, err
 	if err != nil {
 		return nil, fmt.Errorf("listen for notifications: %w", err)
 	}
-	n := &Notifications{Path: path, conn: conn, store: store, done: make(chan struct{}), waiting: make(map[string][]chan struct{})}
+	n := &Notifications{
+		Path: path, conn: conn, store: store, done: make(chan struct{}),
+		waiting: make(map[string][]chan struct{}),
+	}
 	go n.receive()
 	return n, nil
 }

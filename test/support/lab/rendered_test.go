@@ -26,7 +26,10 @@ func TestRenderedFromObjects(t *testing.T) {
 		{"absent", "", l.API, l.ControlPlane[0].Node, "Disabled", 0},
 		{"disabled", `{mode: ""}`, l.API, l.ControlPlane[0].Node, "Disabled", 0},
 		{"default", "{mode: DefaultDeployment}", l.API, l.ControlPlane[0].Node, "Serving", 8888},
-		{"custom", "{mode: CustomDeployment, customDeployment: {internalPort: 9888}}", l.API, l.ControlPlane[0].Node, "Serving", 9888},
+		{
+			"custom", "{mode: CustomDeployment, customDeployment: {internalPort: 9888}}", l.API, l.ControlPlane[0].Node,
+			"Serving", 9888,
+		},
 		{"one address for both", "{mode: DefaultDeployment}", l.Ingress, l.Worker.Node, "NotRequired", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,7 +69,8 @@ items:
       type: BareMetal
       baremetal: {apiServerInternalIPs: [%q, %q], ingressIPs: [%q, %q]}
 `, field, api.V4, api.V6, ingress.V4, ingress.V6))
-	cmd := exec.CommandContext(t.Context(), program, "render", "--layered", "--allow-disabled", "--apiserver", "cluster.yaml", "--output-dir", "rendered")
+	cmd := exec.CommandContext(t.Context(), program, "render", "--layered", "--allow-disabled", "--apiserver",
+		"cluster.yaml", "--output-dir", "rendered")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -207,7 +207,8 @@ func TestUntouchedBody(t *testing.T) {
 		}
 		if answers[0].Status != through.Status || through.Header.Get("Set-Cookie") == "" ||
 			answers[0].Header.Get("Set-Cookie") != through.Header.Get("Set-Cookie") {
-			t.Errorf("router: %d %v, through the VIP: %d %v", answers[0].Status, answers[0].Header, through.Status, through.Header)
+			t.Errorf("router: %d %v, through the VIP: %d %v", answers[0].Status, answers[0].Header, through.Status,
+				through.Header)
 		}
 	}
 }

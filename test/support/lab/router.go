@@ -125,7 +125,8 @@ func (w *Worker) writeRouterFiles(o RouterOptions) error {
 		"Socket": w.file("haproxy.sock"), "ErrorPage": w.file("error-page-503.http"),
 		"Routes": w.file("os_http_be.map"), "Redirects": w.file("os_route_http_redirect.map"),
 		"Elsewhere": w.file("elsewhere.map"), "SecureElsewhere": w.file("elsewhere-secure.map"),
-		"Binds": o.binds(), "Slots": slots, "ProxyProtocol": o.ProxyProtocol, "Secure": o.Secure != nil, "Certificates": certificates,
+		"Binds": o.binds(), "Slots": slots, "ProxyProtocol": o.ProxyProtocol, "Secure": o.Secure != nil,
+		"Certificates": certificates,
 	})
 	if err != nil {
 		return fmt.Errorf("render the router's configuration: %w", err)
@@ -228,7 +229,9 @@ func (w *Worker) RedirectToHTTPS(ctx context.Context, host string) (func(context
 
 // RedirectElsewhere has the router answer every path of a host with a 302 redirect to one
 // location, over http and, with secure, over https. The returned function ends it.
-func (w *Worker) RedirectElsewhere(ctx context.Context, host, location string, secure bool) (func(context.Context) error, error) {
+func (w *Worker) RedirectElsewhere(ctx context.Context, host, location string,
+	secure bool,
+) (func(context.Context) error, error) {
 	pattern := routePattern(host, "")
 	files := []string{w.file("elsewhere.map")}
 	if secure {

@@ -14,7 +14,8 @@ import (
 const SelfCheckPasses = 5
 
 // SelfCheckAgent has the form of cert-manager's User-Agent (pkg/util/useragent.go).
-const SelfCheckAgent = "cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0000000000000000000000000000000000000000"
+const SelfCheckAgent = "cert-manager-challenges/v1.21.2 (linux/amd64) " +
+	"cert-manager/0000000000000000000000000000000000000000"
 
 // selfCheck requests a challenge as cert-manager does before validation: from a client
 // inside the cluster, and the body must equal the key byte for byte.

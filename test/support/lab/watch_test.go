@@ -32,7 +32,8 @@ func newTerminal(t *testing.T) *terminal {
 
 func (s *terminal) tmux(args ...string) string {
 	s.t.Helper()
-	out, err := exec.CommandContext(s.t.Context(), "tmux", append([]string{"-u", "-S", s.socket}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(s.t.Context(), "tmux", append([]string{"-u", "-S", s.socket},
+		args...)...).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("tmux %q: %v: %s", args, err, out)
 	}
@@ -69,7 +70,8 @@ func TestWatch(t *testing.T) {
 	awaitReason(t, service, "Serving")
 	challenge := func(token string) {
 		t.Helper()
-		_, err := l.Internet.Raw(t.Context(), web(l.API.V4), "GET /.well-known/acme-challenge/"+token+" HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
+		_, err := l.Internet.Raw(t.Context(), web(l.API.V4), "GET /.well-known/acme-challenge/"+token+
+			" HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
 		must(t, err)
 	}
 	challenge("first-token-of-all")
@@ -77,7 +79,8 @@ func TestWatch(t *testing.T) {
 	s := newTerminal(t)
 	s.sendKeys("echo was here", "Enter")
 	s.awaitText("\nwas here\n")
-	s.sendKeys(fmt.Sprintf("%s status --status-socket %s --watch --interval 200ms", binary, master.StatusSocket()), "Enter")
+	s.sendKeys(fmt.Sprintf("%s status --status-socket %s --watch --interval 200ms", binary, master.StatusSocket()),
+		"Enter")
 	seen := s.awaitText("✓ Serving", "first-to…", l.API.V4.String()+" Held", "PACKETS")
 	if strings.Contains(seen, "shell$") || strings.Contains(seen, "was here") {
 		t.Errorf("the earlier contents are still visible:\n%s", seen)

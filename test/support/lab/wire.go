@@ -202,7 +202,10 @@ func (l *Lab) wire(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, s := range []script{cableCommands(l.has, l.namespace), linkCommands(l.has), addressCommands(l.Topology, l.has)} {
+	for _, s := range []script{
+		cableCommands(l.has, l.namespace), linkCommands(l.has),
+		addressCommands(l.Topology, l.has),
+	} {
 		for _, name := range l.has.nodeNames() {
 			if len(s[name]) == 0 {
 				continue

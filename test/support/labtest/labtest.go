@@ -50,7 +50,9 @@ func Shared(m *testing.M, use func(l *lab.Lab, binary string) error, options ...
 	os.Exit(code)
 }
 
-func runIn(ctx context.Context, m *testing.M, use func(*lab.Lab, string) error, options []lab.Option) (code int, err error) {
+func runIn(ctx context.Context, m *testing.M, use func(*lab.Lab, string) error, options []lab.Option) (code int,
+	err error,
+) {
 	binary, err := lab.Binary(ctx, os.Getenv("HTTP01_PROXYD"))
 	if err != nil {
 		return 1, err

@@ -55,7 +55,10 @@ func (c *Cluster) getLists(names []string, selector, format string) (out string,
 	if items == nil {
 		items = []any{}
 	}
-	out, err = printObject(map[string]any{"apiVersion": "v1", "kind": "List", "items": items, "metadata": map[string]any{"resourceVersion": ""}}, format)
+	out, err = printObject(map[string]any{
+		"apiVersion": "v1", "kind": "List", "items": items,
+		"metadata": map[string]any{"resourceVersion": ""},
+	}, format)
 	return out, true, err
 }
 
@@ -81,17 +84,26 @@ func (c *Cluster) singletons() ([]any, error) {
 			"metadata": map[string]any{"name": "master", "generation": 4},
 			"spec":     map[string]any{"paused": c.paused, "maxUnavailable": 1},
 			"status": map[string]any{"conditions": []any{
-				map[string]any{"type": "Degraded", "status": degraded, "reason": "", "message": "", "lastTransitionTime": "2026-11-21T12:13:41Z"},
+				map[string]any{
+					"type": "Degraded", "status": degraded, "reason": "", "message": "",
+					"lastTransitionTime": "2026-11-21T12:13:41Z",
+				},
 			}},
 		},
 		map[string]any{
 			"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": map[string]any{"name": "version"},
-			"status": map[string]any{"desired": map[string]any{"version": release}, "history": []any{map[string]any{"state": "Completed", "version": release}}},
+			"status": map[string]any{
+				"desired": map[string]any{"version": release},
+				"history": []any{map[string]any{"state": "Completed", "version": release}},
+			},
 		},
 		map[string]any{
 			"apiVersion": "config.openshift.io/v1", "kind": "APIServer", "metadata": map[string]any{"name": "cluster"},
 			"spec": map[string]any{"servingCerts": map[string]any{"namedCertificates": []any{
-				map[string]any{"names": []any{"api.ocp.example.com"}, "servingCertificate": map[string]any{"name": "api-certificate"}},
+				map[string]any{
+					"names":              []any{"api.ocp.example.com"},
+					"servingCertificate": map[string]any{"name": "api-certificate"},
+				},
 			}}},
 		},
 	}, nil

@@ -39,7 +39,8 @@ func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, 
 		defer c.mu.Unlock()
 	}
 	verbs := map[string]func(context.Context, string, []string) (string, error){
-		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug, "patch": c.patch, "replace": c.replace,
+		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug, "patch": c.patch,
+		"replace": c.replace,
 	}
 	verb, known := verbs[args[0]]
 	if !known {

@@ -58,7 +58,10 @@ func (r *Rig) AddVIP(vip netip.Addr, link int, l Lifetime) error {
 		}
 	})
 	if err == nil {
-		message.Header = netlink.Header{Type: unix.RTM_NEWADDR, Flags: netlink.Request | netlink.Acknowledge | netlink.Create | netlink.Replace}
+		message.Header = netlink.Header{
+			Type:  unix.RTM_NEWADDR,
+			Flags: netlink.Request | netlink.Acknowledge | netlink.Create | netlink.Replace,
+		}
 		_, err = r.addresses.conn.Execute(message)
 	}
 	if err != nil {

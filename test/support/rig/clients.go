@@ -52,7 +52,9 @@ type Clients struct {
 // StartClients starts validators that send rate requests in each interval together, with at most
 // parallel ones in flight: others are not sent meanwhile. Requests go to the VIPs
 // that want accepts, and every strayth to any of them.
-func (r *Rig) StartClients(ctx context.Context, vips []netip.Addr, rate int, interval time.Duration, parallel int, want func(netip.Addr) bool) *Clients {
+func (r *Rig) StartClients(ctx context.Context, vips []netip.Addr, rate int, interval time.Duration, parallel int,
+	want func(netip.Addr) bool,
+) *Clients {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Clients{rig: r, want: want, stop: cancel, answered: make(map[netip.Addr]time.Time)}
 	c.idle = sync.NewCond(&c.mu)
@@ -207,7 +209,9 @@ func challenge(ctx context.Context, vip, from netip.Addr, token string) error {
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline)
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if _, err := fmt.Fprintf(conn, "GET "+challengePath+"%s HTTP/1.1\r\nHost: api.lab.test\r\nUser-Agent: chaos\r\nAccept: */*\r\nConnection: close\r\n\r\n", token); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET "+challengePath+
+		"%s HTTP/1.1\r\nHost: api.lab.test\r\nUser-Agent: chaos\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+		token); err != nil {
 		return fmt.Errorf("send the request: %w", err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)

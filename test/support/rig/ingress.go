@@ -163,7 +163,8 @@ func (in *Ingress) serve(c net.Conn, mode string, changed <-chan struct{}) error
 		in.requests++
 		in.mu.Unlock()
 		token := request.URL.Path[strings.LastIndexByte(request.URL.Path, '/')+1:]
-		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(token), token)
+		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(token),
+			token)
 		if token == largeToken {
 			answer = fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", LargeBody, strings.Repeat("x", LargeBody))
 		}

@@ -76,7 +76,8 @@ func parseTable(text string) (*Table, error) {
 				t.Elements = append(t.Elements, a)
 			}
 		case item.Chain != nil:
-			t.Rules = append(t.Rules, fmt.Sprintf("chain %s: type %s hook %s priority %d", item.Chain.Name, item.Chain.Type, item.Chain.Hook, item.Chain.Prio))
+			t.Rules = append(t.Rules, fmt.Sprintf("chain %s: type %s hook %s priority %d", item.Chain.Name, item.Chain.Type,
+				item.Chain.Hook, item.Chain.Prio))
 		case item.Rule != nil:
 			rule, err := describeRule(item.Rule.Expr)
 			if err != nil {

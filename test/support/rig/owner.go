@@ -39,8 +39,11 @@ func (r *Rig) OwnTable(name string) (release func() error, err error) {
 	_, err = conn.SendMessages([]netlink.Message{
 		{Header: netlink.Header{Type: unix.NFNL_MSG_BATCH_BEGIN, Flags: netlink.Request}, Data: head},
 		{
-			Header: netlink.Header{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWTABLE, Flags: netlink.Request | netlink.Acknowledge | netlink.Create},
-			Data:   append([]byte{unix.NFPROTO_INET, unix.NFNETLINK_V0, 0, 0}, table...),
+			Header: netlink.Header{
+				Type:  unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWTABLE,
+				Flags: netlink.Request | netlink.Acknowledge | netlink.Create,
+			},
+			Data: append([]byte{unix.NFPROTO_INET, unix.NFNETLINK_V0, 0, 0}, table...),
 		},
 		{Header: netlink.Header{Type: unix.NFNL_MSG_BATCH_END, Flags: netlink.Request}, Data: head},
 	})

@@ -38,7 +38,10 @@ func IngressVIPs() []netip.Addr { return []netip.Addr{addr("10.77.0.80"), addr("
 // after IPv6 or the link is enabled, and meanwhile the host could not resolve its clients for a
 // VIP on the other link (ndisc_solicit).
 func ownAddresses() []netip.Prefix {
-	return []netip.Prefix{netip.MustParsePrefix("10.77.0.10/24"), netip.MustParsePrefix("fd77::10/64"), netip.MustParsePrefix("fe80::10/64")}
+	return []netip.Prefix{
+		netip.MustParsePrefix("10.77.0.10/24"), netip.MustParsePrefix("fd77::10/64"),
+		netip.MustParsePrefix("fe80::10/64"),
+	}
 }
 
 // HostAddress returns an own address of the host.
@@ -129,14 +132,19 @@ func (r *Rig) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	steps = []string{"link set " + outside + " up", fmt.Sprintf("address add %s/24 dev %s", NameServer(), outside), "address add fd77::1/64 dev " + outside + " nodad"}
+	steps = []string{
+		"link set " + outside + " up", fmt.Sprintf("address add %s/24 dev %s", NameServer(), outside),
+		"address add fd77::1/64 dev " + outside + " nodad",
+	}
 	for i := range clients {
 		for _, vip := range APIVIPs()[:2] {
-			steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(clientAddress(i, vip), vip.BitLen()), outside))
+			steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(clientAddress(i, vip),
+				vip.BitLen()), outside))
 		}
 	}
 	for _, vip := range APIVIPs()[:2] {
-		steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(HalfOpenAddress(vip), vip.BitLen()), outside))
+		steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(HalfOpenAddress(vip), vip.BitLen()),
+			outside))
 	}
 	for _, a := range IngressVIPs() {
 		steps = append(steps, fmt.Sprintf("address add %s dev %s nodad", netip.PrefixFrom(a, a.BitLen()), outside))
@@ -200,7 +208,8 @@ func (r *Rig) ManyAddressEvents(ctx context.Context, events int) error {
 	var steps []string
 	for i := range events / 2 {
 		a := netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)})
-		steps = append(steps, fmt.Sprintf("address add %s/32 dev %s", a, SecondLink), fmt.Sprintf("address del %s/32 dev %s", a, SecondLink))
+		steps = append(steps, fmt.Sprintf("address add %s/32 dev %s", a, SecondLink), fmt.Sprintf("address del %s/32 dev %s",
+			a, SecondLink))
 	}
 	return batch(ctx, r.Host, steps...)
 }

@@ -132,8 +132,10 @@ func (u *Unit) launch() error {
 	u.ready = ready
 	u.mu.Unlock()
 	command := append(slices.Clone(u.wrap), u.rig.binary, "run",
-		"--config", u.file("config.yaml"), "--state-dir", filepath.Join(u.rig.StateDir(), "http01-proxyd"), "--status-socket", u.StatusSocket(),
-		"--manifests", u.file("manifests"), "--disabled-manifests", u.file("disabled-manifests"), "--apiserver-url", u.file("apiserver-url.env"),
+		"--config", u.file("config.yaml"), "--state-dir", filepath.Join(u.rig.StateDir(), "http01-proxyd"), "--status-socket",
+		u.StatusSocket(),
+		"--manifests", u.file("manifests"), "--disabled-manifests", u.file("disabled-manifests"), "--apiserver-url",
+		u.file("apiserver-url.env"),
 		"--resolv-conf", u.file("resolv.conf"), "--hosts", u.file("hosts"))
 	start := lab.Command{
 		Name: "http01-proxyd", Path: command[0], Args: command[1:],

@@ -136,7 +136,9 @@ func (k *kind) updateAs(old, next *unstructured.Unstructured, manager string) ([
 	return yaml.Marshal(result.Object)
 }
 
-func (j *Validator) live(document []byte, patch *unstructured.Unstructured, k *kind) (*unstructured.Unstructured, error) {
+func (j *Validator) live(document []byte, patch *unstructured.Unstructured, k *kind) (*unstructured.Unstructured,
+	error,
+) {
 	if document == nil {
 		return empty(k.gvk), nil
 	}

@@ -58,9 +58,12 @@ func parseCRD(raw []byte) ([]*kind, error) {
 	return kinds, nil
 }
 
-func compile(crd *apiextensionsv1.CustomResourceDefinition, v apiextensionsv1.CustomResourceDefinitionVersion) (*kind, error) {
+func compile(crd *apiextensionsv1.CustomResourceDefinition, v apiextensionsv1.CustomResourceDefinitionVersion) (*kind,
+	error,
+) {
 	var internal apiextensions.CustomResourceValidation
-	if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v.Schema, &internal, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(v.Schema,
+		&internal, nil); err != nil {
 		return nil, err
 	}
 	structural, err := structuralschema.NewStructural(internal.OpenAPIV3Schema)
@@ -90,13 +93,16 @@ func compile(crd *apiextensionsv1.CustomResourceDefinition, v apiextensionsv1.Cu
 // pkg/apiserver/customresource_handler.go, unstructuredSchemaCoercer). It removes fields
 // that the schema lacks and returns their names.
 func (k *kind) coerce(u *unstructured.Unstructured) (unknown []string, err error) {
-	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object,
+		objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
 		return nil, err
 	}
-	unknown = append(unknown, pruning.PruneWithOptions(u.Object, k.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
+	unknown = append(unknown, pruning.PruneWithOptions(u.Object, k.structural, true,
+		structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
 	defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, k.structural)
-	invalid, more := objectmeta.CoerceWithOptions(nil, u.Object, k.structural, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
+	invalid, more := objectmeta.CoerceWithOptions(nil, u.Object, k.structural, false,
+		objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
 	if invalid != nil {
 		return nil, invalid
 	}
@@ -116,7 +122,8 @@ func (k *kind) setDefaults(u *unstructured.Unstructured) {
 // validateCreate follows apiextensions-apiserver pkg/registry/customresource/strategy.go,
 // Validate. That package itself would add the storage layer.
 func (k *kind) validateCreate(ctx context.Context, u *unstructured.Unstructured) error {
-	errs := metavalidation.ValidateObjectMetaAccessor(u, k.namespaced, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := metavalidation.ValidateObjectMetaAccessor(u, k.namespaced, metavalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	errs = append(errs, schemavalidation.ValidateCustomResource(nil, u.UnstructuredContent(), k.openAPI)...)
 	errs = append(errs, objectmeta.Validate(nil, u.Object, k.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, u.Object)...)
@@ -127,7 +134,8 @@ func (k *kind) validateCreate(ctx context.Context, u *unstructured.Unstructured)
 func (k *kind) validateUpdate(ctx context.Context, u, old *unstructured.Unstructured) error {
 	correlated := common.NewCorrelatedObject(u.Object, old.Object, &model.Structural{Structural: k.structural})
 	errs := metavalidation.ValidateObjectMetaAccessorUpdate(u, old, field.NewPath("metadata"))
-	errs = append(errs, schemavalidation.ValidateCustomResourceUpdate(nil, u.UnstructuredContent(), old.UnstructuredContent(), k.openAPI, schemavalidation.WithRatcheting(correlated))...)
+	errs = append(errs, schemavalidation.ValidateCustomResourceUpdate(nil, u.UnstructuredContent(),
+		old.UnstructuredContent(), k.openAPI, schemavalidation.WithRatcheting(correlated))...)
 	errs = append(errs, objectmeta.Validate(nil, u.Object, k.structural, false)...)
 	if len(listtype.ValidateListSetsAndMaps(nil, k.structural, old.Object)) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, u.Object)...)
@@ -137,7 +145,9 @@ func (k *kind) validateUpdate(ctx context.Context, u, old *unstructured.Unstruct
 
 // addRules runs the CEL rules unless the object has the wrong shape. The API server skips
 // them in that case too.
-func (k *kind) addRules(ctx context.Context, errs field.ErrorList, u, old *unstructured.Unstructured, options ...cel.Option) error {
+func (k *kind) addRules(ctx context.Context, errs field.ErrorList, u, old *unstructured.Unstructured,
+	options ...cel.Option,
+) error {
 	if slices.ContainsFunc(errs, func(e *field.Error) bool { return slices.Contains(wrongShape(), e.Type) }) {
 		return errs.ToAggregate()
 	}

@@ -84,7 +84,8 @@ const (
 // The values of the markers, for programs that validate an object before it reaches an
 // API server. Markers cannot use constants: a test compares both.
 const (
-	HTTP01ChallengeProxyUnionMessage    = "customDeployment is required when mode is CustomDeployment, and forbidden otherwise"
+	HTTP01ChallengeProxyUnionMessage = "customDeployment is required when mode is CustomDeployment, and " +
+		"forbidden otherwise"
 	HTTP01ChallengeProxyMinInternalPort = 1024
 	HTTP01ChallengeProxyMaxInternalPort = 65535
 )

@@ -23,8 +23,14 @@ func TestRoundTrip(t *testing.T) {
 		want       *configv1.HTTP01ChallengeProxySpec
 	}{
 		{"absent", `{}`, nil},
-		{"disabled", `{"http01ChallengeProxy":{"mode":""}}`, &configv1.HTTP01ChallengeProxySpec{Mode: configv1.HTTP01ChallengeProxyModeDisabled}},
-		{"default", `{"http01ChallengeProxy":{"mode":"DefaultDeployment"}}`, &configv1.HTTP01ChallengeProxySpec{Mode: configv1.HTTP01ChallengeProxyModeDefault}},
+		{
+			"disabled", `{"http01ChallengeProxy":{"mode":""}}`,
+			&configv1.HTTP01ChallengeProxySpec{Mode: configv1.HTTP01ChallengeProxyModeDisabled},
+		},
+		{
+			"default", `{"http01ChallengeProxy":{"mode":"DefaultDeployment"}}`,
+			&configv1.HTTP01ChallengeProxySpec{Mode: configv1.HTTP01ChallengeProxyModeDefault},
+		},
 		{
 			"custom", `{"http01ChallengeProxy":{"mode":"CustomDeployment","customDeployment":{"internalPort":9888}}}`,
 			&configv1.HTTP01ChallengeProxySpec{
@@ -36,7 +42,8 @@ func TestRoundTrip(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var o configv1.APIServer
-			text := `{"kind":"APIServer","apiVersion":"config.openshift.io/v1","metadata":{"name":"cluster"},"spec":` + tt.spec + `}`
+			text := `{"kind":"APIServer","apiVersion":"config.openshift.io/v1","metadata":{"name":"cluster"},"spec":` + tt.spec +
+				`}`
 			if err := json.Unmarshal([]byte(text), &o); err != nil {
 				t.Fatal(err)
 			}
@@ -82,12 +89,16 @@ func TestConstants(t *testing.T) {
 	if len(field.Rules) != 1 || field.Rules[0].Message != configv1.HTTP01ChallengeProxyUnionMessage {
 		t.Errorf("the rules are %+v", field.Rules)
 	}
-	modes := []configv1.HTTP01ChallengeProxyMode{configv1.HTTP01ChallengeProxyModeDefault, configv1.HTTP01ChallengeProxyModeCustom, configv1.HTTP01ChallengeProxyModeDisabled}
+	modes := []configv1.HTTP01ChallengeProxyMode{
+		configv1.HTTP01ChallengeProxyModeDefault,
+		configv1.HTTP01ChallengeProxyModeCustom, configv1.HTTP01ChallengeProxyModeDisabled,
+	}
 	if diff := cmp.Diff(modes, field.Properties["mode"].Enum); diff != "" {
 		t.Errorf("the modes (-constants +CRD):\n%s", diff)
 	}
 	port := field.Properties["customDeployment"].Properties["internalPort"]
-	if port.Minimum != configv1.HTTP01ChallengeProxyMinInternalPort || port.Maximum != configv1.HTTP01ChallengeProxyMaxInternalPort || !strings.Contains(port.Description, "1024 to 65535") {
+	if port.Minimum != configv1.HTTP01ChallengeProxyMinInternalPort ||
+		port.Maximum != configv1.HTTP01ChallengeProxyMaxInternalPort || !strings.Contains(port.Description, "1024 to 65535") {
 		t.Errorf("the port is from %d to %d: %s", port.Minimum, port.Maximum, port.Description)
 	}
 }

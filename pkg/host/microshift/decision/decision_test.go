@@ -40,7 +40,10 @@ func dualStack() decision.State {
 	s.Present, s.Known = true, true
 	s.Computed = microshift.Computed{
 		NodeIPs: addrs("192.0.2.9", "2001:db8::9"), Internal: addrs("10.44.0.0", "fd02::1:0"),
-		Router: microshift.Router{Addresses: addrs("10.44.0.0", "192.0.2.9", "192.0.2.10", "2001:db8::9"), HTTP: 80, HTTPS: 443},
+		Router: microshift.Router{
+			Addresses: addrs("10.44.0.0", "192.0.2.9", "192.0.2.10", "2001:db8::9"), HTTP: 80,
+			HTTPS: 443,
+		},
 	}
 	return s
 }
@@ -58,7 +61,8 @@ func TestDecide(t *testing.T) {
 		ports   [2]uint16 // of the ingress
 	}{
 		"router on the node's port 80": {
-			reason: report.NotRequired, message: "MicroShift's router serves port 80 of 192.0.2.9, 2001:db8::9, according to its configuration",
+			reason:  report.NotRequired,
+			message: "MicroShift's router serves port 80 of 192.0.2.9, 2001:db8::9, according to its configuration",
 		},
 		"router on another address": {
 			change:  func(c *microshift.Computed) { c.Router.Addresses = addrs("192.0.2.10") },
@@ -107,7 +111,9 @@ func TestDecide(t *testing.T) {
 				c.NodeIPs, c.Internal, c.AdvertiseAddressGiven = addrs("192.0.2.9"), addrs("192.0.2.9"), true
 				c.Router.Addresses = addrs("192.0.2.10")
 			},
-			reason: report.NoVIPs, message: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), which is never redirected: delete that key",
+			reason: report.NoVIPs,
+			message: "192.0.2.9 is the internal address of MicroShift's API server (apiServer.advertiseAddress), which is " +
+				"never redirected: delete that key",
 		},
 		"node's address is the internal one that nobody gave": {
 			change: func(c *microshift.Computed) {
@@ -160,7 +166,9 @@ func TestDecide(t *testing.T) {
 		},
 		"changed since MicroShift was started": {
 			state:  func(s *decision.State) { s.Newer = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
-			reason: report.NotRequired, message: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started, which reads it after systemctl restart microshift)",
+			reason: report.NotRequired,
+			message: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started, which " +
+				"reads it after systemctl restart microshift)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +195,10 @@ func TestDecide(t *testing.T) {
 			if !p.Serves {
 				return
 			}
-			if diff := cmp.Diff([]string{tt.held, tt.ingress}, []string{fmt.Sprint(p.Decision.Held), fmt.Sprint(p.Ingress)}); diff != "" {
+			if diff := cmp.Diff([]string{tt.held, tt.ingress}, []string{
+				fmt.Sprint(p.Decision.Held),
+				fmt.Sprint(p.Ingress),
+			}); diff != "" {
 				t.Errorf("held and ingress (-want +got):\n%s", diff)
 			}
 			if c := p.WithRouterPorts(c); [2]uint16{c.Upstream.Port, c.Upstream.HTTPSPort} != tt.ports {
@@ -213,20 +224,34 @@ func TestExcluded(t *testing.T) {
 		want  []netip.Addr
 		links bool // the names of the links matter
 	}{
-		"known":                        {state: dualStack(), want: addrs("10.44.0.0", "fd02::1:0")},
-		"known, and a former one":      {state: dualStack(), own: onLink("lo", "10.97.0.0"), last: addrs("10.97.0.0"), want: addrs("10.97.0.0", "10.44.0.0", "fd02::1:0"), links: true},
-		"not known":                    {state: unknown, last: addrs("10.97.0.0"), want: append(microshift.DefaultInternalAddresses(), addrs("10.97.0.0")...)},
-		"absent":                       {state: absent, own: onLink("lan0", "192.0.2.9")},
-		"absent, on lo and br-ex":      {state: absent, own: append(onLink("lo", "10.44.0.0"), onLink("br-ex", "fd02::1:0")...), want: addrs("10.44.0.0", "fd02::1:0"), links: true},
-		"absent, link not known":       {state: absent, own: onLink("", "10.44.0.0"), want: addrs("10.44.0.0"), links: true},
-		"absent, on another link":      {state: absent, own: onLink("ens3", "10.44.0.0"), links: true},
-		"absent, with a network":       {state: absent, own: []address.Address{{IP: addrs("10.44.0.0")[0], Bits: 13, LinkName: "br-ex"}}},
+		"known": {state: dualStack(), want: addrs("10.44.0.0", "fd02::1:0")},
+		"known, and a former one": {
+			state: dualStack(), own: onLink("lo", "10.97.0.0"), last: addrs("10.97.0.0"),
+			want: addrs("10.97.0.0", "10.44.0.0", "fd02::1:0"), links: true,
+		},
+		"not known": {
+			state: unknown, last: addrs("10.97.0.0"),
+			want: append(microshift.DefaultInternalAddresses(), addrs("10.97.0.0")...),
+		},
+		"absent": {state: absent, own: onLink("lan0", "192.0.2.9")},
+		"absent, on lo and br-ex": {state: absent, own: append(onLink("lo", "10.44.0.0"),
+			onLink("br-ex", "fd02::1:0")...), want: addrs("10.44.0.0", "fd02::1:0"), links: true},
+		"absent, link not known":  {state: absent, own: onLink("", "10.44.0.0"), want: addrs("10.44.0.0"), links: true},
+		"absent, on another link": {state: absent, own: onLink("ens3", "10.44.0.0"), links: true},
+		"absent, with a network": {state: absent, own: []address.Address{{
+			IP: addrs("10.44.0.0")[0], Bits: 13,
+			LinkName: "br-ex",
+		}}},
 		"absent, another one on br-ex": {state: absent, own: onLink("br-ex", "192.0.2.77")},
-		"absent, the last one":         {state: absent, own: onLink("br-ex", "192.0.2.77"), last: addrs("192.0.2.77"), want: addrs("192.0.2.77"), links: true},
+		"absent, the last one": {
+			state: absent, own: onLink("br-ex", "192.0.2.77"), last: addrs("192.0.2.77"),
+			want: addrs("192.0.2.77"), links: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, decision.Excluded(tt.state, tt.own, tt.last), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(tt.want, decision.Excluded(tt.state, tt.own, tt.last),
+				cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			found := make([]address.Address, len(tt.own))

@@ -23,7 +23,8 @@ import (
 func main() {
 	binary := flag.String("binary", "", "path of the http01-proxyd to show (default: built from the repository)")
 	compact := flag.Bool("compact", false, "run the router on the control-plane nodes")
-	scale := flag.Int("scale", 0, "request this many Certificates at once, and inject faults (default 0: one Certificate, step by step)")
+	scale := flag.Int("scale", 0,
+		"request this many Certificates at once, and inject faults (default 0: one Certificate, step by step)")
 	flag.Parse()
 	ok, err := run(*binary, lab.Layout{Compact: *compact}, *scale)
 	if err != nil {

@@ -26,7 +26,9 @@ const item = "all"
 
 // Run starts the informers of a factory and calls reconcile when their caches are filled
 // and after each change, until ctx ends. It logs errors and then calls reconcile again.
-func Run(ctx context.Context, log *slog.Logger, factory Factory, watched []cache.SharedIndexInformer, reconcile Reconciler) error {
+func Run(ctx context.Context, log *slog.Logger, factory Factory, watched []cache.SharedIndexInformer,
+	reconcile Reconciler,
+) error {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer context.AfterFunc(ctx, queue.ShutDown)()
 	changed := func(any) { queue.Add(item) }

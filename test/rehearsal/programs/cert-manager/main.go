@@ -78,8 +78,11 @@ func options(args []string) (controller.ContextOptions, int, error) {
 			ACMEHTTP01SolverRunAsNonRoot:      true,
 			DNS01CheckAuthoritative:           true,
 		},
-		IssuerOptions:      controller.IssuerOptions{ClusterIssuerAmbientCredentials: true},
-		CertificateOptions: controller.CertificateOptions{CopiedAnnotationPrefixes: []string{"*", "-kubectl.kubernetes.io/", "-fluxcd.io/", "-argocd.argoproj.io/"}},
+		IssuerOptions: controller.IssuerOptions{ClusterIssuerAmbientCredentials: true},
+		CertificateOptions: controller.CertificateOptions{CopiedAnnotationPrefixes: []string{
+			"*", "-kubectl.kubernetes.io/",
+			"-fluxcd.io/", "-argocd.argoproj.io/",
+		}},
 	}
 	f := pflag.NewFlagSet("cert-manager", pflag.ContinueOnError)
 	log := logs.NewOptions()
@@ -87,12 +90,18 @@ func options(args []string) (controller.ContextOptions, int, error) {
 	feature.DefaultMutableFeatureGate.AddFlag(f)
 	workers := f.Int("concurrent-workers", 5, "number of workers of each controller")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "path of the kubeconfig")
-	f.StringVar(&o.ClusterResourceNamespace, "cluster-resource-namespace", "kube-system", "namespace of the Secrets of ClusterIssuers")
-	f.StringSliceVar(&o.HTTP01SolverNameservers, "acme-http01-solver-nameservers", nil, "DNS servers of the self check, as address:port")
-	f.DurationVar(&o.DNS01CheckRetryPeriod, "dns01-check-retry-period", 10*time.Second, "time between self checks, also for HTTP-01")
-	f.IntVar(&o.MaxConcurrentChallenges, "max-concurrent-challenges", 60, "number of challenges that are processed at a time")
-	f.DurationVar(&o.CertificateRequestMinimumBackoffDuration, "certificate-request-minimum-backoff-duration", time.Hour, "delay after the first failure")
-	f.DurationVar(&o.CertificateRequestMaximumBackoffDuration, "certificate-request-maximum-backoff-duration", 32*time.Hour, "longest delay after a failure")
+	f.StringVar(&o.ClusterResourceNamespace, "cluster-resource-namespace", "kube-system",
+		"namespace of the Secrets of ClusterIssuers")
+	f.StringSliceVar(&o.HTTP01SolverNameservers, "acme-http01-solver-nameservers", nil,
+		"DNS servers of the self check, as address:port")
+	f.DurationVar(&o.DNS01CheckRetryPeriod, "dns01-check-retry-period", 10*time.Second,
+		"time between self checks, also for HTTP-01")
+	f.IntVar(&o.MaxConcurrentChallenges, "max-concurrent-challenges", 60,
+		"number of challenges that are processed at a time")
+	f.DurationVar(&o.CertificateRequestMinimumBackoffDuration, "certificate-request-minimum-backoff-duration", time.Hour,
+		"delay after the first failure")
+	f.DurationVar(&o.CertificateRequestMaximumBackoffDuration, "certificate-request-maximum-backoff-duration",
+		32*time.Hour, "longest delay after a failure")
 	if err := f.Parse(args); err != nil {
 		return o, 0, err
 	}

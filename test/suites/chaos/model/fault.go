@@ -47,20 +47,22 @@ const (
 	PauseProxy      Kind = "PauseProxy"      // SIGSTOP, and SIGCONT after N ms (N)
 	PauseController Kind = "PauseController" // the same for the controller: sometimes ten seconds (N)
 	PauseExporter   Kind = "PauseExporter"   // the same: the controller never waits for it (N)
-	PauseProber     Kind = "PauseProber"     // the same: sometimes longer than a self-test waits, so that it is replaced (N)
-	HangProxy       Kind = "HangProxy"       // SIGSTOP alone
-	Reload          Kind = "Reload"          // SIGHUP
-	Restart         Kind = "Restart"
-	Stop            Kind = "Stop"
-	Start           Kind = "Start"
+	// the same: sometimes longer than a self-test waits, so that it is replaced (N)
+	PauseProber Kind = "PauseProber"
+	HangProxy   Kind = "HangProxy" // SIGSTOP alone
+	Reload      Kind = "Reload"    // SIGHUP
+	Restart     Kind = "Restart"
+	Stop        Kind = "Stop"
+	Start       Kind = "Start"
 
 	FewDescriptors           Kind = "FewDescriptors"           // the proxy process can open none, for N ms (N)
 	FewDescriptorsController Kind = "FewDescriptorsController" // the same for the controller, once it is ready (N)
 	StateReadOnly            Kind = "StateReadOnly"            // the state directory
 	StateFull                Kind = "StateFull"
 	StateWritable            Kind = "StateWritable"
-	SlowDisk                 Kind = "SlowDisk"  // each fsync takes 5 s, from the start of the service on; it is the first fault
-	SilentDNS                Kind = "SilentDNS" // the name server receives requests and sends nothing
+	// each fsync takes 5 s, from the start of the service on; it is the first fault
+	SlowDisk  Kind = "SlowDisk"
+	SilentDNS Kind = "SilentDNS" // the name server receives requests and sends nothing
 
 	IngressMode Kind = "IngressMode" // (Mode)
 )

@@ -36,7 +36,9 @@ func (n Network) KeepalivedFile(variant int) Text {
 }
 
 func instance(role string, i int, vip netip.Addr) string {
-	return fmt.Sprintf("vrrp_instance lab_%s_%d {\n    state BACKUP\n    interface br-ex\n    virtual_router_id %d\n    priority 40\n    advert_int 1\n    virtual_ipaddress {\n        %s/%d\n    }\n}\n",
+	return fmt.Sprintf(
+		"vrrp_instance lab_%s_%d {\n    state BACKUP\n    interface br-ex\n    virtual_router_id %d\n    priority 40\n    "+
+			"advert_int 1\n    virtual_ipaddress {\n        %s/%d\n    }\n}\n",
 		role, i, 10+i, vip, vip.BitLen())
 }
 
@@ -111,8 +113,13 @@ func (n Network) ConfigFile(variant int, keepalived, ca, env string) Text {
 		c.API, c.Ingress = NewSet(n.API[0], n.API[1]), NewSet(n.API[0], n.Ingress[1])
 		vips = fmt.Sprintf(`, api: [%q, %q], ingress: [%q, %q]`, n.API[0], n.API[1], n.API[0], n.Ingress[1])
 	}
-	return Text{Config: c, Body: fmt.Sprintf("{%svips: {keepalivedConfig: %q%s}, upstream: {trustedCA: %q}, egressProxy: {file: %q, trustedCA: /nowhere/ca.crt}%s}\n",
-		mode, keepalived, vips, ca, env, more)}
+	return Text{
+		Config: c,
+		Body: fmt.Sprintf(
+			"{%svips: {keepalivedConfig: %q%s}, upstream: {trustedCA: %q}, egressProxy: {file: %q, trustedCA: "+
+				"/nowhere/ca.crt}%s}\n",
+			mode, keepalived, vips, ca, env, more),
+	}
 }
 
 // CutConfig returns the meaning of the first n bytes of a configuration of ConfigFile.

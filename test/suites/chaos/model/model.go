@@ -76,7 +76,8 @@ type usable bool
 // variant of the configuration.
 func New(n Network, p Paths, variant int, now time.Time) *Model {
 	m := &Model{
-		Network: n, Paths: p, running: true, last: now, addresses: make(map[placed]usable), linkDown: make(map[int]bool), taken: make(map[int]bool), freed: make(map[int]time.Time),
+		Network: n, Paths: p, running: true, last: now, addresses: make(map[placed]usable), linkDown: make(map[int]bool),
+		taken: make(map[int]bool), freed: make(map[int]time.Time),
 		arrived: make(map[netip.Addr]time.Time), late: make(map[netip.Addr]time.Time),
 		saved: make(map[Config]bool), ports: map[uint16]bool{0: true}, source: "file",
 		keepalived: newCandidates(Keepalived{}), config: newCandidates(Config{}),

@@ -61,9 +61,12 @@ func TestExpect(t *testing.T) {
 	simple := func(after time.Duration, kind model.Kind, n int) step {
 		return step{after, model.Fault{Kind: kind, N: n}}
 	}
-	const standby = "port 8888, sets {}, VIPs {192.0.2.5 Standby, 192.0.2.6 Standby, 2001:db8::5 Standby, 2001:db8::6 Standby}, reason Standby, configuration file, metrics 0"
+	const standby = "port 8888, sets {}, VIPs {192.0.2.5 Standby, 192.0.2.6 Standby, 2001:db8::5 Standby, 2001:db8::6 " +
+		"Standby}, reason Standby, configuration file, metrics 0"
 	held := func(reason, source string) string {
-		return fmt.Sprintf("port 8888, sets {192.0.2.5}, VIPs {192.0.2.5 Held, 192.0.2.6 Standby, 2001:db8::5 Standby, 2001:db8::6 Standby}, reason %s, configuration %s, metrics 0", reason, source)
+		return fmt.Sprintf(
+			"port 8888, sets {192.0.2.5}, VIPs {192.0.2.5 Held, 192.0.2.6 Standby, 2001:db8::5 Standby, 2001:db8::6 "+
+				"Standby}, reason %s, configuration %s, metrics 0", reason, source)
 	}
 	none := func(reason, source string) string {
 		return fmt.Sprintf("port 0, sets {}, VIPs {}, reason %s, configuration %s, metrics 0", reason, source)
@@ -75,28 +78,59 @@ func TestExpect(t *testing.T) {
 	}{
 		{"no VIP here", nil, []string{standby}},
 		{"a VIP", []step{add(long, 0)}, []string{held("Serving", "file")}},
-		{"a VIP on two links, removed", []step{add(long, 0), {long, model.Fault{Kind: model.VIPAdd, Link: 1}}, simple(long, model.VIPRemove, 0)}, []string{standby}},
+		{"a VIP on two links, removed", []step{
+			add(long, 0),
+			{long, model.Fault{Kind: model.VIPAdd, Link: 1}},
+			simple(long, model.VIPRemove, 0),
+		}, []string{standby}},
 		{"tentative", []step{{long, model.Fault{Kind: model.VIPTentative, VIP: 1}}}, []string{standby}},
 		{"an even flap", []step{add(long, 0), simple(long, model.VIPFlap, 6)}, []string{standby}},
 		{"an odd flap", []step{simple(long, model.VIPFlap, 7)}, []string{held("Serving", "file")}},
-		{"IPv4 addresses stay on a link that is down", []step{add(long, 0), add(long, 1), simple(long, model.LinkDown, 0)}, []string{held("Serving or UpstreamUnreachable", "file")}},
-		{"no IPv6", []step{add(long, 0), add(long, 1), simple(long, model.IPv6Off, 0), add(long, 3)}, []string{held("Serving", "file")}},
-		{"an incomplete keepalived.conf", []step{add(long, 0), file(long, model.FileCut, model.KeepalivedConf, 0, 700)}, []string{held("Serving", "file")}},
-		{"the same at a start", []step{add(long, 0), file(long, model.FileCut, model.KeepalivedConf, 0, 700), simple(long, model.Restart, 0)}, []string{none("NoVIPs", "file")}},
-		{"no keepalived.conf", []step{add(long, 0), file(long, model.FileRemove, model.KeepalivedConf, 0, 0)}, []string{none("NotRequired", "file")}},
+		{
+			"IPv4 addresses stay on a link that is down",
+			[]step{add(long, 0), add(long, 1), simple(long, model.LinkDown, 0)},
+			[]string{held("Serving or UpstreamUnreachable", "file")},
+		},
+		{
+			"no IPv6",
+			[]step{add(long, 0), add(long, 1), simple(long, model.IPv6Off, 0), add(long, 3)},
+			[]string{held("Serving", "file")},
+		},
+		{
+			"an incomplete keepalived.conf",
+			[]step{add(long, 0), file(long, model.FileCut, model.KeepalivedConf, 0, 700)},
+			[]string{held("Serving", "file")},
+		},
+		{"the same at a start", []step{
+			add(long, 0), file(long, model.FileCut, model.KeepalivedConf, 0, 700),
+			simple(long, model.Restart, 0),
+		}, []string{none("NoVIPs", "file")}},
+		{
+			"no keepalived.conf",
+			[]step{add(long, 0), file(long, model.FileRemove, model.KeepalivedConf, 0, 0)},
+			[]string{none("NotRequired", "file")},
+		},
 		{"a bad keepalived.conf after none", []step{
-			add(long, 0), file(long, model.FileRemove, model.KeepalivedConf, 0, 0), file(long, model.FileHuge, model.KeepalivedConf, 0, 0),
+			add(long, 0), file(long, model.FileRemove, model.KeepalivedConf, 0, 0),
+			file(long, model.FileHuge, model.KeepalivedConf, 0, 0),
 		}, []string{none("NoVIPs", "file")}},
 		{"a race: either file can be the last good one", []step{
-			add(long, 0), file(long, model.FileWrite, model.KeepalivedConf, 3, 0), file(time.Second, model.FileLoop, model.KeepalivedConf, 0, 0),
+			add(long, 0), file(long, model.FileWrite, model.KeepalivedConf, 3, 0), file(time.Second, model.FileLoop,
+				model.KeepalivedConf, 0, 0),
 		}, []string{
-			"port 8888, sets {192.0.2.5}, VIPs {192.0.2.5 Held, 192.0.2.6 Standby, 2001:db8::5 Standby, 2001:db8::6 Standby}, reason Serving, configuration file, metrics 0",
+			"port 8888, sets {192.0.2.5}, VIPs {192.0.2.5 Held, 192.0.2.6 Standby, 2001:db8::5 Standby, 2001:db8::6 " +
+				"Standby}, reason Serving, configuration file, metrics 0",
 			"port 8888, sets {}, VIPs {2001:db8::5 Standby}, reason Standby, configuration file, metrics 0",
 		}},
 		{"no race after the bound", []step{
-			add(long, 0), file(long, model.FileWrite, model.KeepalivedConf, 3, 0), file(long, model.FileLoop, model.KeepalivedConf, 0, 0),
+			add(long, 0), file(long, model.FileWrite, model.KeepalivedConf, 3, 0),
+			file(long, model.FileLoop, model.KeepalivedConf, 0, 0),
 		}, []string{"port 8888, sets {}, VIPs {2001:db8::5 Standby}, reason Standby, configuration file, metrics 0"}},
-		{"a rejected configuration", []step{add(long, 0), file(long, model.FileCut, model.ConfigYAML, 2, 500)}, []string{held("InvalidConfig", "last-accepted")}},
+		{
+			"a rejected configuration",
+			[]step{add(long, 0), file(long, model.FileCut, model.ConfigYAML, 2, 500)},
+			[]string{held("InvalidConfig", "last-accepted")},
+		},
 		{"a race: the reload can find an empty file", []step{
 			add(long, 0), simple(long, model.Reload, 0), file(time.Millisecond, model.FileCut, model.ConfigYAML, 2, 500),
 		}, []string{
@@ -105,11 +139,24 @@ func TestExpect(t *testing.T) {
 		{"the same over a restart", []step{
 			add(long, 0), file(long, model.FileCut, model.ConfigYAML, 2, 500), simple(long, model.KillController, 0),
 		}, []string{held("InvalidConfig", "last-accepted")}},
-		{"an empty configuration", []step{add(long, 0), file(long, model.FileCut, model.ConfigYAML, 0, 0)}, []string{none("NotRequired", "file")}},
-		{"disabled", []step{add(long, 0), file(long, model.FileWrite, model.ConfigYAML, 2, 0)}, []string{none("Disabled", "file")}},
-		{"an ingress VIP that is an API VIP", []step{add(long, 0), file(long, model.FileWrite, model.ConfigYAML, 5, 0)}, []string{
-			"port 8888, sets {}, VIPs {192.0.2.5 NotRequired, 2001:db8::5 Standby}, reason Standby, configuration file, metrics 0",
-		}},
+		{
+			"an empty configuration",
+			[]step{add(long, 0), file(long, model.FileCut, model.ConfigYAML, 0, 0)},
+			[]string{none("NotRequired", "file")},
+		},
+		{
+			"disabled",
+			[]step{add(long, 0), file(long, model.FileWrite, model.ConfigYAML, 2, 0)},
+			[]string{none("Disabled", "file")},
+		},
+		{
+			"an ingress VIP that is an API VIP",
+			[]step{add(long, 0), file(long, model.FileWrite, model.ConfigYAML, 5, 0)},
+			[]string{
+				"port 8888, sets {}, VIPs {192.0.2.5 NotRequired, 2001:db8::5 Standby}, reason Standby, configuration " +
+					"file, metrics 0",
+			},
+		},
 		{"the new port is in use: the old one stays", []step{
 			add(long, 0), simple(long, model.PortTake, model.OtherPort), file(long, model.FileWrite, model.ConfigYAML, 1, 0),
 		}, []string{held("PortInUse", "file")}},
@@ -119,16 +166,26 @@ func TestExpect(t *testing.T) {
 		{"the port is in use at a start", []step{
 			simple(long, model.Stop, 0), simple(long, model.PortTake, model.DefaultPort), simple(long, model.Start, 0),
 		}, []string{
-			"port 0, sets {}, VIPs {192.0.2.5 Standby, 192.0.2.6 Standby, 2001:db8::5 Standby, 2001:db8::6 Standby}, reason PortInUse, configuration file, metrics 0",
+			"port 0, sets {}, VIPs {192.0.2.5 Standby, 192.0.2.6 Standby, 2001:db8::5 Standby, 2001:db8::6 Standby}, reason " +
+				"PortInUse, configuration file, metrics 0",
 		}},
 		{"stopped", []step{add(long, 0), simple(long, model.Stop, 0)}, []string{"stopped: no table, no socket"}},
-		{"the ingress refuses connections", []step{add(long, 0), {long, model.Fault{Kind: model.IngressMode, Mode: model.Refused}}}, []string{held("Serving or UpstreamUnreachable", "file")}},
-		{"an exit of the proxy process", []step{add(long, 0), simple(long, model.KillProxy, 0)}, []string{held("Serving or ProxyUnavailable", "file")}},
+		{
+			"the ingress refuses connections",
+			[]step{add(long, 0), {long, model.Fault{Kind: model.IngressMode, Mode: model.Refused}}},
+			[]string{held("Serving or UpstreamUnreachable", "file")},
+		},
+		{
+			"an exit of the proxy process",
+			[]step{add(long, 0), simple(long, model.KillProxy, 0)},
+			[]string{held("Serving or ProxyUnavailable", "file")},
+		},
 		{"pauses of the exporter and the prober process", []step{
 			add(long, 0), simple(long, model.PauseExporter, 10_000), simple(0, model.PauseProber, 10_000),
 		}, []string{held("Serving", "file")}},
 		{"three exits", []step{
-			add(long, 0), simple(long, model.KillProxy, 0), simple(time.Second, model.KillProxy, 0), simple(time.Second, model.KillProxy, 0),
+			add(long, 0), simple(long, model.KillProxy, 0), simple(time.Second, model.KillProxy, 0),
+			simple(time.Second, model.KillProxy, 0),
 		}, []string{held("ProxyUnavailable", "file")}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -153,11 +210,19 @@ func TestDue(t *testing.T) {
 		{"more VIPs", model.Fault{Kind: model.FileWrite, File: model.KeepalivedConf}, time.Second},
 		{"fewer VIPs", model.Fault{Kind: model.FileWrite, File: model.KeepalivedConf, Variant: 2}, 3 * time.Second},
 		{"an incomplete keepalived.conf", model.Fault{Kind: model.FileCut, File: model.KeepalivedConf, N: 700}, time.Second},
-		{"no keepalived.conf, and the requests in flight", model.Fault{Kind: model.FileRemove, File: model.KeepalivedConf}, 8 * time.Second},
+		{
+			"no keepalived.conf, and the requests in flight",
+			model.Fault{Kind: model.FileRemove, File: model.KeepalivedConf},
+			8 * time.Second,
+		},
 		{"a configuration", model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 3}, 1100 * time.Millisecond},
 		{"a port that is free again", model.Fault{Kind: model.PortGive, N: 8888}, 5 * time.Second},
 		{"a hanging proxy process", model.Fault{Kind: model.HangProxy}, 13100 * time.Millisecond},
-		{"full connection tracking, and the service's own requests", model.Fault{Kind: model.ConntrackFull}, 11 * time.Second},
+		{
+			"full connection tracking, and the service's own requests",
+			model.Fault{Kind: model.ConntrackFull},
+			11 * time.Second,
+		},
 		{"a controller that was stopped until now", model.Fault{Kind: model.PauseController, N: 10_000}, time.Second},
 		{"a proxy process that was stopped until now", model.Fault{Kind: model.PauseProxy, N: 800}, time.Second},
 	} {
@@ -178,8 +243,15 @@ func TestServes(t *testing.T) {
 		want bool
 	}{
 		{"nothing", step{long, model.Fault{Kind: model.KillProber}}, true},
-		{"an incomplete keepalived.conf", step{long, model.Fault{Kind: model.FileCut, File: model.KeepalivedConf, N: 700}}, true},
-		{"a file without this VIP may be accepted", step{long, model.Fault{Kind: model.FileWrite, File: model.KeepalivedConf, Variant: 3}}, false},
+		{
+			"an incomplete keepalived.conf",
+			step{long, model.Fault{Kind: model.FileCut, File: model.KeepalivedConf, N: 700}},
+			true,
+		},
+		{"a file without this VIP may be accepted", step{long, model.Fault{
+			Kind: model.FileWrite, File: model.KeepalivedConf,
+			Variant: 3,
+		}}, false},
 		{"removed", step{long, model.Fault{Kind: model.VIPRemove}}, false},
 		{"link down", step{long, model.Fault{Kind: model.LinkDown}}, false},
 		{"silent ingress", step{long, model.Fault{Kind: model.IngressMode, Mode: model.Silent}}, false},
@@ -219,7 +291,8 @@ func TestCut(t *testing.T) {
 	} {
 		m := model.New(network(), model.Paths{}, 0, start)
 		m.Apply(model.Fault{Kind: model.VIPAdd, VIP: 3, Link: 1}, true, start.Add(long))
-		if diff := cmp.Diff(tc.want, m.Cut(tc.fault, start.Add(2*long)), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(tc.want, m.Cut(tc.fault, start.Add(2*long)),
+			cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tc.fault, diff)
 		}
 	}

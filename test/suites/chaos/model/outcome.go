@@ -69,7 +69,8 @@ func (m *Model) Serves(vip netip.Addr, now time.Time) bool {
 	if !m.hung.IsZero() || now.Before(m.gap) || now.Before(m.late[vip]) {
 		return false
 	}
-	return m.serves(vip, m.outcomes(m.config.now(), m.keepalived.now(), now), func(port uint16) bool { return !now.Before(m.freed[int(port)]) })
+	return m.serves(vip, m.outcomes(m.config.now(), m.keepalived.now(), now),
+		func(port uint16) bool { return !now.Before(m.freed[int(port)]) })
 }
 
 // WillServe reports whether that is so when all bounds have passed.
@@ -202,7 +203,8 @@ func (m *Model) reasons(reason string, now time.Time) []string {
 		return []string{reason}
 	}
 	reasons := []string{reason}
-	if reason == "Serving" && (m.full || m.linkDown[0] || m.ingress != Normal && m.ingress != Dribble && m.ingress != Large) {
+	if reason == "Serving" && (m.full || m.linkDown[0] || m.ingress != Normal && m.ingress != Dribble &&
+		m.ingress != Large) {
 		reasons = append(reasons, "UpstreamUnreachable")
 		if m.ingress == Refused && !m.full && now.Sub(m.ingressFrom) > probeDelay+probeRetryDelay {
 			reasons = reasons[1:]

@@ -66,7 +66,8 @@ func besideWork() map[string]func() {
 		"large":      func() { send(`{"stats":{"lastAcceptErrno":"` + strings.Repeat("a", 1<<20) + `"}}`) },
 		"zone": func() {
 			sendEvent(protocol.Event{Stats: &protocol.Stats{Challenges: []protocol.Challenge{{Challenge: report.Challenge{
-				VIP: netip.MustParseAddr("fe80::1%eth0\n\x1b[31mred"), Method: "GET", ClientKind: report.OtherClient, Outcome: report.UpstreamError,
+				VIP: netip.MustParseAddr("fe80::1%eth0\n\x1b[31mred"), Method: "GET", ClientKind: report.OtherClient,
+				Outcome: report.UpstreamError,
 			}}}}})
 		},
 		"year": func() {
@@ -198,7 +199,8 @@ func fork() {
 	flags, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\ncopy")
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(answer)))
-	for name, flag := range map[string]uintptr{"fork": 0, "a user and a network namespace": unix.CLONE_NEWUSER | unix.CLONE_NEWNET} {
+	for name, flag := range map[string]uintptr{"fork": 0,
+		"a user and a network namespace": unix.CLONE_NEWUSER | unix.CLONE_NEWNET} {
 		runtime.LockOSThread()
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD)|flag, 0, 0, 0, 0, 0)
 		if errno == 0 && pid == 0 {
@@ -256,7 +258,8 @@ func descriptor() {
 		printOutcome("socket", err)
 		return
 	}
-	if err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+	if err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil &&
+		!errors.Is(err, unix.EINPROGRESS) {
 		printOutcome("connect", err)
 	}
 	time.Sleep(100 * time.Millisecond)
@@ -282,13 +285,15 @@ func options() {
 	printOutcome("IPV6_MINHOPCOUNT", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MINHOPCOUNT, 255))
 	printOutcome("SO_BINDTODEVICE", unix.BindToDevice(fd, "lo"))
 	none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
-	printOutcome("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none}))
+	printOutcome("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: 1, Filter: &none}))
 	printOutcome("TCP_DEFER_ACCEPT", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 3600))
 }
 
 // stderr writes control sequences for terminals and journald.
 func stderr() {
-	_, _ = os.Stderr.WriteString("\x1b]0;owned\x07\x1b[2J\n<0>the controller is broken\n\u202ereversed\nPassword: \n" + strings.Repeat("long ", 2000) + "\n")
+	_, _ = os.Stderr.WriteString("\x1b]0;owned\x07\x1b[2J\n<0>the controller is broken\n\u202ereversed\nPassword: \n" +
+		strings.Repeat("long ", 2000) + "\n")
 	answer := make([]byte, 64)
 	n, err := unix.Read(2, answer)
 	if n > 0 {

@@ -39,7 +39,8 @@ func init() {
 	if fields[0] != "http01-fuzz" || len(os.Args) != 2 {
 		return
 	}
-	kind, is := map[string]sandbox.Kind{child.Proxy: sandbox.Proxy, child.Exporter: sandbox.Exporter, child.Prober: sandbox.Prober}[os.Args[1]]
+	kind, is := map[string]sandbox.Kind{child.Proxy: sandbox.Proxy, child.Exporter: sandbox.Exporter,
+		child.Prober: sandbox.Prober}[os.Args[1]]
 	if !is {
 		return
 	}
@@ -226,7 +227,8 @@ func (f *fuzzer) plan() string {
 // message returns a message of this process or, sometimes, of another kind of process. Its
 // values are random, and many are valid.
 func (f *fuzzer) message() []byte {
-	ours := map[string]any{child.Proxy: &protocol.Event{}, child.Exporter: &exporting.Event{}, child.Prober: &probing.Response{}}
+	ours := map[string]any{child.Proxy: &protocol.Event{}, child.Exporter: &exporting.Event{},
+		child.Prober: &probing.Response{}}
 	message := ours[os.Args[1]]
 	if f.IntN(8) == 0 {
 		message = ours[[]string{child.Proxy, child.Exporter, child.Prober}[f.IntN(3)]]
@@ -324,8 +326,10 @@ func (f *fuzzer) text() string {
 // nonsense returns JSON that is no message.
 func (f *fuzzer) nonsense() string {
 	all := []string{
-		`{}`, `null`, `[]`, `0`, `"` + marker + `"`, `{"` + marker + `":{}}`, `{"heartbeat":{},"flushed":{}}`, `{"heartbeat":null}`,
-		`{"Heartbeat":{}}`, `{"heartbeat":{}}{"heartbeat":{}}`, `{"heartbeat":{"heartbeat":{}}}`, `{"id":1}`, `{"stats":[]}`, "\xff\xfe", " ",
+		`{}`, `null`, `[]`, `0`, `"` + marker + `"`, `{"` + marker + `":{}}`, `{"heartbeat":{},"flushed":{}}`,
+		`{"heartbeat":null}`,
+		`{"Heartbeat":{}}`, `{"heartbeat":{}}{"heartbeat":{}}`, `{"heartbeat":{"heartbeat":{}}}`, `{"id":1}`, `{"stats":[]}`,
+		"\xff\xfe", " ",
 	}
 	return all[f.IntN(len(all))]
 }
@@ -372,7 +376,8 @@ func (f *fuzzer) reorder() {
 // meanwhile: one that does nothing else looks alive.
 func (f *fuzzer) answerNothing() {
 	commands, buf := commandSocket(), make([]byte, 64<<10)
-	for end := time.Now().Add(time.Duration(f.IntN(3000)) * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Duration(f.IntN(3000)) * time.Millisecond); time.Now().Before(end); time.Sleep(
+		10 * time.Millisecond) {
 		if os.Args[1] == child.Proxy {
 			f.write(frame([]byte(`{"heartbeat":{}}`)))
 		}
@@ -407,7 +412,8 @@ func (f *fuzzer) randomCalls() {
 		for i := range calls {
 			calls[i][0] = uintptr(f.IntN(480))
 			for j := 1; j < 7; j++ {
-				calls[i][j] = []uintptr{0, 1, uintptr(f.IntN(20)), uintptr(f.IntN(4096)), at, ^uintptr(0), uintptr(os.Getppid()), uintptr(f.Uint64())}[f.IntN(8)]
+				calls[i][j] = []uintptr{0, 1, uintptr(f.IntN(20)), uintptr(f.IntN(4096)), at, ^uintptr(0), uintptr(os.Getppid()),
+					uintptr(f.Uint64())}[f.IntN(8)]
 			}
 		}
 		go func() {

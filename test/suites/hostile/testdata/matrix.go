@@ -166,13 +166,19 @@ func matrixActs(controller, process int) []matrixAct {
 		{"open the memory of PID 1", open("/proc/1/mem", unix.O_RDONLY)},
 		{"open a disk of the host", open("/dev/vda", unix.O_RDONLY)},
 		{"run a program", func() error { return exec.Command("/bin/true").Run() }},
-		{"connect to D-Bus", connect(unix.AF_UNIX, unix.SOCK_STREAM, &unix.SockaddrUnix{Name: "/run/dbus/system_bus_socket"})},
-		{"connect to systemd's private socket", connect(unix.AF_UNIX, unix.SOCK_STREAM, &unix.SockaddrUnix{Name: "/run/systemd/private"})},
-		{"connect to systemd's notification socket", connect(unix.AF_UNIX, unix.SOCK_DGRAM, &unix.SockaddrUnix{Name: "/run/systemd/notify"})},
-		{"connect to the journal", connect(unix.AF_UNIX, unix.SOCK_DGRAM, &unix.SockaddrUnix{Name: "/run/systemd/journal/socket"})},
+		{"connect to D-Bus", connect(unix.AF_UNIX, unix.SOCK_STREAM,
+			&unix.SockaddrUnix{Name: "/run/dbus/system_bus_socket"})},
+		{"connect to systemd's private socket", connect(unix.AF_UNIX, unix.SOCK_STREAM,
+			&unix.SockaddrUnix{Name: "/run/systemd/private"})},
+		{"connect to systemd's notification socket", connect(unix.AF_UNIX, unix.SOCK_DGRAM,
+			&unix.SockaddrUnix{Name: "/run/systemd/notify"})},
+		{"connect to the journal", connect(unix.AF_UNIX, unix.SOCK_DGRAM,
+			&unix.SockaddrUnix{Name: "/run/systemd/journal/socket"})},
 		{"connect to podman", connect(unix.AF_UNIX, unix.SOCK_STREAM, &unix.SockaddrUnix{Name: "/run/podman/podman.sock"})},
-		{"connect to an abstract Unix socket", connect(unix.AF_UNIX, unix.SOCK_STREAM, &unix.SockaddrUnix{Name: fmt.Sprintf("@http01-matrix-%d", process)})},
-		{"connect to TCP on the loopback address", connect(unix.AF_INET, unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: loopback, Port: 6443})},
+		{"connect to an abstract Unix socket", connect(unix.AF_UNIX, unix.SOCK_STREAM,
+			&unix.SockaddrUnix{Name: fmt.Sprintf("@http01-matrix-%d", process)})},
+		{"connect to TCP on the loopback address", connect(unix.AF_INET, unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: loopback,
+			Port: 6443})},
 		{"send UDP to the loopback address", with(unix.AF_INET, unix.SOCK_DGRAM, func(fd int) error {
 			return unix.Sendto(fd, []byte{0}, 0, &unix.SockaddrInet4{Addr: loopback, Port: 6443})
 		})},
@@ -187,7 +193,8 @@ func matrixActs(controller, process int) []matrixAct {
 		{"read the controller's memory", func() error { return readMemory(controller) }},
 		{"trace the controller", func() error { return seize(controller) }},
 		{"trace PID 1", func() error { return seize(1) }},
-		{"read the controller's limits", func() error { return unix.Prlimit(controller, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }},
+		{"read the controller's limits",
+			func() error { return unix.Prlimit(controller, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }},
 		{"pin the controller to its processors", func() error {
 			var set unix.CPUSet
 			for cpu := range runtime.NumCPU() {
@@ -197,7 +204,8 @@ func matrixActs(controller, process int) []matrixAct {
 		}},
 		{"create a user namespace", func() error { return unix.Unshare(unix.CLONE_NEWUSER) }},
 		{"map memory that is writable and executable", func() error {
-			b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+			b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC,
+				unix.MAP_PRIVATE|unix.MAP_ANON)
 			if err == nil {
 				err = unix.Munmap(b)
 			}
