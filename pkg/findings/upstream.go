@@ -130,8 +130,8 @@ func ingressEntries() []Entry {
 			ID: LocalResources, Exchange: true, Check: check, Level: Problem,
 			Reply:       "the proxy cannot connect to the upstream",
 			Symptom:     "Challenges get 502 with `the proxy cannot connect to the upstream`.",
-			Message:     "This host cannot open a connection to {upstream} ({error})",
-			Remediation: "Check the service's descriptor limit and the host's free ports.",
+			Message:     "This host lacks resources for an exchange with {upstream} ({error})",
+			Remediation: "Check the service's descriptor limit, the host's free ports, and requests with large responses.",
 		},
 		{
 			ID: ExchangeStopped, Exchange: true, Check: check, JournalOnly: true, Level: Warning,

@@ -42,22 +42,23 @@ type Writer struct {
 	wake    mailbox.Trigger
 	stopped chan struct{} // closed when the goroutine of Run writes nothing any more
 
+	logged map[string]string // the last error by name; owned by the goroutine of Run, and by that of Flush after it
+
 	mu      sync.Mutex
 	unsaved map[string]*stateFile // that are not written yet, by name
 }
 
 // stateFile is what a file must contain.
 type stateFile struct {
-	event     string // of the journal, if the write fails
-	write     func() error
-	lastError string // logged; owned by the goroutine of Run, and by that of Flush after it
+	event string // of the journal, if the write fails
+	write func() error
 }
 
 // New returns a writer. It writes nothing before Run.
 func New(log *slog.Logger) *Writer {
 	return &Writer{
 		log: log, wake: mailbox.NewTrigger(), stopped: make(chan struct{}),
-		unsaved: make(map[string]*stateFile),
+		logged: make(map[string]string), unsaved: make(map[string]*stateFile),
 	}
 }
 
@@ -123,6 +124,7 @@ func (w *Writer) writeAll(ctx context.Context) {
 		}
 		err := f.write()
 		if err == nil {
+			delete(w.logged, name)
 			w.mu.Lock()
 			if w.unsaved[name] == f { // no other save has replaced it
 				delete(w.unsaved, name)
@@ -130,8 +132,8 @@ func (w *Writer) writeAll(ctx context.Context) {
 			w.mu.Unlock()
 			continue
 		}
-		if text := err.Error(); text != f.lastError {
-			f.lastError = text
+		if text := err.Error(); text != w.logged[name] {
+			w.logged[name] = text
 			w.log.Warn("cannot save the "+name+": after a restart it is not available; retrying",
 				slog.String("event", f.event), slog.Any("error", err))
 		}

@@ -95,19 +95,24 @@ func TestFlushIsBounded(t *testing.T) {
 }
 
 // TestFlushRepeatsFailedWrites: a write that failed before the end of the service is
-// repeated at the end.
+// repeated at the end, and its error is logged once.
 func TestFlushRepeatsFailedWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWriter(t)
 		full := true
-		w.Save("config", "configuration", func() error {
-			if full {
-				return errors.New("no space left on device")
-			}
-			w.written = append(w.written, "configuration")
-			return nil
-		})
-		synctest.Wait()
+		for range 3 {
+			w.Save("config", "configuration", func() error {
+				if full {
+					return errors.New("no space left on device")
+				}
+				w.written = append(w.written, "configuration")
+				return nil
+			})
+			synctest.Wait()
+		}
+		if n := strings.Count(w.log.String(), "no space left"); n != 1 {
+			t.Errorf("%d entries about one error:\n%s", n, w.log.String())
+		}
 		full = false
 		w.stop()
 		w.Flush()

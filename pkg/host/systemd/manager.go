@@ -9,7 +9,7 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 )
 
-// Manager changes units over a bus. Only root can use it.
+// Manager changes units over a bus, which only root can do, and reads their state.
 type Manager struct{ bus *dbus.Conn }
 
 // OpenManager connects over the system bus, or directly to the manager if there is no such bus.

@@ -11,8 +11,7 @@ import (
 )
 
 // SocketBuffer is the buffer size for each direction; the kernel doubles it
-// (socket(7)). A request head fits. A body for a slow client waits at the router
-// and not in the memory of this host.
+// (socket(7)). A request head fits.
 const SocketBuffer = 8 << 10
 
 // Direct is the route of most requests: plain HTTP to the first address, without a PROXY

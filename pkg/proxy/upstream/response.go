@@ -24,7 +24,7 @@ const (
 )
 
 // ErrTooLarge is a response that is longer than any key authorisation, of which nothing
-// more is relayed.
+// is relayed.
 var ErrTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 
 // errMalformed is wrapped by every error about the bytes of a response.
