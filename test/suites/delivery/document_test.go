@@ -35,8 +35,10 @@ const (
 	readmeMark         = "shell"
 )
 
-// rehearsed are documents whose commands run in test/rehearsal (TestTutorial).
-var rehearsed = []string{"docs/tutorial.md", "docs/before-the-switch.md", "docs/runbooks/certificate-expired.md"}
+// rehearsed are documents whose commands run in test/rehearsal (TestTutorial), or in test/suites/fleets.
+var rehearsed = []string{
+	"docs/tutorial.md", "docs/before-the-switch.md", "docs/runbooks/certificate-expired.md", installFolder + "fleets.md",
+}
 
 // testedDocuments returns the mark of the blocks that a test must run, by document.
 func testedDocuments() (map[string]string, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -114,17 +115,19 @@ func TestHookObjects(t *testing.T) {
 	}
 }
 
-// TestHook runs the script of the hook. The cluster's operator observes the policy some
-// time after it is applied. Argo CD applies it with its own field manager.
-func TestHook(t *testing.T) {
-	f, base := buildArgoCD(t)
-	const others = `apiVersion: operator.openshift.io/v1
+// others is a policy with the entry of another program.
+const others = `apiVersion: operator.openshift.io/v1
 kind: MachineConfiguration
 metadata: {name: cluster}
 spec:
   nodeDisruptionPolicy:
     files: [{path: /etc/z, actions: [{type: Reload, reload: {serviceName: z.service}}]}]
 `
+
+// TestHook runs the script of the hook. The cluster's operator observes the policy some
+// time after it is applied. Argo CD applies it with its own field manager.
+func TestHook(t *testing.T) {
+	f, base := buildArgoCD(t)
 	policy := string(must1(yaml.Marshal(base["MachineConfiguration/cluster"].Object))(t))
 	for name, tt := range map[string]struct {
 		applied string // after the others' policy
@@ -157,6 +160,40 @@ spec:
 			}
 		})
 	}
+}
+
+// TestRelease runs the command of the document that removes the entries which Argo CD has applied.
+func TestRelease(t *testing.T) {
+	f, base := buildArgoCD(t)
+	cluster := must1(oc.New(t.Context(), []byte(others), nil))(t)
+	policy := must1(yaml.Marshal(base["MachineConfiguration/cluster"].Object))(t)
+	must(t, os.WriteFile(f.dir+"/applied.yaml", policy, 0o600))
+	must1(cluster.Run(t.Context(), f.dir, "apply", "--server-side", "--field-manager=argocd-controller", "-f",
+		"applied.yaml"))(t)
+	has := func(path string, want bool) {
+		t.Helper()
+		found := must1(cluster.Run(t.Context(), f.dir, "get", "machineconfiguration", "cluster", "-o", "yaml"))(t)
+		if strings.Contains(found, path) != want {
+			t.Errorf("%s: present is not %t:\n%s", path, want, found)
+		}
+	}
+	has("/etc/http01-proxyd", true)
+
+	text := must1(os.ReadFile(filepath.Join(repository, filepath.FromSlash(document))))(t)
+	_, block, found := strings.Cut(string(text), "\n```sh\ncat > no-entries.yaml")
+	if !found {
+		t.Fatal("the document has no command")
+	}
+	block, _, _ = strings.Cut(block, "\n```")
+	commands := must1(oc.NewCommands(t.TempDir(), map[string]oc.Handler{"oc": cluster.Run}))(t)
+	defer func() { must(t, commands.Close()) }()
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", "cat > no-entries.yaml"+block)
+	cmd.Dir, cmd.Env = f.dir, commands.Environment()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	has("/etc/http01-proxyd", false)
+	has("/etc/z", true)
 }
 
 // runHook runs the hook's script with the simulated oc. The Job's deadline ends it at the
