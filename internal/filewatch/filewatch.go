@@ -51,10 +51,10 @@ func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 func (w *Watcher) Watch(paths ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fresh := slices.ContainsFunc(paths, func(p string) bool { return !slices.Contains(w.paths, p) })
+	added := slices.ContainsFunc(paths, func(p string) bool { return !slices.Contains(w.paths, p) })
 	w.paths = slices.Clone(paths)
 	w.updateWatches()
-	if fresh {
+	if added {
 		w.signal()
 	}
 }

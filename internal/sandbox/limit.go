@@ -39,9 +39,9 @@ func applyLimits(kind Kind) error {
 	if memory := debug.SetMemoryLimit(-1); memory != math.MaxInt64 && !raceDetector {
 		limits[unix.RLIMIT_DATA] = uint64(memory) + runtimeReserve //nolint:gosec // not negative
 	}
-	for resource, most := range limits {
-		if err := lowerLimit(resource, most); err != nil {
-			return fmt.Errorf("limit resource %d to %d: %w", resource, most, err)
+	for resource, limit := range limits {
+		if err := lowerLimit(resource, limit); err != nil {
+			return fmt.Errorf("limit resource %d to %d: %w", resource, limit, err)
 		}
 	}
 	// No other process of this user can read the memory of this process, and no core of

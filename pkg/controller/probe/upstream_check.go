@@ -118,8 +118,8 @@ func (c *UpstreamCheck) Run(ctx context.Context, probe func(context.Context) []p
 			return nil
 		case <-c.Wake:
 			// Never later than scheduled: a stream of requests must not delay it.
-			if soon := time.Now().Add(max(probeDelay, time.Until(last.Add(minProbeInterval)))); soon.Before(due) {
-				due = soon
+			if next := time.Now().Add(max(probeDelay, time.Until(last.Add(minProbeInterval)))); next.Before(due) {
+				due = next
 			}
 			continue
 		case <-time.After(time.Until(due)):

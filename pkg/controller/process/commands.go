@@ -410,10 +410,10 @@ func (s *Supervisor) sendListener(port uint16) bool {
 		s.send(listen, old)
 		s.send(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
 	}
-	fresh, err := listenReusePort(port, old)
+	replacement, err := listenReusePort(port, old)
 	if err == nil {
 		// Before the descriptor store, which can take seconds.
-		s.send(listen, fresh)
+		s.send(listen, replacement)
 	}
 	s.Listeners.close(port)
 	if err != nil {
@@ -422,7 +422,7 @@ func (s *Supervisor) sendListener(port uint16) bool {
 			slog.String("event", "listen"), slog.Any("error", err))
 		return false
 	}
-	s.Listeners.add(port, fresh)
+	s.Listeners.add(port, replacement)
 	return true
 }
 

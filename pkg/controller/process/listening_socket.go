@@ -91,14 +91,14 @@ func resetOptions(fd int) error {
 	if err != nil {
 		return fmt.Errorf("query the socket: %w", err)
 	}
-	fresh, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	reference, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotCompared, err)
 	}
-	defer unix.Close(fresh)
+	defer unix.Close(reference)
 	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
 		if err := errors.Join(
-			unix.SetsockoptInt(fresh, unix.SOL_SOCKET, option, socketBuffer),
+			unix.SetsockoptInt(reference, unix.SOL_SOCKET, option, socketBuffer),
 			unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, socketBuffer),
 		); err != nil {
 			return fmt.Errorf("set its buffer sizes: %w", err)
@@ -114,7 +114,7 @@ func resetOptions(fd int) error {
 	delayAcknowledgments(fd)
 	for level, names := range mutableOptions() {
 		for _, name := range names {
-			want, err := unix.GetsockoptInt(fresh, level, name)
+			want, err := unix.GetsockoptInt(reference, level, name)
 			if err != nil {
 				continue // not of this family, or this kernel
 			}

@@ -26,9 +26,9 @@ type File struct {
 // NewFile returns the file at path.
 func NewFile(path string) *File { return &File{path: path} }
 
-// Refresh reads the file. again is the time until the next call while the file may
+// Refresh reads the file. retry is the time until the next call while the file may
 // still be written; 0 otherwise.
-func (f *File) Refresh(now time.Time) (again time.Duration) {
+func (f *File) Refresh(now time.Time) (retry time.Duration) {
 	text, err := textfile.Read(f.path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err = nil, nil // no proxy
@@ -52,10 +52,10 @@ func (f *File) Refresh(now time.Time) (again time.Duration) {
 	if err != nil {
 		found += "\x00" + err.Error()
 	}
-	if again = f.file.Wait(found, delay, now); again == 0 {
+	if retry = f.file.Wait(found, delay, now); retry == 0 {
 		f.file.Take(found, settings, err)
 	}
-	return again
+	return retry
 }
 
 // Settings returns the settings of the last content that has settled. A missing file means no

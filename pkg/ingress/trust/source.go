@@ -74,9 +74,9 @@ type content struct {
 // expire.
 const assessmentInterval = 10 * time.Minute
 
-// Refresh reads the file, and accepts it once it has settled. again is the time until the next
+// Refresh reads the file, and accepts it once it has settled. retry is the time until the next
 // call, if that must be soon.
-func (s *Source) Refresh(now time.Time) (again time.Duration) {
+func (s *Source) Refresh(now time.Time) (retry time.Duration) {
 	text, err := s.read()
 	found := content{sum: sha256.Sum256(text)}
 	absent := errors.Is(err, fs.ErrNotExist)
@@ -104,10 +104,10 @@ func (s *Source) Refresh(now time.Time) (again time.Duration) {
 	} else if absent || err != nil {
 		delay = settled.RejectedDelay
 	}
-	if again = s.file.Wait(found, delay, now); again == 0 {
+	if retry = s.file.Wait(found, delay, now); retry == 0 {
 		s.accept(bundle, err, found, now)
 	}
-	return again
+	return retry
 }
 
 func (s *Source) read() ([]byte, error) {
@@ -230,7 +230,7 @@ func NewSystem(paths []string) *System { return &System{paths: paths} }
 func (s *System) Paths() []string { return s.paths }
 
 // Refresh calls [Source.Refresh] of the file that exists.
-func (s *System) Refresh(now time.Time) (again time.Duration) {
+func (s *System) Refresh(now time.Time) (retry time.Duration) {
 	for _, path := range s.paths {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			continue

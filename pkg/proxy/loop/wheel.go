@@ -68,12 +68,12 @@ func (w *wheel) fire(slot *List[Timer], until int64) {
 	}
 }
 
-// next returns the time until the next timer may fire, at most most.
-func (w *wheel) next(now time.Time, most time.Duration) time.Duration {
-	for i := range int64(most / tick) {
+// next returns the time until the next timer may fire, at most limit.
+func (w *wheel) next(now time.Time, limit time.Duration) time.Duration {
+	for i := range int64(limit / tick) {
 		if w.slots[(w.last+1+i)%slots].First() != nil {
-			return max(0, min(most, w.begin.Add(time.Duration(w.last+1+i)*tick).Sub(now)))
+			return max(0, min(limit, w.begin.Add(time.Duration(w.last+1+i)*tick).Sub(now)))
 		}
 	}
-	return most
+	return limit
 }

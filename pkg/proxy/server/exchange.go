@@ -115,11 +115,11 @@ func (c *connection) connect() {
 	}
 	c.link, l.owner = l, c
 	c.to(connecting)
-	by := c.worker.Now().Add(c.direct.ConnectTimeout)
-	if c.firstByteBy.Before(by) {
-		by = c.firstByteBy
+	deadline := c.worker.Now().Add(c.direct.ConnectTimeout)
+	if c.firstByteBy.Before(deadline) {
+		deadline = c.firstByteBy
 	}
-	c.setTimer(by)
+	c.setTimer(deadline)
 }
 
 // transmitAndRead sends the rest of the request, and reads until EAGAIN what can have come
@@ -351,14 +351,14 @@ func (c *connection) respond(r reqhead.Response, isHead bool) {
 	c.reply(c.out, now.Add(responseWriteTimeout))
 }
 
-// reply writes a response, until a time if the client is slow.
-func (c *connection) reply(response []byte, by time.Time) {
+// reply writes a response. A slow client has until deadline.
+func (c *connection) reply(response []byte, deadline time.Time) {
 	c.pending, c.written = response, 0
 	c.to(replying)
 	if c.flush() {
 		c.finish()
 	} else {
-		c.await(by)
+		c.await(deadline)
 	}
 }
 

@@ -74,7 +74,8 @@ func (w *worker) keepLink(l *link) {
 		l.close()
 		return
 	}
-	if most := w.server.settings.Load().MaxConnections / (8 * maxWorkers); w.idleCount > min(maxIdle-1, most) {
+	limit := min(maxIdle-1, w.server.settings.Load().MaxConnections/(8*maxWorkers))
+	if w.idleCount > limit {
 		w.idle.First().close()
 	}
 	l.Reset()

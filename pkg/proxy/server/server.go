@@ -164,9 +164,9 @@ func (s *Server) takeSelfTest(c *connection) *protocol.SelfTest {
 // the upstream's own bounds. Call Drain after the listeners are closed; otherwise new
 // connections keep arriving.
 func (s *Server) Drain(ctx context.Context) (cut int) {
-	by := time.Now().Add(time.Second)
+	deadline := time.Now().Add(time.Second)
 	for _, w := range s.workers {
-		w.Post(func() { w.shortenHeads(by) })
+		w.Post(func() { w.shortenHeads(deadline) })
 	}
 	tick := time.NewTicker(drainInterval)
 	defer tick.Stop()

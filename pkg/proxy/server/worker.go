@@ -85,12 +85,12 @@ func (w *worker) closeConnections() {
 
 // shortenHeads bounds the wait for the heads that are being read. Later connections have
 // all their time: a port can be opened again.
-func (w *worker) shortenHeads(by time.Time) {
+func (w *worker) shortenHeads(deadline time.Time) {
 	for c := range w.connections.Backward {
 		if c.state != reading {
 			continue
 		}
-		c.headTimeout = min(c.headTimeout, by.Sub(c.acceptedAt))
+		c.headTimeout = min(c.headTimeout, deadline.Sub(c.acceptedAt))
 		if c.isInFlight() {
 			c.await(c.headDeadline())
 		}
@@ -190,9 +190,9 @@ func (w *worker) stopListening(fd int) {
 }
 
 func (w *worker) admitHeld(unbounded bool) {
-	held := w.held
+	waiting := w.held
 	w.held = nil
-	for _, c := range held {
+	for _, c := range waiting {
 		c.acceptedAt = w.Now() // its time begins with a slot
 		c.admit(unbounded)
 	}

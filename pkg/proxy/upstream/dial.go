@@ -78,19 +78,21 @@ func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (n
 
 type dialFunc func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error)
 
-// DialFirst connects to the first address that accepts, in the time until by. Each address has an
-// equal share of what remains. It returns the address that it tried last.
-func DialFirst(ctx context.Context, addrs []netip.AddrPort, by time.Time) (net.Conn, netip.AddrPort, error) {
-	return dialFunc(dialTCP).first(ctx, addrs, by)
+// DialFirst connects to the first address that accepts, until deadline. Each address has an equal
+// share of the time that remains. It returns the address that it tried last.
+func DialFirst(ctx context.Context, addrs []netip.AddrPort, deadline time.Time) (net.Conn, netip.AddrPort, error) {
+	return dialFunc(dialTCP).first(ctx, addrs, deadline)
 }
 
-func (f dialFunc) first(ctx context.Context, addrs []netip.AddrPort, by time.Time) (net.Conn, netip.AddrPort, error) {
+func (f dialFunc) first(
+	ctx context.Context, addrs []netip.AddrPort, deadline time.Time,
+) (net.Conn, netip.AddrPort, error) {
 	var last netip.AddrPort
 	err := error(cause.Details{Reason: cause.NoAddress})
 	for i, addr := range addrs {
 		last = addr
 		var tcp net.Conn
-		if tcp, err = f(ctx, addr, max(1, time.Until(by)/time.Duration(len(addrs)-i))); err == nil {
+		if tcp, err = f(ctx, addr, max(1, time.Until(deadline)/time.Duration(len(addrs)-i))); err == nil {
 			return tcp, addr, nil
 		}
 	}
@@ -207,8 +209,8 @@ func (c *conn) handshake(ctx context.Context, a *attempt, v *verifier, name stri
 
 // stepDeadline returns the deadline of one step of opening a connection.
 func (a *attempt) stepDeadline() time.Time {
-	if by := time.Now().Add(a.connectTimeout); by.Before(a.firstByteBy) {
-		return by
+	if deadline := time.Now().Add(a.connectTimeout); deadline.Before(a.firstByteBy) {
+		return deadline
 	}
 	return a.firstByteBy
 }

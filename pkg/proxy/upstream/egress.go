@@ -49,9 +49,10 @@ func (c *conn) passProxy(ctx context.Context, a *attempt) *Error {
 // openTunnel requests a tunnel to the ingress from the egress proxy (RFC 9110 section
 // 9.3.6). It returns the bytes after the head of the response. The framing of a 2xx is
 // ignored. Any other response ends the connection.
-func (r *upstreamRoute) openTunnel(conn net.Conn, by time.Time) (rest []byte, failure *Error) {
+func (r *upstreamRoute) openTunnel(conn net.Conn, deadline time.Time) (rest []byte, failure *Error) {
 	x, request := new(Relay), connectRequest(r.addr, r.proxy.Authorization)
-	if err := x.sendAndReadHead(conn, &attempt{deadline: by, firstByteBy: by}, request); err != nil {
+	bounds := &attempt{deadline: deadline, firstByteBy: deadline}
+	if err := x.sendAndReadHead(conn, bounds, request); err != nil {
 		return nil, r.egressError(findings.EgressUnreachable, err)
 	}
 	if x.response.status > 299 {

@@ -136,8 +136,8 @@ func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, re
 		first, routes = r.Failed, routes[1:]
 	}
 	for i, route := range routes {
-		by := FirstByteDeadline(r.Deadline, len(routes)-1-i)
-		conn, err := c.tryAddress(x, settings, &attempt{route, settings.ConnectTimeout, r.Deadline, by, r})
+		firstByteBy := FirstByteDeadline(r.Deadline, len(routes)-1-i)
+		conn, err := c.tryAddress(x, settings, &attempt{route, settings.ConnectTimeout, r.Deadline, firstByteBy, r})
 		if err == nil {
 			return conn, nil
 		}
