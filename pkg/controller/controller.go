@@ -151,7 +151,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.vipTester = viptest.New(
 		c.supervisor.TestVIPs, c.tracker.SetVIPTests, c.changes.Record, probe.ConfirmVIP, c.supervisor.Beats)
 	c.proxy = process.NewClient(c.supervisor, c.pipeline.put)
-	c.notifier = notifier.New(o.Log, c.tracker, c.proxy.SettingsInForce)
+	c.notifier = notifier.New(o.Log, c.tracker, c.proxy.SettingsApplied)
 	c.newLoop(o, store != nil, listeners)
 	return c, nil
 }

@@ -28,7 +28,7 @@ type Notifier struct {
 	log     *slog.Logger
 	tracker *tracker.Tracker
 	notify  systemd.Notifier
-	inForce func() func(context.Context) // see process.Client.SettingsInForce; the reconcile loop calls it
+	applied func() func(context.Context) // see process.Client.SettingsApplied; the reconcile loop calls it
 
 	reloads  atomic.Uint64 // that have begun
 	ready    *mailbox.Mailbox[readyRequest]
@@ -41,19 +41,19 @@ type Notifier struct {
 // readyRequest is the end of a start or a reload in the reconcile loop.
 type readyRequest struct {
 	reload  uint64 // the number of reloads
-	inForce func(context.Context)
+	applied func(context.Context)
 }
 
-// New returns a notifier. inForce returns what waits for the settings of the proxy.
-func New(log *slog.Logger, tracker *tracker.Tracker, inForce func() func(context.Context)) *Notifier {
+// New returns a notifier. applied returns what waits for the settings of the proxy.
+func New(log *slog.Logger, tracker *tracker.Tracker, applied func() func(context.Context)) *Notifier {
 	return &Notifier{
-		log: log, tracker: tracker, inForce: inForce, ready: mailbox.New[readyRequest](), complete: mailbox.New[uint64](),
+		log: log, tracker: tracker, applied: applied, ready: mailbox.New[readyRequest](), complete: mailbox.New[uint64](),
 	}
 }
 
 // Ready implements reconcile.Notifier: it has run notify systemd that the start or a reload has
 // completed. It never blocks.
-func (n *Notifier) Ready() { n.ready.Put(readyRequest{n.reloads.Load(), n.inForce()}) }
+func (n *Notifier) Ready() { n.ready.Put(readyRequest{n.reloads.Load(), n.applied()}) }
 
 // RunReady completes each start and reload when the proxy answers by its settings, until
 // ctx ends.
@@ -64,7 +64,7 @@ func (n *Notifier) RunReady(ctx context.Context) error {
 			return nil
 		case r := <-n.ready.Values:
 			bounded, cancel := context.WithTimeout(ctx, settingsTimeout)
-			r.inForce(bounded)
+			r.applied(bounded)
 			cancel()
 			n.complete.Put(r.reload)
 		}

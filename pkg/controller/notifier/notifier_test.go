@@ -101,16 +101,16 @@ func TestUnsentStatusLineIsSentLater(t *testing.T) {
 func TestReadyWaitsForSettings(t *testing.T) {
 	n := newNotifierTest(t)
 	var waits []chan struct{}
-	n.inForce = func() func(context.Context) {
+	n.applied = func() func(context.Context) {
 		waits = append(waits, make(chan struct{}))
-		inForce := waits[len(waits)-1]
-		return func(context.Context) { <-inForce }
+		applied := waits[len(waits)-1]
+		return func(context.Context) { <-applied }
 	}
 	go func() { _ = n.RunReady(t.Context()) }()
 	go func() { _ = n.Run(t.Context()) }()
 	n.setResult(0)
 	n.Ready()
-	must(t, n.notify.Status("the settings are not in force"))
+	must(t, n.notify.Status("the settings are not applied"))
 	close(waits[0])
 	expect := func(prefix string) {
 		t.Helper()
@@ -131,7 +131,7 @@ func TestReadyWaitsForSettings(t *testing.T) {
 	expect("RELOADING=1")
 	expect("RELOADING=1")
 	n.Ready()
-	must(t, n.notify.Status("the settings are not in force"))
+	must(t, n.notify.Status("the settings are not applied"))
 	close(waits[2])
 	expect("STATUS=the settings")
 	expect("READY=1")
@@ -143,7 +143,7 @@ func TestMessageIsRepeated(t *testing.T) {
 	for _, want := range []string{"READY=1", "STATUS=NoVIPs: result 0"} {
 		t.Run(want, func(t *testing.T) {
 			n := newNotifierTest(t)
-			n.inForce = func() func(context.Context) { return func(context.Context) {} }
+			n.applied = func() func(context.Context) { return func(context.Context) {} }
 			t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
 			var log nstest.Log
 			n.log = slog.New(slog.NewTextHandler(&log, nil))

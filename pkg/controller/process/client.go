@@ -42,9 +42,9 @@ func (p *Client) Configure(c config.Config, ingress []netip.Addr) {
 	p.start(p.last)
 }
 
-// SettingsInForce returns a function that returns when the proxy answers clients by the
-// settings so far, or when its context ends. Without a listener there is nothing to wait for.
-func (p *Client) SettingsInForce() func(context.Context) {
+// SettingsApplied returns a function that waits until the proxy uses the latest settings, or
+// its context ends. Without a listener there is nothing to wait for.
+func (p *Client) SettingsApplied() func(context.Context) {
 	generation := p.last.Generation
 	if !p.serving {
 		return func(context.Context) {}

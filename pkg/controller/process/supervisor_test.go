@@ -450,12 +450,12 @@ func TestOwnStallIsNoSilence(t *testing.T) {
 	}
 }
 
-// TestSettingsInForce: settings are in force when the process has handled them. A process
+// TestSettingsApplied: settings are applied when the process has handled them. A process
 // that ends before passes that on to its successor.
-func TestSettingsInForce(t *testing.T) {
+func TestSettingsApplied(t *testing.T) {
 	t.Parallel()
 	s, successor := newSupervisorTest(t), newSupervisorTest(t)
-	inForce := make(chan struct{})
+	applied := make(chan struct{})
 	awaitFlush := func(far *wire.Child) {
 		for {
 			var c protocol.Command
@@ -471,7 +471,7 @@ func TestSettingsInForce(t *testing.T) {
 	s.attach(s.process)
 	s.applySettings(Settings{Generation: 1, Config: config.Default()})
 	go func() {
-		defer close(inForce)
+		defer close(applied)
 		s.awaitSettings(t.Context(), 2)
 	}()
 	s.applySettings(Settings{Generation: 2, Config: config.Default()})
@@ -481,12 +481,12 @@ func TestSettingsInForce(t *testing.T) {
 	s.attach(successor.process)
 	awaitFlush(successor.far)
 	select {
-	case <-inForce:
-		t.Error("in force before the process has handled the settings")
+	case <-applied:
+		t.Error("applied before the process has handled the settings")
 	default:
 	}
 	must(t, successor.far.Send(protocol.Event{Flushed: &protocol.Flushed{}}))
-	<-inForce
+	<-applied
 }
 
 // TestStatisticsDoNotWaitForSupervisor: the supervisor can be in a system call that takes
