@@ -52,27 +52,27 @@ const (
 	optional presence = false
 )
 
-func (r *reader) duration(into *time.Duration, lowest, highest time.Duration, is presence) parseFunc {
+func (r *reader) duration(into *time.Duration, lowest, highest time.Duration, need presence) parseFunc {
 	hint := "such as 2s or 500ms"
-	if is == optional {
+	if need == optional {
 		hint = "such as 1h, or 0s to disable it"
 	}
 	limit := strings.TrimSuffix(strings.TrimSuffix(highest.String(), "0s"), "0m")
 	fix := fmt.Sprintf("specify a time span with its unit from %v to %v, %s", lowest, limit, hint)
 	return value(r, into, fix, "!!str", func(text string) (time.Duration, bool) {
 		v, err := time.ParseDuration(text)
-		return v, err == nil && (v >= lowest && v <= highest || v == 0 && is == optional)
+		return v, err == nil && (v >= lowest && v <= highest || v == 0 && need == optional)
 	})
 }
 
-func (r *reader) path(into *string, is presence) parseFunc {
+func (r *reader) path(into *string, need presence) parseFunc {
 	fix := "specify an absolute path"
-	if is == optional {
+	if need == optional {
 		fix += `, or "" for no path`
 	}
 	return value(r, into, fix, "!!str", func(text string) (string, bool) {
 		if text == "" {
-			return "", is == optional
+			return "", need == optional
 		}
 		return filepath.Clean(text), filepath.IsAbs(text) && !strings.ContainsRune(text, 0)
 	})
@@ -149,8 +149,8 @@ func (r *reader) certificateNames(into *[]string) parseFunc {
 // canonicalName returns a DNS name in lower case without its trailing dot.
 func canonicalName(text string) string { return strings.ToLower(strings.TrimSuffix(text, ".")) }
 
-// entries appends the entries of a list, each once, in the form that parse returns, which also
-// reports whether the text is valid. noun is what an entry must be.
+// entries appends each entry of a list once. parse returns its canonical form and reports
+// whether it is valid. noun is what an entry must be.
 func entries[T comparable](
 	r *reader, into *[]T, noun, example, fix string, parse func(text string) (T, bool),
 ) parseFunc {

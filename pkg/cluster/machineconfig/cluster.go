@@ -30,7 +30,7 @@ const challengeProxyField = "http01ChallengeProxy"
 // ClusterObjects are objects of the cluster, as "oc get -o yaml" prints them. One file
 // may be a List that contains several objects.
 type ClusterObjects struct {
-	APIServer, HTTP01Proxy *Input // one of both provides the mode
+	APIServer, HTTP01Proxy *Input // one of the two provides the mode
 	Infrastructure         *Input // provides the VIPs
 	// AllowDisabled accepts that no object has the settings of the proxy, which
 	// disables it.

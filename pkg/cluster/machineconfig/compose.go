@@ -21,9 +21,8 @@ type setting struct {
 	from  string // the file; empty: the value completes the configuration
 }
 
-// compose returns the configuration with the settings. given: the administrator has written
-// it, and the other files must not have a key of it too: it would be unclear which value
-// applies.
+// compose adds settings to the configuration. given means that the administrator wrote it: a
+// key in both is a problem, because it would be unclear which value applies.
 func compose(configuration Input, given bool, settings []setting) (Input, error) {
 	if len(settings) == 0 {
 		return configuration, nil

@@ -12,8 +12,8 @@ import (
 
 // Render returns the two MachineConfigs of a pool, service and configuration. sources
 // contains the Butane files (butane/*.bu) and the files below butane/ and systemd/ that
-// they name. The same request and sources give the same bytes. The error contains all
-// problems.
+// they name. The same request and sources give the same bytes, except that expired CAs are
+// left out. For the problems that the error contains, see the package.
 func Render(sources fs.FS, r Request) ([]Object, error) {
 	sums, site, err := r.validate(sources)
 	if err != nil {

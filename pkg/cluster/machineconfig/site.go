@@ -162,7 +162,8 @@ func (s Site) withTLS(c config.Config) bool {
 }
 
 // ingressDomain returns the domain of the cluster, whose routers have a certificate for *.apps
-// of it, or an empty text. That of the cluster's objects counts for routers with TLS only.
+// of it, or an empty text. The domain from the cluster's objects is used only for routers with
+// TLS.
 func (s Site) ingressDomain(c config.Config, ofObjects string) (string, error) {
 	if domain := strings.ToLower(strings.TrimSuffix(s.Domain, ".")); isClusterDomain(domain) {
 		return domain, nil

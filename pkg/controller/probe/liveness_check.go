@@ -42,8 +42,9 @@ const (
 	loadFailureThreshold = 10
 	// busyConnections that have ended since the request began count as load.
 	busyConnections = 200
-	// statsDelay is how long a process takes to report that it has reset a connection.
-	statsDelay = 3 * 100 * time.Millisecond
+	// statsDelay is how long a process takes to report that it has reset a connection. It
+	// reports every 100 ms, and a loaded one can be late.
+	statsDelay = 300 * time.Millisecond
 
 	// A replacement helps immediately or not at all. Without an answer in between, the
 	// delay before the next replacement doubles: a replacement cuts off the requests in
@@ -66,11 +67,11 @@ const (
 // A flood must not replace a working process. A process whose limits.maxConnections are
 // all taken by slow clients resets one of them for each new connection, within 20 ms: the
 // request is answered far within its 2 s. The backlog of 4096 connections is some 0.4 s of
-// work. So load rarely causes three failures, over 2 s at least. Two
-// kinds of failures count as load in addition: a reset, if the process has meanwhile
-// reported connections that it has reset for its limits, and no answer, if it has reported
-// many connections that have ended. A process that reports false numbers shows in the
-// journal and in the metrics, which have the same numbers.
+// work. So load rarely causes three failures, over 2 s at least. Two kinds of failures count
+// as load in addition: a reset, if the process has meanwhile reported connections that it has
+// reset for its limits, and no answer, if it has reported many connections that have ended. A
+// process that reports false numbers shows in the journal and in the metrics, which have the
+// same numbers.
 //
 // The check does not detect a process that answers this host and no other.
 type LivenessCheck struct {
@@ -381,7 +382,8 @@ func describe(err error, timedOut string) string {
 	}
 }
 
-// considerLoad looks whether the process has reported load since the request began.
+// considerLoad counts a failure as load if the process has reported load since the request
+// began.
 func (c *LivenessCheck) considerLoad(ctx context.Context, f *requestFailure, ended, limited uint64) *requestFailure {
 	if f.reason == connectionReset {
 		select {

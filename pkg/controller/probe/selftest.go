@@ -57,11 +57,11 @@ const (
 // table's output chain, as those of the liveness check do. No solver has the token, so the
 // ingress answers as for an unknown route.
 //
-// The proxy process receives the token before. It reports the request with that token, at
+// The proxy process receives the token first. It reports the request with that token, at
 // that VIP, once, instead of counting it. A client without the token cannot hide a request.
 // The prober's result decides whether the test has failed. The report of the proxy process
-// adds the cause, and shows that the response came through it. Of both processes only IDs of
-// findings and validated parameters reach the journal and the status.
+// adds the cause, and shows that the response came through it. Only finding IDs and validated
+// parameters of the two processes reach the journal and the status.
 //
 // The prober binds no address. A VIP that leaves in the moment before its connection is
 // requested from another host, which counts the request as one of `check`. The result is
@@ -340,7 +340,7 @@ func isUnknownRoute(cause string) bool {
 	return cause == string(findings.RouteMissing) || cause == string(findings.RouteMissingForAddress)
 }
 
-// describePage describes a response. Of the prober process it takes numbers only.
+// describePage describes a response. It uses only numbers from the prober.
 func describePage(q probing.FetchRequest, page *probing.FetchResult) string {
 	if page.Cause == "" {
 		return fmt.Sprintf("the response has status %d", page.Status)

@@ -279,7 +279,7 @@ func (s *Supervisor) HasBacklogRoom(port uint16) bool {
 	return room
 }
 
-// RequestReplacement has a process replaced, unless it already was.
+// RequestReplacement replaces a process, unless it is already replaced.
 func (s *Supervisor) RequestReplacement(p *Proxy, reason string) bool {
 	return s.submit(func() {
 		if s.process != nil && s.process == p {

@@ -49,8 +49,8 @@ const (
 // fields below "owned by Run" belong to the goroutine of Run. Other goroutines send it
 // commands and settings, and read its snapshots. When a process exits or stops answering,
 // the next one takes over the listening sockets. checkTimeouts detects a process that sends
-// nothing, not even heartbeats, or answers no commands. The liveness check has it replace one that answers
-// no requests.
+// nothing, not even heartbeats, or answers no commands. The liveness check requests the
+// replacement of one that answers no requests.
 type Supervisor struct {
 	Dependencies
 

@@ -35,8 +35,8 @@ const (
 // Counters, challenges and histories are in memory only.
 //
 // A file that is not written before the end of the service keeps its earlier content. The
-// next process starts from it: an older configuration or egress decision. It is in force only
-// while the present input is rejected.
+// next process starts with the older content. It uses it only while it rejects the present
+// input.
 type Writer struct {
 	log     *slog.Logger
 	wake    mailbox.Trigger

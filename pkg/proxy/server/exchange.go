@@ -59,7 +59,7 @@ func (c *connection) forward() {
 		method = "HEAD"
 	}
 	if host := c.head.Host(); c.worker.host != string(host) {
-		c.worker.host = string(host) // most requests have that of the last one
+		c.worker.host = string(host) // most requests have the same host as the last one
 	}
 	token := c.head.Token() // printable ASCII
 	c.record = report.Challenge{
@@ -176,7 +176,7 @@ func (c *connection) transmit() {
 	}
 }
 
-// readResponse reads until the response is complete, or the ingress has to be awaited.
+// readResponse reads until the response is complete or no bytes are left.
 func (c *connection) readResponse() {
 	for c.readLink() {
 		switch done, follow, err := c.direct.Advance(&c.link.Relay, &c.request); {
@@ -195,8 +195,8 @@ func (c *connection) readResponse() {
 	}
 }
 
-// readLink reads the next bytes of the response. Without any it returns false; the
-// exchange has ended, or waits for them.
+// readLink reads the next bytes of the response. It returns false without them: the
+// exchange has ended or waits.
 func (c *connection) readLink() bool {
 	l := c.link
 	first := !l.HasReceived()
@@ -307,8 +307,8 @@ func (c *connection) finishRecord() {
 	recorder.RecordChallenge(c.record, c.failure)
 }
 
-// delegate has a goroutine exchange the request: with TLS, a PROXY header, an egress proxy
-// or another address. The goroutine never uses the socket of the client.
+// delegate passes the request to a goroutine: for TLS, a PROXY header, an egress proxy or
+// another address. The goroutine never uses the socket of the client.
 func (c *connection) delegate() {
 	c.worker.StopTimer(&c.timer)
 	c.to(delegated)

@@ -19,7 +19,7 @@ const (
 	firstReadSize = 1 << 10
 	// relayBufferSize is the buffer for the parts of a body.
 	relayBufferSize = 4 << 10
-	// smallResponse is more than a key authorisation or the page of a router takes.
+	// smallResponse is more than a key authorisation or a router's error page.
 	smallResponse = 8 << 10
 	// maxLargeResponses bounds the larger responses in memory at a time.
 	maxLargeResponses = 512
@@ -31,7 +31,7 @@ var largeResponses atomic.Int64 //nolint:gochecknoglobals // a bound for this pr
 // when it is complete. It does no I/O: its caller reads into Space. The zero value is ready
 // for a response.
 type Relay struct {
-	input      []byte // its whole length can be read into
+	input      []byte // reads go into its whole length
 	start, end int    // the part of input that was read and not used yet
 	received   bool   // a byte of the response has arrived
 	response   response
@@ -40,7 +40,7 @@ type Relay struct {
 	begun  bool        // begin was called
 	shown  findings.ID // the cause that the response shows
 	body   framing
-	left   int64 // of a body by length, or until one is too large
+	left   int64 // remaining bytes: of a body by length, or until it is too large
 	chunks chunkReader
 	done   bool // the response is complete
 
@@ -198,8 +198,8 @@ func (x *Relay) complete() {
 	x.output = slices.Insert(x.output, x.headLength-len("\r\n"), field...)
 }
 
-// End reports that the upstream has closed the connection. The error is that of an incomplete
-// response.
+// End reports that the upstream has closed the connection. It returns an error if the response
+// is incomplete.
 func (x *Relay) End() error {
 	if !x.begun || x.body != untilClose {
 		return io.EOF
