@@ -125,7 +125,7 @@ func ReplyForCause(cause string) string {
 // OnOtherHost is the finding for another host. Faults of this host do not explain it.
 func (f Finding) OnOtherHost() Finding {
 	f.CausedBy = slices.DeleteFunc(slices.Clone(f.CausedBy),
-		func(id ID) bool { return slices.Contains(LocalServingFaults(), id) })
+		func(id ID) bool { return slices.Contains(localServingFaults(), id) })
 	return f
 }
 

@@ -310,9 +310,9 @@ func serviceEntries() []Entry {
 	}
 }
 
-// LocalServingFaults are the findings on this host that keep the proxy from responding
+// localServingFaults are the findings on this host that keep the proxy from responding
 // on port 80 of the API VIPs that it holds. Any observation there follows from them.
-func LocalServingFaults() []ID {
+func localServingFaults() []ID {
 	return []ID{
 		NftablesUnsupported, NftablesRejected, PortInUse, IngressVIPMissing, KubeVIPUnusable, PacketDropped,
 		PacketNotRedirected, PacketLost,

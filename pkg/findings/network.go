@@ -89,7 +89,7 @@ func vipPortEntries() []Entry {
 	return []Entry{
 		{
 			ID: ProxyUnreachable, Check: check, Level: Problem,
-			CausedBy: LocalServingFaults(),
+			CausedBy: localServingFaults(),
 			Symptom: "At port 80 of the API VIP, CAs and self checks get no response, or the response of another program. If it is the VIP of one address family only, " +
 				"a CA's validation times out or is refused, but succeeds by hand.",
 			Message: "http01-proxyd does not respond at {endpoint}: {how}",
@@ -98,7 +98,7 @@ func vipPortEntries() []Entry {
 				"If the VIP of the other address family works, remove this one from the DNS meanwhile: CAs try IPv6 first and do not fall back once they are connected.",
 		},
 		{
-			ID: SelfCheckFails, Check: check, Level: Problem, CausedBy: LocalServingFaults(),
+			ID: SelfCheckFails, Check: check, Level: Problem, CausedBy: localServingFaults(),
 			Symptom:     "On the host that holds the VIP, cert-manager's self check fails and challenges stay pending. Other hosts and the CA may get the right response.",
 			Message:     "This host holds the VIP and the service is ready, but it does not reach the proxy at {endpoint}: {how}",
 			Remediation: "Run curl -i http://{endpoint}/ on another host. If it returns 400, the fault is on this host. " + localTraffic,

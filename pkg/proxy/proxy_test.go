@@ -5,6 +5,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -345,7 +346,7 @@ func TestStatsInSeveralMessages(t *testing.T) {
 	causes := findings.Causes()
 	for i := range n {
 		causeID := causes[i%len(causes)]
-		took := report.BucketUpperBound(report.FirstBucket + 1 + i/len(causes))
+		took := time.Duration(math.Exp2(float64(report.FirstBucket+1+i/len(causes))/8) * float64(time.Second))
 		stats.RecordChallenge(report.Challenge{Method: "GET", ClientKind: report.OtherClient, Cause: causeID, Duration: took},
 			&cause.Failure{Cause: causeID})
 	}

@@ -96,12 +96,6 @@ func BucketOf(d time.Duration) int {
 	return max(FirstBucket, min(LastBucket, int(math.Ceil(8*math.Log2(d.Seconds())))))
 }
 
-// BucketUpperBound returns the longest duration of a bucket. The last bucket has no
-// upper bound.
-func BucketUpperBound(bucket int) time.Duration {
-	return time.Duration(math.Exp2(float64(bucket)/8) * float64(time.Second))
-}
-
 // Add counts n durations of a bucket; sum is their sum.
 func (h *Histogram) Add(bucket int, n uint64, sum time.Duration) {
 	if h.Buckets == nil {

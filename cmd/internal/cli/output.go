@@ -58,9 +58,9 @@ func oneOf(values []string) string {
 	return strings.Join(values[:last], ", ") + " or " + values[last]
 }
 
-// ChoiceFlag adds a flag with a fixed list of values, of which the first is the
+// choiceFlag adds a flag with a fixed list of values, of which the first is the
 // default.
-func ChoiceFlag(c *cobra.Command, value *string, name, shorthand, kind, usage string, values ...string) {
+func choiceFlag(c *cobra.Command, value *string, name, shorthand, kind, usage string, values ...string) {
 	*value = values[0]
 	v := &choice{value, kind, values}
 	c.Flags().VarP(v, name, shorthand, usage+": "+oneOf(values))
@@ -70,7 +70,7 @@ func ChoiceFlag(c *cobra.Command, value *string, name, shorthand, kind, usage st
 
 // OutputFlag adds -o with these formats, of which the first is the default.
 func OutputFlag(c *cobra.Command, format *string, formats ...string) {
-	ChoiceFlag(c, format, "output", "o", "FORMAT", "format of the output", formats...)
+	choiceFlag(c, format, "output", "o", "FORMAT", "format of the output", formats...)
 }
 
 // Output has the flags of a command that prints a document as text or as data.
@@ -83,7 +83,7 @@ type Output struct {
 // Add adds the flags to a command. The first of the formats is the default.
 func (o *Output) Add(c *cobra.Command, formats ...string) {
 	OutputFlag(c, &o.Format, formats...)
-	ChoiceFlag(c, &o.color, "color", "", "WHEN",
+	choiceFlag(c, &o.color, "color", "", "WHEN",
 		"colours in the text; auto: on a terminal, unless NO_COLOR is set", "auto", "always", "never")
 	c.Flags().IntVar(&o.width, "width", 0,
 		"wrap text at this number of `COLUMNS` (default: the width of the terminal; no limit in a file or a pipe)")

@@ -16,8 +16,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// MaxKeyLength is the number of bytes that Let's Encrypt reads (boulder, va/http.go).
-const MaxKeyLength = 127
+// maxKeyLength is the number of bytes that Let's Encrypt reads (boulder, va/http.go).
+const maxKeyLength = 127
 
 // IsFromProxy reports whether a response is that of http01-proxyd to a request that is
 // not a challenge.
@@ -82,9 +82,9 @@ func Fault(f protocol.FetchResult) findings.ID {
 	}
 }
 
-// KeyPattern matches a key authorisation: the token and the account key's thumbprint, a
+// keyPattern matches a key authorisation: the token and the account key's thumbprint, a
 // SHA-256 (RFC 8555 section 8.1).
-func KeyPattern(token string) *regexp.Regexp {
+func keyPattern(token string) *regexp.Regexp {
 	return regexp.MustCompile(`^` + regexp.QuoteMeta(token) + `\.[A-Za-z0-9_-]{43}$`)
 }
 
@@ -94,12 +94,12 @@ func KeyFault(body []byte, length int, token string) string {
 	key := bytes.TrimRight(body, " \t\r\n")
 	whole := length == len(body)
 	switch {
-	case whole && KeyPattern(token).Match(body):
+	case whole && keyPattern(token).Match(body):
 		return ""
-	case whole && KeyPattern(token).Match(key):
+	case whole && keyPattern(token).Match(key):
 		return "the key, and " + describeTrailing(body[len(key):]) + " follows it"
-	case bytes.HasPrefix(body, []byte(token+".")) && length > MaxKeyLength:
-		return fmt.Sprintf("more than the key: it has %d bytes, and CAs read %d", length, MaxKeyLength)
+	case bytes.HasPrefix(body, []byte(token+".")) && length > maxKeyLength:
+		return fmt.Sprintf("more than the key: it has %d bytes, and CAs read %d", length, maxKeyLength)
 	default:
 		return DescribeBody(body, length, token)
 	}

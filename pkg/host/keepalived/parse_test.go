@@ -299,7 +299,7 @@ func TestTruncated(t *testing.T) {
 				}
 				r, now := NewReader(name), time.Unix(1000, 0)
 				r.update(Discovery{VIPs: whole}, string(text), nil, now)
-				for _, after := range []time.Duration{0, time.Millisecond, SettleTime - time.Nanosecond} {
+				for _, after := range []time.Duration{0, time.Millisecond, settleTime - time.Nanosecond} {
 					kept := r.update(Discovery{VIPs: got}, f[name], err, now.Add(after))
 					if diff := cmp.Diff(whole, kept.Discovery.VIPs, compareAddrs); diff != "" {
 						t.Fatalf("cut at byte %d, after %v: %+v", n, after, kept)

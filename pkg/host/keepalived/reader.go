@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 )
 
-// SettleTime is how long a removal must stay unchanged before it takes effect.
-const SettleTime = settled.LossDelay
+// settleTime is how long a removal must stay unchanged before it takes effect.
+const settleTime = settled.LossDelay
 
 // Snapshot is the configuration in force, as Reader returns it.
 type Snapshot struct {
@@ -53,7 +53,7 @@ func NewReader(path string) *Reader { return &Reader{path: path} }
 // Read reads the file again. now is the current time of one monotonic clock.
 //
 // A complete file takes effect at once, with everything that it adds or changes. A file must keep the
-// same content for SettleTime if it has fewer VIPs than the last good configuration or no API instance,
+// same content for settleTime if it has fewer VIPs than the last good configuration or no API instance,
 // or if it was deleted. A file that cannot be read or parsed never takes effect.
 func (r *Reader) Read(now time.Time) Snapshot {
 	found, content, err := readFile(r.path)
@@ -67,9 +67,9 @@ func (r *Reader) update(found Discovery, content string, err error, now time.Tim
 	delay, reason := time.Duration(0), err
 	switch {
 	case !complete, none && (!known || !errors.Is(last.err, ErrNoAPIInstance)):
-		delay = SettleTime
+		delay = settleTime
 	case found.VIPs.FewerThan(last.VIPs):
-		delay = SettleTime
+		delay = settleTime
 		if reason == nil {
 			reason = errFewerVIPs
 		}

@@ -64,19 +64,19 @@ func TestReader(t *testing.T) {
 		steps []step
 	}{
 		{name: "partly written at the start, then complete", steps: []step{
-			{text: "", err: ErrIncomplete, retry: SettleTime},
-			{at: 1 * s, text: half, err: ErrIncomplete, retry: SettleTime},
+			{text: "", err: ErrIncomplete, retry: settleTime},
+			{at: 1 * s, text: half, err: ErrIncomplete, retry: settleTime},
 			{at: 2 * s, text: half, err: ErrIncomplete, retry: 1 * s},
 			{at: 9 * s, text: half, err: ErrIncomplete},
 			{at: 10 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
 		{name: "no file is accepted", steps: []step{
 			{text: absent, known: true, err: fs.ErrNotExist},
-			{at: 1 * s, text: half, known: true, stale: true, err: ErrIncomplete, retry: SettleTime},
+			{at: 1 * s, text: half, known: true, stale: true, err: ErrIncomplete, retry: settleTime},
 			{at: 1 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
 		{name: "no instance is accepted after a while", steps: []step{
-			{text: noAPI, err: ErrNoAPIInstance, retry: SettleTime},
+			{text: noAPI, err: ErrNoAPIInstance, retry: settleTime},
 			{at: 1500 * time.Millisecond, text: noAPI, err: ErrNoAPIInstance, retry: 500 * time.Millisecond},
 			{at: 2 * s, text: noAPI, ingr: i4, known: true, err: ErrNoAPIInstance},
 			{at: 3 * s, text: noAPI + "\n", ingr: i4, known: true, err: ErrNoAPIInstance},
@@ -84,7 +84,7 @@ func TestReader(t *testing.T) {
 		}},
 		{name: "an invalid file never takes effect", steps: []step{
 			good,
-			{at: 1 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete, retry: SettleTime},
+			{at: 1 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete, retry: settleTime},
 			{at: 1000 * s, text: half, api: v4, ingr: i4, known: true, stale: true, err: ErrIncomplete},
 			{
 				at: 1000 * s, text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"},
@@ -93,22 +93,22 @@ func TestReader(t *testing.T) {
 		}},
 		{name: "a deleted file takes effect after a while", steps: []step{
 			good,
-			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: SettleTime},
+			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: settleTime},
 			{at: 3*s - 1, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: 1},
 			{at: 3 * s, text: absent, known: true, err: fs.ErrNotExist},
 		}},
 		{name: "deleted and created again in time", steps: []step{
 			good,
-			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: SettleTime},
+			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: settleTime},
 			{at: 2 * s, text: full, api: v4, ingr: i4, known: true},
-			{at: 3 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: SettleTime},
+			{at: 3 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: settleTime},
 		}},
 		{name: "a change of content restarts the wait", steps: []step{
 			good,
-			{at: 1 * s, text: noAPI, api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: SettleTime},
+			{at: 1 * s, text: noAPI, api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: settleTime},
 			{
 				at: 2 * s, text: noAPI + "#\n", api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance,
-				retry: SettleTime,
+				retry: settleTime,
 			},
 			{at: 3 * s, text: noAPI + "#\n", api: v4, ingr: i4, known: true, stale: true, err: ErrNoAPIInstance, retry: 1 * s},
 			{at: 4 * s, text: noAPI + "#\n", ingr: i4, known: true, err: ErrNoAPIInstance},
@@ -124,14 +124,14 @@ func TestReader(t *testing.T) {
 			{text: dual, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"}, known: true},
 			{
 				at: 1 * s, text: full, api: []string{"192.0.2.5", "2001:db8::5"}, ingr: []string{"192.0.2.6", "2001:db8::6"},
-				known: true, stale: true, err: errFewerVIPs, retry: SettleTime,
+				known: true, stale: true, err: errFewerVIPs, retry: settleTime,
 			},
 			{at: 3 * s, text: full, api: v4, ingr: i4, known: true},
 		}},
 		{name: "a clock that goes back restarts the wait", steps: []step{
 			{at: 5 * s, text: full, api: v4, ingr: i4, known: true},
-			{at: 6 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: SettleTime},
-			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: SettleTime},
+			{at: 6 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: settleTime},
+			{at: 1 * s, text: absent, api: v4, ingr: i4, known: true, stale: true, err: fs.ErrNotExist, retry: settleTime},
 			{at: 3 * s, text: absent, known: true, err: fs.ErrNotExist},
 		}},
 	}

@@ -75,14 +75,13 @@ func TestParseInPieces(t *testing.T) {
 
 type parsedRequest struct {
 	Method, Target, Host, Hostname, Token string
-	Minor                                 int
 	IsHead, HasBody                       bool
 }
 
 func parsedRequestOf(r *reqhead.Request) parsedRequest {
 	return parsedRequest{
 		string(r.Method()), string(r.Target()), string(r.Host()), string(r.Hostname()), string(r.Token()),
-		r.Minor(), r.IsHead(), r.HasBody(),
+		r.IsHead(), r.HasBody(),
 	}
 }
 
@@ -95,7 +94,7 @@ func TestAccessors(t *testing.T) {
 			"GET /.well-known/acme-challenge/tok?en HTTP/1.1\r\nHost: API.example.com.:8080\r\n\r\n",
 			parsedRequest{
 				Method: "GET", Target: "/.well-known/acme-challenge/tok?en", Host: "api.example.com:8080",
-				Hostname: "api.example.com", Token: "tok", Minor: 1,
+				Hostname: "api.example.com", Token: "tok",
 			},
 		},
 		"an address": {
@@ -107,7 +106,7 @@ func TestAccessors(t *testing.T) {
 		},
 		"elsewhere": {
 			"PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n",
-			parsedRequest{Method: "PUT", Target: "/x", Host: "a", Hostname: "a", Minor: 1, HasBody: true},
+			parsedRequest{Method: "PUT", Target: "/x", Host: "a", Hostname: "a", HasBody: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

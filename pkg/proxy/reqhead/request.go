@@ -25,7 +25,7 @@ type Request struct {
 	fieldCount int
 
 	method, target span
-	minor          byte
+	minor          byte // 0 for HTTP/1.0, 1 for HTTP/1.1
 	isChallenge    bool
 
 	host      hostname
@@ -225,9 +225,6 @@ func (r *Request) Token() []byte {
 func (r *Request) UserAgent() []byte {
 	return httpfield.Value(r.buf[r.fields.from:r.fields.to], "user-agent")
 }
-
-// Minor returns the minor version: 0 for HTTP/1.0, 1 for HTTP/1.1.
-func (r *Request) Minor() int { return int(r.minor) }
 
 // Host returns the Host field in canonical form, with the port unless it is 80. It
 // is empty if there was no Host.
