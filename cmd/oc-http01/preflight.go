@@ -88,8 +88,8 @@ func validatePreflight(names []string) error {
 	}
 	switch {
 	case len(names) == 0:
-		return cli.UsageError("no file given: name the objects of the cluster and the rendered files, or - for standard " +
-			"input")
+		return cli.UsageError("no file given: name the objects of the cluster and the rendered files, " +
+			"or - for standard input")
 	case fromStdin > 1:
 		return cli.UsageError("only one file can be read from standard input")
 	}

@@ -94,8 +94,8 @@ written.`,
 	flags.StringVar(&f.http01Proxy, "http01proxy", "",
 		"`FILE` (- is standard input) of the cluster's HTTP01Proxy or a List, which provides the mode; default: none")
 	flags.StringVar(&f.infrastructure, "infrastructure", "",
-		"`FILE` (- is standard input) of the cluster's Infrastructure or a List, whose status provides the VIPs; "+
-			"default: none")
+		"`FILE` (- is standard input) of the cluster's Infrastructure or a List, "+
+			"whose status provides the VIPs; default: none")
 	flags.BoolVar(&f.allowDisabled, "allow-disabled", false,
 		"accept objects of the cluster without the settings of the proxy, which disables it; default: reject them")
 	flags.StringVar(&f.pool, "pool", machineconfig.DefaultPool, "`NAME` of the MachineConfigPool")

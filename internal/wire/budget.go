@@ -29,8 +29,8 @@ func (b *budget) spend(length int, now time.Time) error {
 	b.messages++
 	b.bytes += length
 	if b.messages > maxPerSecond || b.bytes > maxBytesPerSecond {
-		return fmt.Errorf("%d messages with %d bytes within a second, more than %d or %d", b.messages, b.bytes, maxPerSecond,
-			maxBytesPerSecond)
+		return fmt.Errorf("%d messages with %d bytes within a second, more than %d or %d",
+			b.messages, b.bytes, maxPerSecond, maxBytesPerSecond)
 	}
 	return nil
 }

@@ -130,15 +130,15 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	var err error
 	c.pipeline = newPipeline(c.tracker, c.supervisor.PutSettings)
 	if c.cas, err = trust.New(trust.Options{
-		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles, ReadInterval: caReadInterval,
-		StallTimeout: o.timing.StallTimeout, Save: c.writer.Save,
+		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles,
+		ReadInterval: caReadInterval, StallTimeout: o.timing.StallTimeout, Save: c.writer.Save,
 	}); err != nil {
 		return c, err
 	}
 	if c.egress, err = egress.New(egress.Options{
-		Log: o.Log, StateDir: o.StateDir, ResolvConf: o.ResolvConf, HostsFile: o.HostsFile,
-		APIServerURLFile: o.APIServerURLFile,
-		SystemCABundles:  o.SystemCABundles, StallTimeout: o.timing.StallTimeout, Save: c.writer.Save,
+		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles,
+		ResolvConf: o.ResolvConf, HostsFile: o.HostsFile, APIServerURLFile: o.APIServerURLFile,
+		StallTimeout: o.timing.StallTimeout, Save: c.writer.Save,
 	}); err != nil {
 		return c, err
 	}
@@ -148,8 +148,8 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 		Redirects: c.liveness.Redirects, Reports: c.stats.SelfTested.Values,
 		APIServerURLFile: o.APIServerURLFile, Interval: o.timing.SelfTestInterval,
 	})
-	c.vipTester = viptest.New(
-		c.supervisor.TestVIPs, c.tracker.SetVIPTests, c.changes.Record, probe.ConfirmVIP, c.supervisor.Beats)
+	c.vipTester = viptest.New(c.supervisor.TestVIPs, c.tracker.SetVIPTests, c.changes.Record,
+		probe.ConfirmVIP, c.supervisor.Beats)
 	c.proxy = process.NewClient(c.supervisor, c.pipeline.put)
 	c.notifier = notifier.New(o.Log, c.tracker, c.proxy.SettingsApplied)
 	c.newLoop(o, store != nil, listeners)

@@ -34,9 +34,9 @@ type pipeline struct {
 
 func newPipeline(tracker *tracker.Tracker, next func(process.Settings)) *pipeline {
 	return &pipeline{
-		tracker: tracker, settings: mailbox.New[process.Settings](), paths: mailbox.New[string](),
-		cas:    mailbox.New[trust.Output](),
-		inputs: mailbox.New[egress.Input](), egress: mailbox.New[egress.Output](), next: next,
+		tracker: tracker, next: next, settings: mailbox.New[process.Settings](),
+		paths: mailbox.New[string](), cas: mailbox.New[trust.Output](),
+		inputs: mailbox.New[egress.Input](), egress: mailbox.New[egress.Output](),
 	}
 }
 

@@ -67,12 +67,11 @@ func Trace(ctx context.Context, o TraceOptions, progress func(vips []netip.Addr,
 		requests += collect(bounded, t, port, &r)
 		switch left := address.Exclude(r.VIPs, heldNow(r.VIPs)); {
 		case len(left) > 0:
-			r.Message = fmt.Sprintf(
-				"the trace ended early: this host no longer holds %s: run oc http01 trace, or this command on the host that does",
-				result.JoinAddresses(left))
+			r.Message = fmt.Sprintf("the trace ended early: this host no longer holds %s: "+
+				"run oc http01 trace, or this command on the host that does", result.JoinAddresses(left))
 		case len(r.Packets) >= maxReported:
-			r.Message = fmt.Sprintf("the trace ended early, after %d packets and replies: select a client with --from",
-				len(r.Packets))
+			r.Message = fmt.Sprintf("the trace ended early, after %d packets and replies: "+
+				"select a client with --from", len(r.Packets))
 		}
 	}
 	if r.Message == "" {
@@ -87,9 +86,8 @@ func Trace(ctx context.Context, o TraceOptions, progress func(vips []netip.Addr,
 		if o.From.IsValid() {
 			from = o.From.String()
 		}
-		r.Message = fmt.Sprintf(
-			"nothing arrived from %s: no packet was sent, or XDP, tc or the network dropped it before this host: "+
-				"send a request from another host during the trace", from)
+		r.Message = fmt.Sprintf("nothing arrived from %s: no packet was sent, or XDP, tc or the network dropped it "+
+			"before this host: send a request from another host during the trace", from)
 	}
 	r.DurationMs = result.Milliseconds(time.Since(begin))
 	return r, nil

@@ -28,13 +28,19 @@ const (
 	// the configuration is rejected; the last good one is active, if any
 	InvalidConfig Reason = "InvalidConfig"
 	// keepalived.conf is missing although keepalived runs here, is unreadable, or has no VIPs
-	NoVIPs               Reason = "NoVIPs"
-	ExternalLoadBalancer Reason = "ExternalLoadBalancer" // the VIPs are user-managed and never on a node
-	NftablesUnavailable  Reason = "NftablesUnavailable"  // the table cannot be applied
-	PortInUse            Reason = "PortInUse"            // another process listens on the internal port
-	UpstreamUnreachable  Reason = "UpstreamUnreachable"  // no ingress address accepts connections
-	ProxyUnavailable     Reason = "ProxyUnavailable"     // the proxy process has ended or does not answer
-	Disabled             Reason = "Disabled"             // mode is ""
+	NoVIPs Reason = "NoVIPs"
+	// the VIPs are user-managed and never on a node
+	ExternalLoadBalancer Reason = "ExternalLoadBalancer"
+	// the table cannot be applied
+	NftablesUnavailable Reason = "NftablesUnavailable"
+	// another process listens on the internal port
+	PortInUse Reason = "PortInUse"
+	// no ingress address accepts connections
+	UpstreamUnreachable Reason = "UpstreamUnreachable"
+	// the proxy process has ended or does not answer
+	ProxyUnavailable Reason = "ProxyUnavailable"
+	// mode is ""
+	Disabled Reason = "Disabled"
 )
 
 // NotReachable is the reason with which it is Unknown.

@@ -42,9 +42,8 @@ func compose(configuration Input, given bool, settings []setting) (Input, error)
 			at, present = entry(at, key)
 		}
 		if present && given && s.from != "" {
-			problems = append(problems,
-				problemAt(configuration.Name, at, fmt.Sprintf("%s is also set by %s", strings.Join(s.keys, "."), s.from),
-					"remove one of the two"))
+			message := fmt.Sprintf("%s is also set by %s", strings.Join(s.keys, "."), s.from)
+			problems = append(problems, problemAt(configuration.Name, at, message, "remove one of the two"))
 		}
 		problems = append(problems, at.Encode(s.value))
 	}

@@ -96,8 +96,8 @@ func parseNodes(text []byte) ([]Node, error) {
 		list.Items = []nodeObject{list.nodeObject}
 	}
 	if len(list.Items) > maxNodes {
-		return nil, fmt.Errorf("%d nodes are selected: select at most %d with --nodes or --selector", len(list.Items),
-			maxNodes)
+		return nil, fmt.Errorf("%d nodes are selected: select at most %d with --nodes or --selector",
+			len(list.Items), maxNodes)
 	}
 	nodes := make([]Node, len(list.Items))
 	for i, item := range list.Items {

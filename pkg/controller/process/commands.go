@@ -397,15 +397,15 @@ func (s *Supervisor) sendListener(port uint16) bool {
 	case changed == nil:
 		return s.send(listen, old)
 	case errors.Is(changed, errNotCompared):
-		s.Log.Error(
-			fmt.Sprintf("cannot check the listening socket on port %d: raise LimitNOFILE of the unit if this is repeated", port),
-			slog.String("event", "listen"), slog.Any("error", changed))
+		message := fmt.Sprintf("cannot check the listening socket on port %d: "+
+			"raise LimitNOFILE of the unit if this is repeated", port)
+		s.Log.Error(message, slog.String("event", "listen"), slog.Any("error", changed))
 		_ = s.process.Kill()
 		return false
 	}
-	s.Log.Warn(
-		fmt.Sprintf("the previous proxy process changed the listening socket on port %d: another socket replaces it", port),
-		slog.String("event", "listen"), slog.Any("error", changed))
+	message := fmt.Sprintf("the previous proxy process changed the listening socket on port %d: "+
+		"another socket replaces it", port)
+	s.Log.Warn(message, slog.String("event", "listen"), slog.Any("error", changed))
 	if _, err := listeningPort(old); err == nil {
 		s.send(listen, old)
 		s.send(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
@@ -417,9 +417,9 @@ func (s *Supervisor) sendListener(port uint16) bool {
 	}
 	s.Listeners.close(port)
 	if err != nil {
-		s.Log.Error(
-			fmt.Sprintf("cannot replace the listening socket on port %d; retrying with the next reconciliation", port),
-			slog.String("event", "listen"), slog.Any("error", err))
+		message = fmt.Sprintf("cannot replace the listening socket on port %d; "+
+			"retrying with the next reconciliation", port)
+		s.Log.Error(message, slog.String("event", "listen"), slog.Any("error", err))
 		return false
 	}
 	s.Listeners.add(port, replacement)

@@ -58,21 +58,18 @@ func mutableOptions() map[int][]int {
 	return map[int][]int{
 		unix.SOL_SOCKET: {
 			unix.SO_KEEPALIVE, unix.SO_BROADCAST, unix.SO_DONTROUTE, unix.SO_OOBINLINE, unix.SO_MARK, unix.SO_PRIORITY,
-			unix.SO_RCVLOWAT,
-			unix.SO_BINDTOIFINDEX, unix.SO_RCVBUF, unix.SO_SNDBUF,
+			unix.SO_RCVLOWAT, unix.SO_BINDTOIFINDEX, unix.SO_RCVBUF, unix.SO_SNDBUF,
 		},
 		unix.IPPROTO_IP: {
-			unix.IP_MINTTL, unix.IP_TTL, unix.IP_TOS, unix.IP_TRANSPARENT, unix.IP_FREEBIND,
-			unix.IP_MTU_DISCOVER,
+			unix.IP_MINTTL, unix.IP_TTL, unix.IP_TOS, unix.IP_TRANSPARENT, unix.IP_FREEBIND, unix.IP_MTU_DISCOVER,
 		},
 		unix.IPPROTO_IPV6: {
-			unix.IPV6_MINHOPCOUNT, unix.IPV6_UNICAST_HOPS, unix.IPV6_TCLASS, unix.IPV6_TRANSPARENT,
-			unix.IPV6_MTU_DISCOVER,
+			unix.IPV6_MINHOPCOUNT, unix.IPV6_UNICAST_HOPS, unix.IPV6_TCLASS, unix.IPV6_TRANSPARENT, unix.IPV6_MTU_DISCOVER,
 		},
 		unix.IPPROTO_TCP: {
-			unix.TCP_NODELAY, unix.TCP_DEFER_ACCEPT, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT, unix.TCP_SYNCNT,
-			unix.TCP_LINGER2,
-			unix.TCP_WINDOW_CLAMP, unix.TCP_USER_TIMEOUT, unix.TCP_FASTOPEN, unix.TCP_NOTSENT_LOWAT, unix.TCP_SAVE_SYN,
+			unix.TCP_NODELAY, unix.TCP_DEFER_ACCEPT, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT,
+			unix.TCP_SYNCNT, unix.TCP_LINGER2, unix.TCP_WINDOW_CLAMP, unix.TCP_USER_TIMEOUT, unix.TCP_FASTOPEN,
+			unix.TCP_NOTSENT_LOWAT, unix.TCP_SAVE_SYN,
 		},
 	}
 }
@@ -209,9 +206,9 @@ func inheritedSockets(log *slog.Logger, store *systemd.DescriptorStore) map[uint
 			listeners[port] = fd
 			continue
 		}
-		log.Warn(fmt.Sprintf("descriptor %q in systemd's store is not a listening socket of this service and was closed",
-			name),
-			slog.String("event", "store"), slog.Any("error", err))
+		message := fmt.Sprintf("descriptor %q in systemd's store is not a listening socket of this service "+
+			"and was closed", name)
+		log.Warn(message, slog.String("event", "store"), slog.Any("error", err))
 		closeWithoutLinger(fd)
 		if store != nil {
 			_ = store.Remove(name)

@@ -278,10 +278,9 @@ func (s *Supervisor) replace(reason string) {
 	pid, lifetime := s.process.PID(), time.Since(s.started)
 	s.recordExit(reason, time.Now()) // before the process is killed, which can take seconds
 	s.detach()
-	s.Log.Error(
-		fmt.Sprintf("the proxy process %d %s: requests in flight are lost; the next process takes over its ports",
-			pid, reason),
-		slog.String("event", "proxy"))
+	message := fmt.Sprintf("the proxy process %d %s: requests in flight are lost; "+
+		"the next process takes over its ports", pid, reason)
+	s.Log.Error(message, slog.String("event", "proxy"))
 	s.scheduleStart(lifetime)
 }
 

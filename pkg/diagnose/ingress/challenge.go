@@ -123,8 +123,8 @@ func addChallengeFinding(matches []findings.Finding, c report.RecentChallenge) [
 	if !bad {
 		return matches
 	}
-	about := fmt.Sprintf(" (as at %s for the challenge %s… of %s)", c.Time.Format(time.TimeOnly), c.TokenPrefix,
-		c.ClientKind)
+	about := fmt.Sprintf(" (as at %s for the challenge %s… of %s)",
+		c.Time.Format(time.TimeOnly), c.TokenPrefix, c.ClientKind)
 	served := fault.ID == findings.TokenUnknown || fault.ID == findings.ResponseStatus
 	i := slices.IndexFunc(matches, func(f findings.Finding) bool {
 		return f.ID == fault.ID || served && f.ID == findings.NameAlreadyServed

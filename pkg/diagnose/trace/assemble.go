@@ -180,8 +180,7 @@ func (a *assembler) find(r *protocol.TraceRecord, now time.Time) *path {
 	p := &path{
 		updated: now, reached: make(map[string]bool),
 		TracedPacket: report.TracedPacket{
-			Time: now.UTC().Truncate(time.Microsecond), Flags: flagNames(h.Flags),
-			Counters: []report.KernelCounter{},
+			Time: now.UTC().Truncate(time.Microsecond), Flags: flagNames(h.Flags), Counters: []report.KernelCounter{},
 		},
 	}
 	switch {
@@ -330,8 +329,8 @@ func Deciding(p report.TracedPacket) (step report.TraceStep, decided bool) {
 				return s, true
 			}
 		}
-		if s.Handle != 0 && (s.Hook == prerouting || s.Hook == output) && hasWord(s.Rule, "dnat", "redirect", "tproxy",
-			"DNAT", "REDIRECT", "TPROXY") {
+		if s.Handle != 0 && (s.Hook == prerouting || s.Hook == output) &&
+			hasWord(s.Rule, "dnat", "redirect", "tproxy", "DNAT", "REDIRECT", "TPROXY") {
 			return s, true
 		}
 	}

@@ -61,8 +61,8 @@ func Fix(p report.TracedPacket, internalPort uint16) string {
 	if exact {
 		address = fmt.Sprintf("%s %saddr %v ", protocol, side, vip)
 	}
-	return fmt.Sprintf("nft insert rule %s %s %s %stcp %sport %d accept", s.Family, s.Table, s.Chain, address, side,
-		s.Port)
+	return fmt.Sprintf("nft insert rule %s %s %s %stcp %sport %d accept",
+		s.Family, s.Table, s.Chain, address, side, s.Port)
 }
 
 // zoneRule matches the rule by which firewalld passes packets to the chain of a zone.

@@ -84,8 +84,7 @@ func dialOwner() (*nftables.Conn, error) {
 
 func (t *tables) add(o Options, devices []report.TracedDevice) error {
 	inet := t.conn.AddTable(&nftables.Table{
-		Name: t.name, Family: nftables.TableFamilyINet,
-		Flags: nftables.TableFlagOwner,
+		Name: t.name, Family: nftables.TableFamilyINet, Flags: nftables.TableFlagOwner,
 	})
 	for _, c := range []struct {
 		name     string
@@ -104,8 +103,7 @@ func (t *tables) add(o Options, devices []report.TracedDevice) error {
 	}
 	if len(devices) > 0 {
 		netdev := t.conn.AddTable(&nftables.Table{
-			Name: t.name, Family: nftables.TableFamilyNetdev,
-			Flags: nftables.TableFlagOwner,
+			Name: t.name, Family: nftables.TableFamilyNetdev, Flags: nftables.TableFlagOwner,
 		})
 		for _, d := range devices {
 			t.addChain(netdev, fmt.Sprintf("ingress-%d", d.Index), d.Name, nftables.ChainHookIngress, math.MinInt32,
@@ -116,8 +114,8 @@ func (t *tables) add(o Options, devices []report.TracedDevice) error {
 }
 
 // addChain adds: chain NAME { type filter hook HOOK [device DEVICE] priority PRIORITY; policy accept; RULES }.
-func (t *tables) addChain(table *nftables.Table, name, device string, hook *nftables.ChainHook, priority int,
-	rules [][]expr.Any,
+func (t *tables) addChain(
+	table *nftables.Table, name, device string, hook *nftables.ChainHook, priority int, rules [][]expr.Any,
 ) {
 	accept := nftables.ChainPolicyAccept
 	chain := t.conn.AddChain(&nftables.Chain{
@@ -228,16 +226,16 @@ func (m match) rule(syn expr.CmpOp, rate uint64) []expr.Any {
 	var rule []expr.Any
 	if m.inet {
 		// meta nfproto ipv4
-		rule = []expr.Any{&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: reg}, &expr.Cmp{
-			Op: expr.CmpOpEq, Register: reg,
-			Data: []byte{family},
-		}}
+		rule = []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: reg},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{family}},
+		}
 	} else {
 		// meta protocol ip
-		rule = []expr.Any{&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: reg}, &expr.Cmp{
-			Op: expr.CmpOpEq, Register: reg,
-			Data: binaryutil.BigEndian.PutUint16(etherType),
-		}}
+		rule = []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: reg},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: binaryutil.BigEndian.PutUint16(etherType)},
+		}
 	}
 	rule = append(rule,
 		// meta l4proto tcp
@@ -335,10 +333,12 @@ func hookName(family nftables.TableFamily, hook nftables.ChainHook) string {
 // familyName returns nft's name of a family.
 func familyName(family uint8) string {
 	names := map[uint8]string{
-		uint8(nftables.TableFamilyIPv4): "ip", uint8(nftables.TableFamilyIPv6): "ip6",
+		uint8(nftables.TableFamilyIPv4):   "ip",
+		uint8(nftables.TableFamilyIPv6):   "ip6",
 		uint8(nftables.TableFamilyINet):   "inet",
-		uint8(nftables.TableFamilyNetdev): "netdev", uint8(nftables.TableFamilyBridge): "bridge",
-		uint8(nftables.TableFamilyARP): "arp",
+		uint8(nftables.TableFamilyNetdev): "netdev",
+		uint8(nftables.TableFamilyBridge): "bridge",
+		uint8(nftables.TableFamilyARP):    "arp",
 	}
 	return names[family]
 }

@@ -70,8 +70,8 @@ func (w Details) Text(c Context) string {
 		"{trusted}", cmp.Or(c.TrustedCAs, "no CA"),
 	).Replace(sentences()[w.Reason])
 	if w.ProxyHeader != 0 {
-		text += fmt.Sprintf(", after a header of the PROXY protocol (upstream.proxyProtocol: v%d), which it may not expect",
-			w.ProxyHeader)
+		text += fmt.Sprintf(", after a header of the PROXY protocol (upstream.proxyProtocol: v%d), "+
+			"which it may not expect", w.ProxyHeader)
 	}
 	return text
 }

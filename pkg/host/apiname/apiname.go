@@ -36,9 +36,8 @@ func Read(path string) (string, error) {
 		}
 		name, ok := externalName(strings.Trim(value, `"'`))
 		if !ok {
-			return "", fmt.Errorf(
-				"cannot read the name of the API: %s has %s=%.80q, which is neither %s<cluster> nor %s<cluster>", path,
-				hostVariable, name, internalPrefix, externalPrefix)
+			return "", fmt.Errorf("cannot read the name of the API: %s has %s=%.80q, "+
+				"which is neither %s<cluster> nor %s<cluster>", path, hostVariable, name, internalPrefix, externalPrefix)
 		}
 		return name, nil
 	}

@@ -72,8 +72,8 @@ func (k Store) Load() (Configuration, time.Time, error) {
 func (k Store) Save(s Configuration, at time.Time) error {
 	text, err := json.Marshal(storedConfiguration{
 		HTTPProxy: withCredentials(s.Settings.http), HTTPSProxy: withCredentials(s.Settings.https),
-		NoProxy: s.Settings.NoProxy, Source: s.Settings.Source, Endpoints: s.Endpoints, Roots: s.Roots,
-		About: s.RootsDescription, At: at.UTC(),
+		NoProxy: s.Settings.NoProxy, Source: s.Settings.Source,
+		Endpoints: s.Endpoints, Roots: s.Roots, About: s.RootsDescription, At: at.UTC(),
 	})
 	if err == nil {
 		err = textfile.Replace(k.path, text)

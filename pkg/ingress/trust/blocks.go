@@ -138,8 +138,8 @@ func isTruncatedMark(mark string) bool {
 	if mark == "" {
 		return false
 	}
-	return strings.HasPrefix(beginMark, mark) || (strings.HasPrefix(mark, beginMark) &&
-		!strings.HasSuffix(mark[len(beginMark):], markTail))
+	return strings.HasPrefix(beginMark, mark) ||
+		(strings.HasPrefix(mark, beginMark) && !strings.HasSuffix(mark[len(beginMark):], markTail))
 }
 
 func (s *blockSplitter) beginBlock(number int, text, mark string, full []byte) {

@@ -87,8 +87,10 @@ func (f Fault) Response() Response {
 		// RFC 9209 section 2.3, proxy_loop_detected. 508 is WebDAV's, for a loop among
 		// resources (RFC 5842 section 7.2). With the field, the first proxy on the route,
 		// perhaps this one, can report why there is no response.
-		Loop: {502, "Bad Gateway", "the route of this host name leads back to this proxy", "\r\nProxy-Status: " +
-			httpfield.LoopDetected, report.Loop},
+		Loop: {
+			502, "Bad Gateway", "the route of this host name leads back to this proxy",
+			"\r\nProxy-Status: " + httpfield.LoopDetected, report.Loop,
+		},
 		LineTooLong:       {414, "URI Too Long", "request line too long", "", report.TooLarge},
 		HeadTooLarge:      {431, "Request Header Fields Too Large", "request head too large", "", report.TooLarge},
 		HeadTimeout:       {408, "Request Timeout", "request head not received in time", "", report.HeadTimeout},

@@ -52,8 +52,10 @@ func (r *Request) appendFields(dst []byte) []byte {
 	for rest := lines; len(rest) > 0; {
 		var name, value []byte
 		name, value, rest = httpfield.Next(rest)
-		if k := fieldKindOf(name); k != forwarded && k != via || r.connectionNamesFields && httpfield.NamedByConnection(lines,
-			name) {
+		if k := fieldKindOf(name); k != forwarded && k != via {
+			continue
+		}
+		if r.connectionNamesFields && httpfield.NamedByConnection(lines, name) {
 			continue
 		}
 		dst = append(dst, name...)

@@ -32,8 +32,8 @@ func Excluded(s State, addresses []address.Address, last []netip.Addr) []netip.A
 func onInternalLink(addresses []address.Address, last []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addresses {
-		if place := a.LinkName == "" || microshift.IsInternalLink(a.LinkName); place && isInternalCandidate(a.IP, a.Bits,
-			last) {
+		place := a.LinkName == "" || microshift.IsInternalLink(a.LinkName)
+		if place && isInternalCandidate(a.IP, a.Bits, last) {
 			out = append(out, a.IP.Unmap())
 		}
 	}
