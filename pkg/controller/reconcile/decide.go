@@ -9,28 +9,19 @@ import (
 	"net/netip"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // observation is the state of the host in one pass.
 type observation struct {
-	config      config.Config
-	configKnown bool                // false: the file is rejected and there is no last good one
-	userManaged bool                // keepalived's static pod is in kubelet's directory of disabled ones
-	staticPod   string              // the path of keepalived's static pod; empty if it does not exist
-	pod         staticpod.Discovery // keepalived's static pod
-	podErr      error               // why pod is not the content of the static pod
-	keepalived  keepalived.Snapshot // unless the static pod has the VIPs
-	kubeVIP     staticpod.Discovery
-	kubeVIPErr  error // why kubeVIP is incomplete or not the content of the static pods
-	microShift  decision.State
+	files
+
+	microShift decision.State // of its files and the addresses
 	// rememberedInternal are the internal addresses that MicroShift had since this process
 	// started.
 	rememberedInternal []netip.Addr
@@ -41,11 +32,8 @@ type observation struct {
 func (o observation) complete() bool {
 	vipsKnown := !o.configKnown || !o.config.Enabled() || o.config.VIPs.Explicit() || o.isBGP() || o.userManaged ||
 		o.pod.HasVIPs() || o.keepalived.Known
-	return vipsKnown && (!o.isMicroShift() || o.microShift.ComputeErr == nil)
+	return o.read && vipsKnown && (!o.isMicroShift() || o.microShift.ComputeErr == nil)
 }
-
-// isBGP reports whether kube-vip manages the VIPs, so that several hosts hold them at once.
-func (o observation) isBGP() bool { return o.kubeVIP.Selected(o.config.VIPs.Management) }
 
 // plan is the state that an observation requires.
 type plan struct {

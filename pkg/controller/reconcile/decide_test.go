@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 	}{
 		"configuration refused": {refused: true, want: plan{Plan: decision.Plan{Reason: report.InvalidConfig}}},
 		"disabled": {
-			config: `mode: ""`, observed: observation{keepalived: dual, addresses: hostAddresses("192.0.2.5")},
+			config: `mode: ""`, observed: observation{files: files{keepalived: dual}, addresses: hostAddresses("192.0.2.5")},
 			want: plan{Plan: decision.Plan{Reason: report.Disabled, Message: `mode is "": this host redirects no connections`}},
 		},
 		"explicit, held": {
@@ -85,7 +85,7 @@ func TestDecide(t *testing.T) {
 		},
 		"explicit outranks keepalived.conf and user-managed": {
 			config: explicit, observed: observation{
-				userManaged: true, keepalived: dual,
+				files:     files{userManaged: true, keepalived: dual},
 				addresses: hostAddresses("2001:db8::5"),
 			},
 			want: plan{Plan: decision.Plan{
@@ -102,14 +102,15 @@ func TestDecide(t *testing.T) {
 			}, port: 8888, management: "BGP"},
 		},
 		"explicit, and kube-vip's static pods": {
-			config: explicit, observed: observation{kubeVIP: bgp},
+			config: explicit, observed: observation{files: files{kubeVIP: bgp}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Standby, Message: "not on this host: 192.0.2.5", Serves: true,
 				Decision: ownership.Decision{Standby: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
 			}, port: 8888, management: "BGP"},
 		},
 		"kube-vip's static pods outrank the disabled keepalived": {
-			observed: observation{kubeVIP: bgp, userManaged: true, addresses: hostAddresses("192.0.2.5", "192.0.2.6")},
+			observed: observation{files: files{kubeVIP: bgp, userManaged: true}, addresses: hostAddresses("192.0.2.5",
+				"192.0.2.6")},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Serving, Message: "holds 192.0.2.5; not on this host: 2001:db8::5", Serves: true,
 				Decision: ownership.Decision{Held: addrs("192.0.2.5"), Standby: addrs("2001:db8::5")},
@@ -117,40 +118,36 @@ func TestDecide(t *testing.T) {
 			}, port: 8888, management: "BGP"},
 		},
 		"keepalived by configuration, beside kube-vip's static pods": {
-			config: "vips: {management: Keepalived}", observed: observation{
-				kubeVIP:    bgp,
-				keepalived: keepalivedVIPs(addrs("192.0.2.7"), addrs("192.0.2.8")),
-			},
+			config: "vips: {management: Keepalived}",
+			observed: observation{files: files{kubeVIP: bgp, keepalived: keepalivedVIPs(addrs("192.0.2.7"),
+				addrs("192.0.2.8"))}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Standby, Message: "not on this host: 192.0.2.7", Serves: true,
 				Decision: ownership.Decision{Standby: addrs("192.0.2.7")}, Ingress: addrs("192.0.2.8"),
 			}, port: 8888},
 		},
 		"BGP by configuration, without static pods and VIPs": {
-			config: "vips: {management: BGP}", observed: observation{keepalived: dual},
+			config: "vips: {management: BGP}", observed: observation{files: files{keepalived: dual}},
 			want: plan{Plan: decision.Plan{
 				Reason:  report.NoVIPs,
 				Message: "there is no static pod of kube-vip: set vips.api and vips.ingress in the configuration",
 			}},
 		},
 		"a static pod of kube-vip that cannot be read": {
-			observed: observation{
+			observed: observation{files: files{
 				kubeVIP:    staticpod.Discovery{Present: true},
 				kubeVIPErr: errors.New("read m/kube-vip.yaml: no"),
-			},
+			}},
 			want: plan{Plan: decision.Plan{
 				Reason:  report.NoVIPs,
 				Message: "read m/kube-vip.yaml: no: correct the file, or set vips.api and vips.ingress in the configuration",
 			}},
 		},
 		"one of kube-vip's static pods cannot be read": {
-			observed: observation{
-				kubeVIP: staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{
-					API:     addrs("192.0.2.5"),
-					Ingress: addrs("192.0.2.6"),
-				}},
-				kubeVIPErr: errors.New("read m/kube-vip.yaml: no"),
-			},
+			observed: observation{files: files{kubeVIP: staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{
+				API:     addrs("192.0.2.5"),
+				Ingress: addrs("192.0.2.6"),
+			}}, kubeVIPErr: errors.New("read m/kube-vip.yaml: no")}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Standby, Serves: true,
 				Message:  "not on this host: 192.0.2.5 (read m/kube-vip.yaml: no; the VIPs that are known stay in use)",
@@ -158,7 +155,10 @@ func TestDecide(t *testing.T) {
 			}, port: 8888, management: "BGP"},
 		},
 		"kube-vip's static pods without an ingress VIP": {
-			observed: observation{kubeVIP: staticpod.Discovery{Present: true, VIPs: keepalived.VIPs{API: addrs("192.0.2.5")}}},
+			observed: observation{files: files{kubeVIP: staticpod.Discovery{
+				Present: true,
+				VIPs:    keepalived.VIPs{API: addrs("192.0.2.5")},
+			}}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.NoVIPs,
 				Message: "kube-vip's static pods have API VIP 192.0.2.5 but no ingress VIP: set vips.api and vips.ingress in " +
@@ -166,10 +166,10 @@ func TestDecide(t *testing.T) {
 			}},
 		},
 		"keepalived's static pod": {
-			observed: observation{
+			observed: observation{files: files{
 				pod:    staticpod.Discovery{Present: true, VIPs: bgp.VIPs},
 				podErr: errors.New("read m/keepalived.yaml: no"),
-			},
+			}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Standby, Serves: true,
 				Message:  "not on this host: 192.0.2.5, 2001:db8::5 (read m/keepalived.yaml: no; the last good VIPs stay in use)",
@@ -178,8 +178,8 @@ func TestDecide(t *testing.T) {
 			}, port: 8888},
 		},
 		"a file that only keepalived can evaluate": {
-			observed: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf:1:1: $A: %w",
-				keepalived.ErrUnsupported)}},
+			observed: observation{files: files{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf:1:1: $A: %w",
+				keepalived.ErrUnsupported)}}},
 			want: plan{Plan: decision.Plan{Reason: report.NoVIPs, Message: "k.conf:1:1: $A: set vips.api and vips.ingress"}},
 		},
 		"custom port": {
@@ -190,7 +190,7 @@ func TestDecide(t *testing.T) {
 			}, port: 9888},
 		},
 		"dual stack, one VIP each on two hosts": {
-			observed: observation{keepalived: dual, addresses: hostAddresses("2001:db8::5")},
+			observed: observation{files: files{keepalived: dual}, addresses: hostAddresses("2001:db8::5")},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Serving, Message: "holds 2001:db8::5; not on this host: 192.0.2.5", Serves: true,
 				Decision: ownership.Decision{Held: addrs("2001:db8::5"), Standby: addrs("192.0.2.5")},
@@ -198,7 +198,7 @@ func TestDecide(t *testing.T) {
 			}, port: 8888},
 		},
 		"last good VIPs": {
-			observed: observation{keepalived: stale, addresses: hostAddresses("192.0.2.5", "2001:db8::5")},
+			observed: observation{files: files{keepalived: stale}, addresses: hostAddresses("192.0.2.5", "2001:db8::5")},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Serving, Serves: true,
 				Message: "holds 192.0.2.5, 2001:db8::5 (k.conf:3:1: " + keepalived.ErrIncomplete.Error() +
@@ -209,8 +209,8 @@ func TestDecide(t *testing.T) {
 		},
 		"API and ingress share an address": {
 			observed: observation{
-				keepalived: keepalivedVIPs(addrs("192.0.2.5"), addrs("192.0.2.5")),
-				addresses:  hostAddresses("192.0.2.5"),
+				files:     files{keepalived: keepalivedVIPs(addrs("192.0.2.5"), addrs("192.0.2.5"))},
+				addresses: hostAddresses("192.0.2.5"),
 			},
 			want: plan{Plan: decision.Plan{
 				Reason:   report.NotRequired,
@@ -219,10 +219,8 @@ func TestDecide(t *testing.T) {
 			}, port: 8888},
 		},
 		"one family shares, the other does not": {
-			observed: observation{
-				keepalived: keepalivedVIPs(addrs("192.0.2.5", "2001:db8::5"), addrs("192.0.2.5", "2001:db8::6")),
-				addresses:  hostAddresses("192.0.2.5", "2001:db8::5"),
-			},
+			observed: observation{files: files{keepalived: keepalivedVIPs(addrs("192.0.2.5", "2001:db8::5"),
+				addrs("192.0.2.5", "2001:db8::6"))}, addresses: hostAddresses("192.0.2.5", "2001:db8::5")},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Serving, Message: "holds 2001:db8::5", Serves: true,
 				Decision: ownership.Decision{Held: addrs("2001:db8::5"), NotRequired: addrs("192.0.2.5")},
@@ -230,7 +228,7 @@ func TestDecide(t *testing.T) {
 			}, port: 8888},
 		},
 		"no keepalived.conf": {
-			observed: observation{keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
+			observed: observation{files: files{keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.NotRequired,
 				Message: "/etc/keepalived/keepalived.conf does not exist and no VIPs are configured: this platform has no " +
@@ -238,10 +236,10 @@ func TestDecide(t *testing.T) {
 			}},
 		},
 		"keepalived's static pod without keepalived.conf": {
-			observed: observation{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Snapshot{
+			observed: observation{files: files{staticPod: "/m/keepalived.yaml", keepalived: keepalived.Snapshot{
 				Known: true,
 				Err:   fs.ErrNotExist,
-			}},
+			}}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.NoVIPs,
 				Message: "/etc/keepalived/keepalived.conf does not exist, although keepalived's static pod does " +
@@ -250,7 +248,7 @@ func TestDecide(t *testing.T) {
 			}},
 		},
 		"API VIP without any ingress VIP, and then half-written": {
-			observed: observation{keepalived: orphaned, addresses: hostAddresses("192.0.2.5")},
+			observed: observation{files: files{keepalived: orphaned}, addresses: hostAddresses("192.0.2.5")},
 			want: plan{Plan: decision.Plan{
 				Reason: report.NoVIPs,
 				Message: "k.conf:3:1: " + keepalived.ErrIncomplete.Error() +
@@ -258,7 +256,10 @@ func TestDecide(t *testing.T) {
 			}},
 		},
 		"user-managed": {
-			observed: observation{userManaged: true, keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist}},
+			observed: observation{files: files{userManaged: true, keepalived: keepalived.Snapshot{
+				Known: true,
+				Err:   fs.ErrNotExist,
+			}}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.ExternalLoadBalancer,
 				Message: "the VIPs are user-managed and never on a node: forward port 80 of the API address to the ingress on " +
@@ -266,10 +267,10 @@ func TestDecide(t *testing.T) {
 			}},
 		},
 		"no API instance": {
-			observed: observation{keepalived: keepalived.Snapshot{
+			observed: observation{files: files{keepalived: keepalived.Snapshot{
 				Known: true,
 				Err:   fmt.Errorf("k.conf: %w", keepalived.ErrNoAPIInstance),
-			}},
+			}}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.NoVIPs,
 				Message: "k.conf: " + keepalived.ErrNoAPIInstance.Error() +
@@ -277,7 +278,8 @@ func TestDecide(t *testing.T) {
 			}},
 		},
 		"nothing known yet": {
-			observed: observation{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf: %w", keepalived.ErrIncomplete)}},
+			observed: observation{files: files{keepalived: keepalived.Snapshot{Err: fmt.Errorf("k.conf: %w",
+				keepalived.ErrIncomplete)}}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.NoVIPs,
 				Message: "k.conf: " + keepalived.ErrIncomplete.Error() +
@@ -285,7 +287,7 @@ func TestDecide(t *testing.T) {
 			}},
 		},
 		"instance without an address": {
-			observed: observation{keepalived: keepalivedVIPs(nil, addrs("192.0.2.6"))},
+			observed: observation{files: files{keepalived: keepalivedVIPs(nil, addrs("192.0.2.6"))}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.NoVIPs,
 				Message: "/etc/keepalived/keepalived.conf has no API VIP: correct the file, or set vips.api and vips.ingress in " +
@@ -293,7 +295,10 @@ func TestDecide(t *testing.T) {
 			}},
 		},
 		"API VIP without any ingress VIP": {
-			observed: observation{keepalived: keepalivedVIPs(addrs("192.0.2.5"), nil), addresses: hostAddresses("192.0.2.5")},
+			observed: observation{
+				files:     files{keepalived: keepalivedVIPs(addrs("192.0.2.5"), nil)},
+				addresses: hostAddresses("192.0.2.5"),
+			},
 			want: plan{Plan: decision.Plan{
 				Reason: report.NoVIPs,
 				Message: "/etc/keepalived/keepalived.conf has API VIP 192.0.2.5 but no ingress VIP: correct the file, or set " +

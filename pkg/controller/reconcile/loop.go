@@ -5,13 +5,15 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
 	"reflect"
+	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/settled"
+	"github.com/http01-proxyd/http01-proxyd/internal/asyncread"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
@@ -25,6 +27,10 @@ const (
 	// resyncInterval is the interval of complete passes without an event: netlink and
 	// inotify can lose events.
 	resyncInterval = 30 * time.Second
+
+	// stallTimeout is how long reading the files may take, which is some milliseconds. After it, the state
+	// reports that the files are not followed.
+	stallTimeout = 10 * time.Second
 
 	// heartbeatInterval is the interval of heartbeats of an idle loop. WatchdogSec of the
 	// unit is six times as long. The longest act of a pass without a heartbeat is the drain
@@ -144,6 +150,9 @@ type Observation struct {
 type Loop struct {
 	Dependencies
 	observer    observer
+	reader      *fileReader // of the goroutine that reads
+	reads       *asyncread.Reader[files]
+	errors      changedErrors
 	applier     applier
 	schedule    schedule
 	lastAttempt attempt
@@ -163,32 +172,35 @@ type Loop struct {
 func New(parts Dependencies) *Loop {
 	return &Loop{
 		Dependencies: parts,
-		observer:     newObserver(parts),
+		observer:     observer{Dependencies: parts},
+		reader:       newFileReader(parts),
+		reads:        asyncread.New[files](parts.Files.Changed(), resyncInterval, stallTimeout),
+		errors:       newChangedErrors(parts.Log),
 		applier:      newApplier(parts),
 	}
 }
 
 // passScope is the work of a pass besides reading the addresses.
 type passScope struct {
-	files  bool      // read the files
-	reload bool      // the administrator requested it
-	verify bool      // compare the table in the kernel with the applied one
-	event  time.Time // of the address event that started the pass; zero if there was no event
+	files  *asyncread.Result[files] // a read has returned, or stalls; nil: neither
+	verify bool                     // compare the table in the kernel, and the addresses of lo, with the applied ones
+	lo     bool                     // compare the addresses of lo alone
+	event  time.Time                // of the address event that started the pass; zero if there was no event
 }
 
 // schedule holds the times of the next passes without an event. Events do not delay them.
 // The zero time means no pass.
 type schedule struct {
-	fullRead      time.Time // read and verify everything
-	files         time.Time
+	verify        time.Time
+	node          time.Time // what causes no event: routes, and addresses on lo
 	retry         time.Time // retry a failed attempt
 	startDeadline time.Time // notify systemd even if the service does not work
 }
 
 // next returns the earliest time.
 func (s schedule) next() time.Time {
-	first := s.fullRead
-	for _, t := range []time.Time{s.files, s.retry, s.startDeadline} {
+	first := s.verify
+	for _, t := range []time.Time{s.node, s.retry, s.startDeadline} {
 		if !t.IsZero() && t.Before(first) {
 			first = t
 		}
@@ -198,9 +210,8 @@ func (s schedule) next() time.Time {
 
 // due adds the work that is due to w.
 func (s schedule) due(w passScope, now time.Time) passScope {
-	all := !now.Before(s.fullRead)
-	w.verify = w.verify || all
-	w.files = w.files || all || (!s.files.IsZero() && !now.Before(s.files))
+	w.verify = w.verify || !now.Before(s.verify)
+	w.lo = w.lo || !s.node.IsZero() && !now.Before(s.node)
 	return w
 }
 
@@ -209,15 +220,27 @@ func (s schedule) due(w passScope, now time.Time) passScope {
 func (l *Loop) Run(ctx context.Context) error {
 	defer l.shutDown()
 	l.schedule.startDeadline = time.Now().Add(startTimeout)
-	w := passScope{files: true}
+	l.schedule.verify = time.Now().Add(resyncInterval)
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	reading.Go(func() { l.reads.Run(ctx) })
+	l.startRead(false)
 	for {
-		w = l.schedule.due(w, time.Now())
-		l.reconcileOnce(w)
-		var more bool
-		if w, more = l.waitForWork(ctx); !more {
+		w, more := l.waitForWork(ctx)
+		if !more {
 			return nil
 		}
+		l.reconcileOnce(l.schedule.due(w, time.Now()))
 	}
+}
+
+// startRead has the files read in another goroutine now, after each file event and every resyncInterval.
+func (l *Loop) startRead(reload bool) {
+	l.reads.Start(func() (files, time.Duration) {
+		requested := reload
+		reload = false // only the first of these reads is the one that the administrator requested
+		return l.reader.read(time.Now(), requested)
+	})
 }
 
 // shutDown removes listeners and table, or keeps them for the next process.
@@ -302,7 +325,7 @@ func (l *Loop) followOnce() {
 }
 
 func (l *Loop) logAddressError(err error) {
-	l.observer.logOnChange("address", "cannot read the addresses of this host; the last ones stay in use", err)
+	l.errors.logOnChange("address", "cannot read the addresses of this host; the last ones stay in use", err)
 }
 
 // waitForWork waits until a pass is due, and sends heartbeats meanwhile. It returns
@@ -319,10 +342,10 @@ func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 			return passScope{}, false
 		case <-l.Addresses.Changed():
 			return passScope{event: l.Addresses.TakeEventTime()}, true
-		case <-l.Files.Changed():
-			return passScope{files: true}, true
+		case r := <-l.reads.Results():
+			return passScope{files: &r}, true
 		case <-l.Reload:
-			return passScope{files: true, reload: true}, true
+			l.startRead(true)
 		case <-timer.C:
 			return passScope{}, true
 		case <-pulse.C:
@@ -333,10 +356,15 @@ func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 // reconcileOnce performs one pass.
 func (l *Loop) reconcileOnce(w passScope) {
 	now := time.Now()
-	reloading := w.files && l.readFiles(w.reload, now)
+	reloading := w.files != nil && l.takeFiles(*w.files)
+	if !l.observer.observation.read && l.observer.observation.configErr == nil {
+		l.schedule.verify = now.Add(resyncInterval)
+		l.notifyManager(false, false)
+		return // what is on this host stays until the files have been read
+	}
 	if w.verify {
-		l.schedule.fullRead = now.Add(resyncInterval)
-		l.observer.logOnChange("table", "cannot compare the table in the kernel with the applied one", l.applier.verify())
+		l.schedule.verify = now.Add(resyncInterval)
+		l.errors.logOnChange("table", "cannot compare the table in the kernel with the applied one", l.applier.verify())
 	}
 	s, err := l.observer.observe()
 	if l.deferUntilObserved(s, err, now) {
@@ -345,17 +373,16 @@ func (l *Loop) reconcileOnce(w passScope) {
 	l.logAddressError(err)
 	p := decide(s)
 	c := p.WithRouterPorts(s.config)
-	a := l.applyPlan(attempt{config: c, plan: p}, w.reload, now)
+	a := l.applyPlan(attempt{config: c, plan: p}, reloading, now)
 	if err != nil {
 		l.schedule.retry = now.Add(maxRetryDelay)
 	}
-	loopbackNote := l.updateLoopback(s, w.verify || w.files)
+	loopbackNote := l.updateLoopback(s, w.verify || w.lo || w.files != nil)
+	l.schedule.node = time.Time{}
 	// A new default route and the end of a collision cause no event.
 	needed := s.isMicroShift() || s.microShift.Present && s.config.MicroShift.ManageAdvertiseAddress
 	if needed && errors.Is(s.microShift.ComputeErr, microshift.ErrNoNodeAddress) || loopbackNote != "" {
-		if again := now.Add(nodeAddressRetry); l.schedule.files.IsZero() || again.Before(l.schedule.files) {
-			l.schedule.files = again
-		}
+		l.schedule.node = now.Add(nodeAddressRetry)
 	}
 	l.recordRuleDelay(w.event, p)
 	l.publish(p, a.reason, a.message+loopbackNote)
@@ -399,21 +426,23 @@ func (l *Loop) applyPlan(a attempt, reload bool, now time.Time) attempt {
 	return a
 }
 
-// readFiles reads the configuration and the files that it refers to. It reports whether
-// that is a reload, of which it has notified systemd.
-func (l *Loop) readFiles(reload bool, now time.Time) (reloading bool) {
-	changed, settling := l.observer.configuration.read(now, reload)
-	reloading = l.readySent && (changed || reload)
-	if reloading {
-		l.Notifier.Reloading()
-		result := l.observer.configuration.reloadResult(changed)
-		l.Tracker.CountEvents(func(e *report.Events) { e.Reloads[result]++ })
+// takeFiles takes the result of a read. It reports whether that is a reload, of which it has notified
+// systemd. While a read stalls, the last good files stay in use.
+func (l *Loop) takeFiles(r asyncread.Result[files]) (reloading bool) {
+	f := r.Value
+	if r.Stalled {
+		f.reload = ""
+		f.configErr = fmt.Errorf("reading %s, or a file that it names, has not returned for %v: "+
+			"check the file systems of these files", l.ConfigPath, stallTimeout)
+		f.configState.Error = f.configErr.Error()
 	}
-	l.schedule.files = time.Time{}
-	if again := settled.ShorterWait(settling, l.observer.readFiles(now)); again > 0 {
-		l.schedule.files = now.Add(again)
+	l.observer.setFiles(f)
+	if f.reload == "" || !l.readySent {
+		return false
 	}
-	return reloading
+	l.Notifier.Reloading()
+	l.Tracker.CountEvents(func(e *report.Events) { e.Reloads[f.reload]++ })
+	return true
 }
 
 // scheduleRetry sets the time of the retry of a failed attempt.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -45,6 +46,7 @@ type fixture struct {
 	successorExpected bool          // another process will start
 	queried           chan struct{} // closed when that is known; nil: immediately
 	inherited         Inherited     // from the previous process
+	watched           func()        // called by each read of the files, if set
 	loopbackWant      []netip.Addr  // arguments of Ensure
 	loopbackRetain    []netip.Addr
 	loopbackErr       error // returned by Ensure
@@ -82,7 +84,13 @@ func (a fakeAddresses) Ensure(want, retain []netip.Addr) error {
 type fakeFiles struct{ *fixture }
 
 func (f fakeFiles) Changed() <-chan struct{} { return f.fileEvents }
-func (fakeFiles) Watch(...string)            {}
+
+// Watch is called by the goroutine that reads.
+func (f fakeFiles) Watch(...string) {
+	if f.watched != nil {
+		f.watched()
+	}
+}
 
 func (f *fixture) Verify() (differs bool, err error) {
 	f.withLock(func() {
@@ -279,6 +287,64 @@ func TestAddressEventsDoNotDelayScheduledWork(t *testing.T) {
 	})
 }
 
+// TestAddressEventDuringRead: a read that hangs delays neither the rule for a VIP that arrives nor a
+// heartbeat. The state reports it until the read returns.
+func TestAddressEventDuringRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		var hangs atomic.Bool
+		f := startLoop(t, func(f *fixture) {
+			f.watched = func() {
+				if hangs.Load() {
+					<-hang
+				}
+			}
+		})
+		defer f.stop()
+		f.takeSteps()
+		hangs.Store(true)
+		f.fileEvents <- struct{}{}
+		synctest.Wait()
+		f.withLock(func() { f.held = parsePrefixes("192.0.2.5/32 eth0") })
+		f.addressEvents <- struct{}{}
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"apply 8888 [192.0.2.5]"}, f.takeSteps()); diff != "" {
+			t.Errorf("while the read hangs (-want +got):\n%s", diff)
+		}
+		idle(stallTimeout)
+		f.expect("a read that hangs", report.InvalidConfig, "has not returned for 10s")
+		close(hang)
+		synctest.Wait()
+		f.expect("a read that has returned", report.Serving, "")
+		f.checkHeartbeats()
+	})
+}
+
+// TestFirstReadHangs: what the previous process has left stays, and systemd is notified after startTimeout.
+func TestFirstReadHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		f := startLoop(t, func(f *fixture) {
+			f.watched = func() { <-hang }
+			f.inherited, f.listen = Inherited{Port: 8888, Table: true}, []uint16{8888}
+			f.held = parsePrefixes("192.0.2.5/32 eth0")
+		})
+		defer f.stop()
+		f.addressEvents <- struct{}{}
+		idle(stallTimeout - time.Second)
+		if steps := f.takeSteps(); len(steps) > 0 {
+			t.Errorf("before the first read: %q", steps)
+		}
+		if diff := cmp.Diff([]string{"2s ready"}, f.takeNotifications()); diff != "" {
+			t.Errorf("notifications (-want +got):\n%s", diff)
+		}
+		close(hang)
+		synctest.Wait()
+		f.expect("after the first read", report.Serving, "")
+		f.checkHeartbeats()
+	})
+}
+
 func TestResyncEvery30Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startLoop(t, func(*fixture) {})
@@ -314,7 +380,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		f.expect("after the cause has gone", report.Standby, "")
 		f.takeSteps()
 		idle(20 * time.Second)
-		if more := f.takeSteps(); len(more) > 1 { // the complete pass falls in between
+		if more := f.takeSteps(); len(more) > 2 { // the comparison of the table and a read fall in between
 			t.Errorf("a success is retried: %v", more)
 		}
 	})
@@ -488,6 +554,7 @@ func TestInheritedStateKeptUntilObserved(t *testing.T) {
 				if corrected {
 					want = "apply 8888 [192.0.2.5]"
 					f.write("keepalived.conf", twoInstances)
+					f.fileEvents <- struct{}{}
 				}
 				idle(2 * time.Second)
 				if diff := cmp.Diff(want, strings.Join(f.takeSteps(), ", ")); diff != "" {

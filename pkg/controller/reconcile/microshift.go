@@ -13,7 +13,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
 )
 
 // isMicroShift reports whether the host has MicroShift, but neither keepalived nor
@@ -21,27 +20,6 @@ import (
 func (o observation) isMicroShift() bool {
 	return o.microShift.Present && !o.config.VIPs.Explicit() && !o.isBGP() && !o.userManaged && o.staticPod == "" &&
 		o.hasNoKeepalivedConfig()
-}
-
-// readMicroShift reads MicroShift's configuration and returns the paths to watch.
-func (o *observer) readMicroShift(now time.Time) (watch []string, retry time.Duration) {
-	dir := o.observation.config.MicroShift.Directory
-	if dir == "" {
-		o.microShift, o.microShiftDir, o.observation.microShift = nil, "", decision.State{}
-		return nil, 0
-	}
-	if o.microShift == nil || o.microShiftDir != dir {
-		o.microShift, o.microShiftDir = microshift.NewReader(dir, o.UnitsDir), dir
-		o.observation.microShift = decision.State{}
-	}
-	answer := o.microShift.Read(now)
-	o.observation.microShift.Snapshot = answer
-	problem := answer.Err
-	if problem == nil {
-		problem = decision.PendingRestart(answer.Newer)
-	}
-	o.logOnChange("microshift", "MicroShift's files are not what the running MicroShift uses", problem)
-	return answer.Watch, answer.RetryAfter
 }
 
 // computeMicroShift computes what MicroShift computes on the host in its current state.

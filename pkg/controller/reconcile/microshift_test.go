@@ -30,11 +30,11 @@ import (
 // of each family.
 func microShiftObservation(t *testing.T, config string, change func(*microshift.Computed)) observation {
 	t.Helper()
-	s := observation{
+	s := observation{files: files{
 		config: parseConfig(t, config), configKnown: true,
 		keepalived: keepalived.Snapshot{Known: true, Err: fs.ErrNotExist},
-		addresses:  hostAddresses("192.0.2.9", "192.0.2.10", "2001:db8::9", "10.44.0.0"),
-	}
+	}, addresses: hostAddresses("192.0.2.9",
+		"192.0.2.10", "2001:db8::9", "10.44.0.0")}
 	s.microShift.Present, s.microShift.Known = true, true
 	s.microShift.Computed = microshift.Computed{
 		NodeIPs: addrs("192.0.2.9", "2001:db8::9"), Internal: addrs("10.44.0.0", "fd02::1:0"),

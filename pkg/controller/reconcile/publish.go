@@ -24,7 +24,7 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 		UnreachableMessage: p.UnreachableMessage,
 		MessageSuffix:      p.MessageSuffix,
 		VIPs:               p.reportVIPs(),
-		Config:             l.observer.configuration.report(),
+		Config:             l.observer.observation.configState,
 	}
 	l.setVIPs(result.VIPs)
 	l.Tracker.SetReconcileResult(result, time.Now())
@@ -39,15 +39,14 @@ func (l *Loop) setVIPs(vips []report.VIP) {
 // withConfigError adds a rejected configuration to the state, even while the last good
 // one is active.
 func (l *Loop) withConfigError(reason report.Reason, message string) (report.Reason, string) {
-	c := &l.observer.configuration
-	err := c.err()
+	s := &l.observer.observation
+	err := s.configErr
 	if err == nil {
 		return reason, message
 	}
 	rejected := strings.ReplaceAll(err.Error(), "\n", "; ")
-	_, active := c.active()
 	switch {
-	case !active:
+	case !s.configKnown:
 		return report.InvalidConfig, rejected + "; no table is installed until the file is corrected"
 	case reason.Ready(), reason == report.Disabled, reason == report.ExternalLoadBalancer:
 		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)",
