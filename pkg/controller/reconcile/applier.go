@@ -9,13 +9,17 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // applier applies plans: both listeners and table, or neither.
 type applier struct {
-	Dependencies
+	log     *slog.Logger
+	tracker *tracker.Tracker
+	table   Table
+	proxy   Proxy
 
 	port          uint16 // of the listener and the table; 0: no listener
 	tableMayExist bool   // the service's table may exist in the kernel
@@ -26,7 +30,10 @@ type applier struct {
 }
 
 func newApplier(parts Dependencies) applier {
-	return applier{Dependencies: parts, port: parts.Inherited.Port, tableMayExist: parts.Inherited.Table}
+	return applier{
+		log: parts.Log, tracker: parts.Tracker, table: parts.Table, proxy: parts.Proxy,
+		port: parts.Inherited.Port, tableMayExist: parts.Inherited.Table,
+	}
 }
 
 // apply applies a plan. It returns the resulting reason and message, and whether the
@@ -38,7 +45,7 @@ func (a *applier) apply(c config.Config, p plan) (reason report.Reason, message 
 		}
 		return p.Reason, p.Message, true
 	}
-	a.Proxy.Configure(c, p.Ingress)
+	a.proxy.Configure(c, p.Ingress)
 	return a.install(p)
 }
 
@@ -47,7 +54,7 @@ func (a *applier) apply(c config.Config, p plan) (reason report.Reason, message 
 // never exist. If the new port is in use, the old one stays in use.
 func (a *applier) install(p plan) (report.Reason, string, bool) {
 	port := p.port
-	busy := a.Proxy.Open(port)
+	busy := a.proxy.Open(port)
 	if busy != nil {
 		if port = a.port; port == 0 {
 			// A table that a failed withdrawal has left must not redirect to another process.
@@ -56,21 +63,21 @@ func (a *applier) install(p plan) (report.Reason, string, bool) {
 	}
 	existed := a.tableMayExist
 	a.tableMayExist = true // even if Apply returns an error
-	if err := a.Table.Apply(p.table(port)); err != nil {
+	if err := a.table.Apply(p.table(port)); err != nil {
 		a.closeUnreferenced(existed)
 		return report.NftablesUnavailable, err.Error(), false
 	}
 	a.committed = time.Now()
 	if a.port != port {
-		a.Log.Info(fmt.Sprintf("port 80 of the API VIPs is redirected to port %d", port),
+		a.log.Info(fmt.Sprintf("port 80 of the API VIPs is redirected to port %d", port),
 			slog.String("event", "port"), slog.Int("port", int(port)))
 	}
 	a.port, a.tableApplied = port, true
 	if a.tableDiffers {
 		a.tableDiffers = false
-		a.Tracker.CountEvents(func(e *report.Events) { e.TableRepairs++ })
+		a.tracker.CountEvents(func(e *report.Events) { e.TableRepairs++ })
 	}
-	a.Proxy.CloseExcept(port, true)
+	a.proxy.CloseExcept(port, true)
 	if busy != nil {
 		return report.PortInUse, fmt.Sprintf("%v; port %d stays in use: %s", busy, port, p.Message), false
 	}
@@ -81,11 +88,11 @@ func (a *applier) install(p plan) (report.Reason, string, bool) {
 // the table's rules, any client could connect to them.
 func (a *applier) closeUnreferenced(existed bool) {
 	if a.port != 0 && existed {
-		a.Proxy.CloseExcept(a.port, false)
+		a.proxy.CloseExcept(a.port, false)
 		return
 	}
 	a.port = 0
-	a.Proxy.Close()
+	a.proxy.Close()
 }
 
 // withdraw removes listeners and table. It removes the VIPs from the table first, so that
@@ -99,8 +106,8 @@ func (a *applier) withdraw() error {
 		return a.removeTable()
 	}
 	a.tableMayExist = true
-	emptied := a.Table.Apply(ruleset.New(a.port, nil))
-	a.Proxy.Close()
+	emptied := a.table.Apply(ruleset.New(a.port, nil))
+	a.proxy.Close()
 	a.port = 0
 	if err := a.removeTable(); err != nil {
 		return errors.Join(err, emptied)
@@ -114,7 +121,7 @@ func (a *applier) follow(p plan) (followed bool, err error) {
 	if !a.tableApplied || !p.Serves {
 		return false, nil
 	}
-	err = a.Table.Apply(p.table(a.port))
+	err = a.table.Apply(p.table(a.port))
 	return err == nil, err
 }
 
@@ -123,7 +130,7 @@ func (a *applier) removeTable() error {
 	if !a.tableMayExist {
 		return nil
 	}
-	if err := a.Table.Remove(); err != nil {
+	if err := a.table.Remove(); err != nil {
 		return err
 	}
 	a.tableMayExist = false
@@ -136,12 +143,12 @@ func (a *applier) verify() (err error) {
 	if a.port == 0 || !a.tableApplied {
 		return nil
 	}
-	differs, err := a.Table.Verify()
+	differs, err := a.table.Verify()
 	if !differs {
 		return err
 	}
 	a.tableDiffers = true
-	a.Log.Warn("the table in the kernel differs from the applied one; replacing it",
+	a.log.Warn("the table in the kernel differs from the applied one; replacing it",
 		slog.String("event", "table"), slog.Any("error", err))
 	return nil
 }

@@ -172,7 +172,7 @@ type Loop struct {
 func New(parts Dependencies) *Loop {
 	return &Loop{
 		Dependencies: parts,
-		observer:     observer{Dependencies: parts},
+		observer:     observer{source: parts.Addresses, defaultLinks: parts.DefaultLinks},
 		reader:       newFileReader(parts),
 		reads:        asyncread.New[files](parts.Files.Changed(), resyncInterval, stallTimeout),
 		errors:       newChangedErrors(parts.Log),

@@ -28,7 +28,7 @@ func (o *observer) computeMicroShift(links []address.Link, found []address.Addre
 	if !m.Present || !m.Known {
 		return nil
 	}
-	default4, default6, err := o.DefaultLinks()
+	default4, default6, err := o.defaultLinks()
 	if err != nil {
 		return err
 	}

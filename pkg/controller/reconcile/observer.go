@@ -11,9 +11,9 @@ import (
 
 // observer combines the addresses of this host with the last contents of the files.
 type observer struct {
-	Dependencies
-
-	observation observation
+	source       Addresses
+	defaultLinks func() (v4, v6 []uint32, err error)
+	observation  observation
 }
 
 // setFiles takes the contents of the files.
@@ -28,7 +28,7 @@ func (o *observer) setFiles(f files) {
 // observe reads the addresses and returns the observation. If they cannot be read, the
 // last ones stay.
 func (o *observer) observe() (observation, error) {
-	found, err := o.Addresses.Snapshot()
+	found, err := o.source.Snapshot()
 	if err != nil {
 		return o.observation, fmt.Errorf("cannot list the addresses of this host: %w", err)
 	}
@@ -49,5 +49,5 @@ func (o *observer) links(found []address.Address) ([]address.Link, error) {
 	if !o.observation.microShift.Present && !decision.NeedsLinkNames(found, o.observation.rememberedInternal) {
 		return nil, nil
 	}
-	return o.Addresses.Links()
+	return o.source.Links()
 }
