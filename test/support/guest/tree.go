@@ -28,7 +28,7 @@ const (
 // packages returns the guest's packages: a kernel, what a lab needs, and a shell.
 func packages(arch string) []string {
 	return []string{
-		"linux-image-cloud-" + arch, "busybox",
+		"linux-image-cloud-" + arch, "busybox", "util-linux",
 		"iproute2", "nftables", "keepalived", "haproxy", "ca-certificates",
 	}
 }
