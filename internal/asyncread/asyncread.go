@@ -71,7 +71,9 @@ func (r *Reader[T]) Run(ctx context.Context) {
 			}
 		case <-timer:
 			timer, due = nil, due || !running
-			result.Stalled, publish = running, running
+			// After a pause of this process, a read can have returned too.
+			result.Stalled = running && len(done) == 0
+			publish = result.Stalled
 		}
 		if due && !running {
 			running, due, timer = true, false, time.After(r.limit)

@@ -160,6 +160,17 @@ func pathAndLinks(path string) []string {
 // Run signals Changed for the kernel's events until ctx ends, and then removes the
 // watches.
 func (w *Watcher) Run(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- w.run(ctx) }() // a file system that hangs blocks it
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (w *Watcher) run(ctx context.Context) error {
 	defer w.notify.Close()
 	var fire <-chan time.Time
 	schedule := func() {

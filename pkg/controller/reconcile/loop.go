@@ -162,7 +162,8 @@ type Loop struct {
 	loopbackNote string       // of the last Ensure, for the message
 	vips         []report.VIP // of the last pass
 
-	readySent bool // systemd was notified that the service is ready
+	readySent      bool      // systemd was notified that the service is ready
+	inheritedUntil time.Time // startTimeout after the first read
 
 	// HandedOver reports, after Run, that listeners and table remain for the next process.
 	HandedOver bool
@@ -357,10 +358,9 @@ func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 func (l *Loop) reconcileOnce(w passScope) {
 	now := time.Now()
 	reloading := w.files != nil && l.takeFiles(*w.files)
-	if !l.observer.observation.read && l.observer.observation.configErr == nil {
-		l.schedule.verify = now.Add(resyncInterval)
-		l.notifyManager(false, false)
-		return // what is on this host stays until the files have been read
+	if !l.observer.observation.read {
+		l.awaitFirstRead(now)
+		return
 	}
 	if w.verify {
 		l.schedule.verify = now.Add(resyncInterval)
@@ -378,12 +378,7 @@ func (l *Loop) reconcileOnce(w passScope) {
 		l.schedule.retry = now.Add(maxRetryDelay)
 	}
 	loopbackNote := l.updateLoopback(s, w.verify || w.lo || w.files != nil)
-	l.schedule.node = time.Time{}
-	// A new default route and the end of a collision cause no event.
-	needed := s.isMicroShift() || s.microShift.Present && s.config.MicroShift.ManageAdvertiseAddress
-	if needed && errors.Is(s.microShift.ComputeErr, microshift.ErrNoNodeAddress) || loopbackNote != "" {
-		l.schedule.node = now.Add(nodeAddressRetry)
-	}
+	l.scheduleNode(s, loopbackNote != "", now)
 	l.recordRuleDelay(w.event, p)
 	l.publish(p, a.reason, a.message+loopbackNote)
 	if s.configKnown {
@@ -392,11 +387,33 @@ func (l *Loop) reconcileOnce(w passScope) {
 	l.notifyManager(a.ok && err == nil && a.reason != report.NoVIPs && s.configKnown, reloading)
 }
 
+// awaitFirstRead changes nothing on this host. After startTimeout it notifies systemd, and the state reports
+// a read that stalls.
+func (l *Loop) awaitFirstRead(now time.Time) {
+	l.schedule.verify = now.Add(resyncInterval)
+	if s := l.observer.observation; s.configErr != nil {
+		l.publish(decide(s), report.InvalidConfig, "")
+	}
+	l.notifyManager(false, false)
+}
+
+// scheduleNode schedules a pass for a new default route and for the end of a collision on lo, which cause no
+// event.
+func (l *Loop) scheduleNode(s observation, collision bool, now time.Time) {
+	needed := s.isMicroShift() || s.microShift.Present && s.config.MicroShift.ManageAdvertiseAddress
+	switch {
+	case !collision && !(needed && errors.Is(s.microShift.ComputeErr, microshift.ErrNoNodeAddress)):
+		l.schedule.node = time.Time{}
+	case !now.Before(l.schedule.node): // events do not delay it
+		l.schedule.node = now.Add(nodeAddressRetry)
+	}
+}
+
 // deferUntilObserved reports whether the pass must not change what the previous process
 // has left, because this process has no complete observation yet. A keepalived.conf that
 // is being written, or addresses that cannot be read, must not refuse connections.
 func (l *Loop) deferUntilObserved(s observation, err error, now time.Time) bool {
-	if l.Inherited == (Inherited{}) || !now.Before(l.schedule.startDeadline) || (err == nil && s.complete()) {
+	if l.Inherited == (Inherited{}) || !now.Before(l.inheritedUntil) || (err == nil && s.complete()) {
 		l.Inherited = Inherited{}
 		return false
 	}
@@ -429,14 +446,21 @@ func (l *Loop) applyPlan(a attempt, reload bool, now time.Time) attempt {
 // takeFiles takes the result of a read. It reports whether that is a reload, of which it has notified
 // systemd. While a read stalls, the last good files stay in use.
 func (l *Loop) takeFiles(r asyncread.Result[files]) (reloading bool) {
-	f := r.Value
+	f, first := r.Value, !l.observer.observation.read
 	if r.Stalled {
+		if first {
+			f.configState = report.Config{Source: sourceNone, Path: l.ConfigPath}
+		}
 		f.reload = ""
 		f.configErr = fmt.Errorf("reading %s, or a file that it names, has not returned for %v: "+
 			"check the file systems of these files", l.ConfigPath, stallTimeout)
 		f.configState.Error = f.configErr.Error()
 	}
 	l.observer.setFiles(f)
+	if first {
+		l.inheritedUntil = time.Now().Add(startTimeout)
+		return false
+	}
 	if f.reload == "" || !l.readySent {
 		return false
 	}

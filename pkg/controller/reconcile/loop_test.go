@@ -338,9 +338,17 @@ func TestFirstReadHangs(t *testing.T) {
 		if diff := cmp.Diff([]string{"2s ready"}, f.takeNotifications()); diff != "" {
 			t.Errorf("notifications (-want +got):\n%s", diff)
 		}
+		idle(2 * time.Second)
+		f.expect("a first read that stalls", report.InvalidConfig, "stays as the previous process has left it")
 		close(hang)
 		synctest.Wait()
 		f.expect("after the first read", report.Serving, "")
+		if diff := cmp.Diff([]string{"apply 8888 [192.0.2.5]"}, f.takeSteps()); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+		if more := f.takeNotifications(); len(more) > 0 {
+			t.Errorf("the first read is a reload: %q", more)
+		}
 		f.checkHeartbeats()
 	})
 }

@@ -46,6 +46,8 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 	}
 	rejected := strings.ReplaceAll(err.Error(), "\n", "; ")
 	switch {
+	case !s.read:
+		return report.InvalidConfig, rejected + "; until then, this host stays as the previous process has left it"
 	case !s.configKnown:
 		return report.InvalidConfig, rejected + "; no table is installed until the file is corrected"
 	case reason.Ready(), reason == report.Disabled, reason == report.ExternalLoadBalancer:
