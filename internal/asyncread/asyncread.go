@@ -77,10 +77,10 @@ func (r *Reader[T]) Run(ctx context.Context) {
 		}
 		if due && !running {
 			running, due, timer = true, false, time.After(r.limit)
-			go func() {
+			go func(read func() (T, time.Duration)) {
 				value, next := read()
 				done <- returned{value, next}
-			}()
+			}(read)
 		}
 		if publish {
 			select {

@@ -4,6 +4,7 @@ package asyncread_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,4 +48,27 @@ func TestReader(t *testing.T) {
 		cancel()
 		<-ended
 	})
+}
+
+// TestStartDuringRead: reads are requested while others begin. The race detector watches it.
+func TestStartDuringRead(t *testing.T) {
+	t.Parallel()
+	r := asyncread.New[int](nil, time.Hour, time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx) })
+	last := 0
+	for i := range 2000 {
+		r.Start(func() (int, time.Duration) { return i, 0 })
+		select {
+		case found := <-r.Results():
+			last = found.Value
+		default:
+		}
+	}
+	for last != 1999 {
+		last = (<-r.Results()).Value
+	}
+	cancel()
+	running.Wait()
 }
