@@ -401,8 +401,9 @@ func (l *Loop) awaitFirstRead(now time.Time) {
 // event.
 func (l *Loop) scheduleNode(s observation, collision bool, now time.Time) {
 	needed := s.isMicroShift() || s.microShift.Present && s.config.MicroShift.ManageAdvertiseAddress
+	missing := needed && errors.Is(s.microShift.ComputeErr, microshift.ErrNoNodeAddress)
 	switch {
-	case !collision && !(needed && errors.Is(s.microShift.ComputeErr, microshift.ErrNoNodeAddress)):
+	case !collision && !missing:
 		l.schedule.node = time.Time{}
 	case !now.Before(l.schedule.node): // events do not delay it
 		l.schedule.node = now.Add(nodeAddressRetry)
