@@ -140,7 +140,7 @@ func newLoop(t *testing.T) *Loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = l.poller.Close(), unix.Close(l.eventFD) })
+	t.Cleanup(func() { _, _ = unix.Close(l.epoll), unix.Close(l.eventFD) })
 	return l
 }
 
