@@ -78,7 +78,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// processesIn returns the processes of a PID namespace below that of the test.
+// processesIn returns the processes of a PID namespace below the namespace of the test.
 func processesIn(t *testing.T, namespace string) (in []string) {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/ns/pid")

@@ -93,7 +93,7 @@ func LayeredPolicy() Policy {
 }
 
 // Entry returns the entry that applies to a file, by its path, or to a unit, by its name. For a
-// file, the longest key applies that is its path or that of a parent directory, and the first of
+// file, the longest key applies that is its path or the path of a parent directory, and the first of
 // several (the machine-config-operator's pkg/controller/common/helpers.go,
 // FindClosestFilePolicyPathMatch and IsSubdirectory).
 func (p Policy) Entry(key string) (found Entry, ok bool) {

@@ -55,8 +55,8 @@ func Folder(layout string) string {
 	return "base"
 }
 
-// Folders returns the folders that can have rendered objects, below that of a rendering: the
-// folder itself, that of the policy, and those of the bases.
+// Folders returns the folders of a rendering that can have rendered objects: its top, the folder with
+// the policy, and the folders with a base.
 func Folders() []string { return []string{".", path.Dir(PolicyFile), Folder(Kustomize), Folder(RHACM)} }
 
 // PolicyName is the name of the file with the node disruption policy, in any layout.

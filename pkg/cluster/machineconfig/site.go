@@ -107,7 +107,7 @@ func encodeBundle(roots []trust.Certificate) []byte {
 }
 
 // settings returns the settings of the egress proxy, and the name in the certificate of the
-// routers; domain is that of the cluster's objects. path is the file with the configuration.
+// routers; domain is what the cluster's objects contain. path is the file with the configuration.
 func (s Site) settings(
 	path string, accepted config.Config, domain string, found *resolvedSite,
 ) (all []setting, err error) {

@@ -92,7 +92,7 @@ type SelfTestDependencies struct {
 	Reports   <-chan protocol.SelfTested // of the proxy process
 
 	APIServerURLFile string
-	Interval         time.Duration // replaces that of the configuration, unless it is 0
+	Interval         time.Duration // replaces the configured interval, unless it is 0
 }
 
 // pageFetcher requests pages without privileges.

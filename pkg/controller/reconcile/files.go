@@ -22,7 +22,7 @@ type files struct {
 	configKnown bool          // false: the file is rejected and there is no last good one
 	configErr   error         // why the file is rejected
 	configState report.Config
-	reload      string // the result of a reload; empty: the configuration is that of the last read
+	reload      string // the result of a reload; empty: the configuration has not changed
 
 	userManaged     bool                // keepalived's static pod is in kubelet's directory of disabled ones
 	staticPod       string              // the path of keepalived's static pod; empty if it does not exist

@@ -42,7 +42,7 @@ type Writer struct {
 	wake    mailbox.Trigger
 	stopped chan struct{} // closed when the goroutine of Run writes nothing any more
 
-	logged map[string]string // the last error by name; owned by the goroutine of Run, and by that of Flush after it
+	logged map[string]string // the last error by name; only the goroutine that writes uses it
 
 	mu      sync.Mutex
 	unsaved map[string]*stateFile // that are not written yet, by name

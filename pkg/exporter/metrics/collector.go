@@ -31,7 +31,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	out <- durationHistogram(c.report.Traffic.Durations)
 }
 
-// ContentType is that of the text.
+// ContentType is the media type of the text.
 const ContentType = string(expfmt.FmtText)
 
 // WriteText writes the metrics of a report in Prometheus's text format.
