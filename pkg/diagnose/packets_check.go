@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/packets"
+	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/trace"
@@ -55,7 +56,9 @@ func checkPackets(ctx context.Context, o *observations) result.Result {
 	if o.Coordination != nil && len(o.VIPs.Held) > 0 {
 		o.Coordination.Tracing()
 	}
-	found.Packets, found.Missing, err = o.collectPackets(ctx, t, found.Testers)
+	requests := o.requestVIPs(ctx)
+	found.Packets, found.Missing, err = o.collectPackets(ctx, t, requests, found.Testers)
+	found.Reached = requests.reachedVIPs()
 	found.Err = errors.Join(err, t.Close())
 	if len(o.VIPs.Held) > 0 {
 		found.Rules, found.RulesErr = trace.DescribeSourceRules(ctx, port)
@@ -65,14 +68,13 @@ func checkPackets(ctx context.Context, o *observations) result.Result {
 	return r
 }
 
-// collectPackets sends the requests of this host, and collects packets until those of the
-// other hosts have arrived too.
+// collectPackets collects packets until those of this host's requests and of the other hosts
+// have arrived.
 func (o *observations) collectPackets(
-	ctx context.Context, t *trace.Trace, expected []netip.Addr,
+	ctx context.Context, t *trace.Trace, requests *vipRequests, expected []netip.Addr,
 ) (all []report.TracedPacket, missing []netip.Addr, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTraceTime)
 	defer cancel()
-	requested := o.requestVIPs(ctx)
 	if o.Coordination != nil { // which has the list of the hosts that take part
 		expected = nil
 	}
@@ -99,7 +101,7 @@ func (o *observations) collectPackets(
 			return all, nil, err
 		}
 		missing = slices.DeleteFunc(slices.Clone(expected), func(source netip.Addr) bool { return !isMissing(source) })
-		if requested() && o.isTraced(end, expected, missing) {
+		if isClosed(requests.ended) && o.isTraced(end, expected, missing) {
 			settled++
 		}
 		if ctx.Err() != nil || settled > 1 || len(all) >= maxReported { // once more, for the events of the last packets
@@ -108,13 +110,36 @@ func (o *observations) collectPackets(
 	}
 }
 
-// requestVIPs requests all VIPs. The function that it returns reports whether all requests
-// have ended.
-func (o *observations) requestVIPs(ctx context.Context) (ended func() bool) {
+// vipRequests are the requests of this host to all VIPs.
+type vipRequests struct {
+	ended chan struct{} // closed after the last one
+
+	mu      sync.Mutex
+	reached []netip.Addr // VIPs where the service responded
+}
+
+// reachedVIPs returns the VIPs where the service has responded so far.
+func (r *vipRequests) reachedVIPs() []netip.Addr {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.reached)
+}
+
+// requestVIPs requests all VIPs, for at most maxTraceTime.
+func (o *observations) requestVIPs(ctx context.Context) *vipRequests {
+	ctx, cancel := context.WithTimeout(ctx, maxTraceTime)
+	r := &vipRequests{ended: make(chan struct{})}
 	var requests sync.WaitGroup
 	request := func(vips []netip.Addr) {
 		for _, vip := range vips {
-			requests.Go(func() { _, _ = o.fetchVIP(ctx, vip) }) // the trace shows what became of it
+			requests.Go(func() {
+				page, err := o.fetchVIP(ctx, vip) // the trace shows what became of the others
+				if err == nil && response.IsFromProxy(page) {
+					r.mu.Lock()
+					r.reached = append(r.reached, vip)
+					r.mu.Unlock()
+				}
+			})
 		}
 	}
 	request(o.VIPs.Held)
@@ -128,12 +153,12 @@ func (o *observations) requestVIPs(ctx context.Context) (ended func() bool) {
 		}
 		request(o.VIPs.Standby)
 	})
-	done := make(chan struct{})
 	go func() {
+		defer cancel()
 		requests.Wait()
-		close(done)
+		close(r.ended)
 	}()
-	return func() bool { return isClosed(done) }
+	return r
 }
 
 func isClosed(c <-chan struct{}) bool {

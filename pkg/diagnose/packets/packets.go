@@ -21,6 +21,7 @@ type Observation struct {
 	Port uint16       // the internal port of the service
 	// Redirecting: the service has its table. Without it, other checks report why.
 	Redirecting bool
+	Reached     []netip.Addr // VIPs of this host where its own request got the response of the service
 	Packets     []report.TracedPacket
 	Testers     []netip.Addr // hosts that tested a VIP within the last minute
 	Validation  bool         // a challenge is open, so that a CA may send packets
@@ -126,6 +127,8 @@ func (o Observation) judge(p report.TracedPacket) findings.ID {
 		return findings.VIPTestNotSent
 	case !held:
 		return ""
+	case p.Local && !dropped && !decided && slices.Contains(o.Reached, p.VIP.Addr()):
+		return "" // a slow host missed events, or the packet came before the rule for a new VIP
 	case p.Local:
 		return findings.LocalTrafficBlocked
 	case !p.Reply && !p.Redirected && !dropped && (!lost || decided):
@@ -222,8 +225,8 @@ func (all obstacles) findings(port uint16) (list []findings.Finding) {
 			"port":  strconv.Itoa(int(step.Port)),
 			"chain": trace.ChainName(step), "rule": trace.RuleText(step), "how": o.packet.Message,
 		})
-		if !decided && o.id == findings.PacketNotRedirected {
-			f.Message, _, _ = strings.Cut(f.Message, ", because of chain")
+		if before, _, named := strings.Cut(f.Message, ", because of chain"); named && !decided {
+			f.Message = before + ": " + o.packet.Message
 		}
 		f.Sources = o.sources
 		if o.id == findings.VIPTestNotSent { // the service reports it without the rule

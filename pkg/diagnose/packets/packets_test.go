@@ -5,6 +5,7 @@ package packets
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,6 +118,28 @@ func TestCheck(t *testing.T) {
 				t.Errorf("%+v (-want +got):\n%s", r, diff)
 			}
 		})
+	}
+}
+
+// TestLocal: packets of this host whose end no rule decided are no fault while its requests succeed.
+func TestLocal(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddrPort("192.0.2.5:80")
+	lost := report.TracedPacket{
+		Client: netip.MustParseAddrPort("192.0.2.5:1000"), VIP: vip, Local: true,
+		End: report.TraceLost, Message: "passed output, never reached the socket",
+	}
+	early := lost
+	early.End = report.TraceDelivered
+	o := Observation{Redirecting: true, Held: []netip.Addr{vip.Addr()}, Packets: []report.TracedPacket{lost, lost, early}}
+	found := o.Check().Findings
+	if len(found) != 1 || found[0].ID != findings.LocalTrafficBlocked ||
+		!strings.HasSuffix(found[0].Message, ": "+lost.Message) {
+		t.Errorf("%+v", found)
+	}
+	o.Reached = o.Held
+	if found := o.Check().Findings; len(found) > 0 {
+		t.Errorf("although the VIP responds: %+v", found)
 	}
 }
 
