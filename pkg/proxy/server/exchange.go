@@ -91,7 +91,7 @@ func (c *connection) forward() {
 		return
 	}
 	c.firstByteBy = upstream.FirstByteDeadline(deadline, c.direct.Others)
-	if c.link = c.worker.takeLink(c.direct.Addr); c.link == nil {
+	if c.link = c.worker.takeLink(c.direct.Addr, c.request.Host); c.link == nil {
 		c.connect()
 		return
 	}
@@ -108,7 +108,7 @@ func (c *connection) reconnect() {
 }
 
 func (c *connection) connect() {
-	l, err := c.worker.connect(c.direct.Addr)
+	l, err := c.worker.connect(c.direct.Addr, c.request.Host)
 	if err != nil {
 		c.exchangeFailed(upstream.DialError(c.direct.Addr, err))
 		return

@@ -22,6 +22,7 @@ type link struct {
 	worker    *worker
 	fd        int
 	addr      netip.AddrPort
+	host      string          // that its requests are for
 	owner     *connection     // whose exchange uses it; nil while it is idle
 	idle      loop.Node[link] // among the idle ones of its worker
 	sent      int             // bytes of the request
@@ -42,12 +43,12 @@ func (l *link) Ready(events uint32) {
 	}
 }
 
-func (w *worker) connect(addr netip.AddrPort) (*link, error) {
+func (w *worker) connect(addr netip.AddrPort, host string) (*link, error) {
 	fd, err := loop.Connect(addr, upstream.SocketBuffer)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{worker: w, fd: fd, addr: addr}
+	l := &link{worker: w, fd: fd, addr: addr, host: host}
 	l.timer.Expired, l.begin = l.close, l.beginRequest
 	if err := w.Watch(fd, l); err != nil {
 		l.close()
@@ -56,10 +57,12 @@ func (w *worker) connect(addr netip.AddrPort) (*link, error) {
 	return l, nil
 }
 
-// takeLink returns the last used idle connection to an address, or nil.
-func (w *worker) takeLink(addr netip.AddrPort) *link {
+// takeLink returns the last used idle connection to an address, or nil. It carries requests for
+// one host: bytes that the ingress sends unrequested can still arrive after the next request,
+// whose client takes them for the response.
+func (w *worker) takeLink(addr netip.AddrPort, host string) *link {
 	for l := range w.idle.Backward {
-		if l.addr == addr {
+		if l.host == host && l.addr == addr {
 			w.unlist(l)
 			return l
 		}

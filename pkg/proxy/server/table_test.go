@@ -113,7 +113,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 		if slices.Reverse(kept); !slices.Equal(kept, all[len(all)-want:]) || w.idleCount != want {
 			t.Errorf("for %d clients, %d connections are kept, want the last %d", maxConnections, len(kept), want)
 		}
-		if w.takeLink(addrs[0]) != nil || w.takeLink(addrs[1]) != all[len(all)-1] || w.idleCount != want-1 {
+		if w.takeLink(addrs[0], "") != nil || w.takeLink(addrs[1], "") != all[len(all)-1] || w.idleCount != want-1 {
 			t.Errorf("%d idle connections are left", w.idleCount)
 		}
 		w.closeAll()

@@ -33,7 +33,7 @@ type conn struct {
 
 	socket     *socket
 	route      *upstreamRoute
-	serverName string      // of TLS with the router
+	host       string      // that its requests are for, and the server name of TLS with the router
 	kept       bool        // it is idle, or was
 	expiry     *time.Timer // expire, while it is idle
 	unregister func() bool // from the context that closes it
@@ -159,6 +159,7 @@ func (c *Client) dial(ctx context.Context, r *upstreamRoute, timeout time.Durati
 
 // prepare sends the PROXY header and opens TLS, as the route requires.
 func (c *conn) prepare(ctx context.Context, a *attempt) *Error {
+	c.host = a.request.Host
 	hasHeader := a.route.proxyProtocol != ingress.ProxyProtocolOff
 	if hasHeader {
 		_ = c.SetDeadline(a.firstByteBy) // on a closed connection, Write fails
@@ -173,8 +174,7 @@ func (c *conn) prepare(ctx context.Context, a *attempt) *Error {
 	if a.route.verifier == nil {
 		return nil
 	}
-	c.serverName = a.request.Host
-	failure := c.handshake(ctx, a, a.route.verifier, c.serverName)
+	failure := c.handshake(ctx, a, a.route.verifier, c.host)
 	if failure != nil && failure.Cause == findings.IngressTLSHandshake && hasHeader {
 		// A router that does not expect the header reads it as invalid TLS.
 		details := Explain(failure.Err)

@@ -169,17 +169,14 @@ func FirstByteDeadline(deadline time.Time, others int) time.Time {
 // an idle connection is lost, the request is sent again on a new one: GET and HEAD are
 // idempotent (RFC 9110 section 9.2.2).
 func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*conn, *Error) {
-	head, serverName := a.request.Head, "" // of TLS with the router
+	head := a.request.Head
 	if a.route.usesAbsoluteForm() {
 		var err error
 		if head, err = absoluteForm(head, a.request.Host, a.route.addr.Port(), a.route.proxy.Authorization); err != nil {
 			return nil, a.route.egressError(findings.EgressDenied, err)
 		}
 	}
-	if a.route.verifier != nil {
-		serverName = a.request.Host
-	}
-	for conn := settings.idle.take(a.route, serverName); ; conn = nil {
+	for conn := settings.idle.take(a.route, a.request.Host); ; conn = nil {
 		if conn == nil {
 			var failure *Error
 			if conn, failure = c.connect(a); failure != nil {

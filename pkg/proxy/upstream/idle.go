@@ -39,11 +39,12 @@ type idleConns struct {
 	list  []*conn // the longest idle first
 }
 
-// take returns the last used connection of the route, with the same server name, that can
-// take a request, or nil.
-func (p *idleConns) take(r *upstreamRoute, serverName string) *conn {
+// take returns the last used connection of the route for the same host that can take a request,
+// or nil. Bytes that arrive unrequested after the next request was sent look like its response:
+// no client of another host gets them.
+func (p *idleConns) take(r *upstreamRoute, host string) *conn {
 	for {
-		c := p.remove(func(c *conn) bool { return c.route == r && c.serverName == serverName })
+		c := p.remove(func(c *conn) bool { return c.route == r && c.host == host })
 		if c == nil || c.isQuiet() {
 			return c
 		}

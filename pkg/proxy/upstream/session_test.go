@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -347,4 +348,38 @@ func BenchmarkExchangeTLS(b *testing.B) {
 	r := startTLSRouter(b, "127.0.0.1:0", p.config(b, api), answersOverTLS)
 	benchmark(b, newClient(b, tlsSettings(r.testRouter, p.trustedCAs())))
 	r.expect(b, 1)
+}
+
+// TestKeptConnectionServesOneHost: on each kind of route, a connection that was kept takes the next
+// request for the same host, and none for another: unrequested bytes would be its response.
+func TestKeptConnectionServesOneHost(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	const other = "app.example.com"
+	plain := startRouter(t, "127.0.0.1:0", answersWith(okResponse))
+	secure := startTLSRouter(t, "127.0.0.1:0", p.config(t, api, other), answersOverTLS)
+	names := map[string]netip.AddrPort{}
+	for _, host := range []string{api, other} {
+		names[authority(host, plain.addr.Port())] = plain.addr
+	}
+	overTLS := tlsSettings(secure.testRouter, p.trustedCAs())
+	forwarding, tunnelling := (&fakeEgressProxy{names: names}).start(t), (&fakeEgressProxy{}).start(t)
+	for _, route := range []struct {
+		name     string
+		settings Settings
+		accepts  *testRouter // the connections of the route
+	}{
+		{"plain", plainSettings(plain), plain},
+		{"TLS", overTLS, secure.testRouter},
+		{"a proxy", forwarding.routeThrough(plainSettings(plain), ""), forwarding.testRouter},
+		{"a tunnel", tunnelling.routeThrough(overTLS, ""), tunnelling.testRouter},
+	} {
+		c, before := newClient(t, route.settings), route.accepts.accepted()
+		for _, host := range []string{api, other, api, other, other} {
+			wantAnswered(t, c, requestFor(host))
+		}
+		if n := route.accepts.accepted() - before; n != 2 {
+			t.Errorf("%s: %d connections for two hosts", route.name, n)
+		}
+	}
 }
