@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
@@ -429,23 +431,50 @@ func (s *Supervisor) sendListener(port uint16) bool {
 // reservedDescriptors are for everything but requests, and for evicted connections.
 const reservedDescriptors = 256
 
-// boundConnections limits maxConnections by the descriptor limit of the process. A
-// request takes two descriptors: to the client and to the ingress. Half as many clients
-// can wait for a slot of their source, and a quarter as many descriptors are for idle
-// connections to the ingress. A client that is queued in the backlog is better off than one
-// that is accepted and gets a 502.
+// boundConnections limits maxConnections by the resources of this host, and logs that.
 func (s *Supervisor) boundConnections(maxConnections int) int {
-	descriptors := 2*maxConnections + maxConnections/2 + maxConnections/4 + reservedDescriptors
-	needed := uint64(descriptors) //nolint:gosec // bounded by pkg/config
-	var limit unix.Rlimit         // of this process, which the proxy process inherits; Go's runtime raises that to Max
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil || limit.Max >= needed {
-		return maxConnections
+	limit := unix.Rlimit{Max: math.MaxInt32}
+	// That of this process, which the proxy process inherits; Go's runtime raises that to Max.
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	descriptors := int(min(limit.Max, math.MaxInt32))
+	bound, reason := connectionBound(maxConnections, descriptors, ephemeralPorts())
+	if reason != "" && s.reducedConnections != bound {
+		s.reducedConnections = bound
+		s.Log.Warn(fmt.Sprintf("limits.maxConnections is reduced to %d: %s", bound, reason), slog.String("event", "limits"))
 	}
-	reduced := max(1, (int(limit.Max)-reservedDescriptors)*4/11) //nolint:gosec // below needed
-	if s.reducedConnections != reduced {
-		s.reducedConnections = reduced
-		s.Log.Warn(fmt.Sprintf("limits.maxConnections is reduced to %d: the descriptor limit is %d; raise LimitNOFILE to %d",
-			reduced, limit.Max, needed), slog.String("event", "limits"))
+	return bound
+}
+
+// connectionBound returns how many clients are served at a time, and the reason if these are
+// fewer than maxConnections. A client that is queued in the backlog is better off than one that
+// is accepted and gets a 502.
+//
+// A request takes two descriptors: to the client and to the ingress. Half as many clients can wait
+// for a slot of their source, and a quarter as many descriptors are for idle connections to the
+// ingress. All connections to the ingress can be to one address. They take at most half of the
+// ports with which this host can connect there.
+func connectionBound(maxConnections, descriptors, ports int) (bound int, reason string) {
+	bound = maxConnections
+	if n := (descriptors - reservedDescriptors) * 4 / 11; n < bound {
+		needed := 2*maxConnections + maxConnections/2 + maxConnections/4 + reservedDescriptors
+		bound, reason = n, fmt.Sprintf("the descriptor limit is %d; raise LimitNOFILE to %d", descriptors, needed)
 	}
-	return reduced
+	if n := ports / 2 * 4 / 5; n < bound {
+		bound, reason = n, fmt.Sprintf("the host has %d ports for connections to one ingress address; "+
+			"raise net.ipv4.ip_local_port_range", ports)
+	}
+	return max(1, bound), reason
+}
+
+// ephemeralPorts returns the number of local ports of connections (ip(7), ip_local_port_range).
+func ephemeralPorts() int {
+	var first, last int
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &first, &last)
+	}
+	if err != nil {
+		return math.MaxUint16 // a later connection attempt reports a lack of them
+	}
+	return last - first + 1
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -638,5 +639,39 @@ func TestListenersOfNextProxy(t *testing.T) {
 				s.Listeners.close(port)
 			}
 		})
+	}
+}
+
+// TestConnectionBound: as many clients are served as the descriptors of the process and the ports
+// of the host allow.
+func TestConnectionBound(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		maxConnections, descriptors, ports int
+		want                               int
+		reason                             string
+	}{
+		{4096, 16384, 28232, 4096, ""},
+		{1, 256, 28232, 1, "the descriptor limit is 256; raise LimitNOFILE to 258"},
+		{8192, 16384, 28232, 5864, "the descriptor limit is 16384; raise LimitNOFILE to 22784"},
+		{1 << 20, math.MaxInt32, 28232, 11292, "the host has 28232 ports for connections to one ingress address; " +
+			"raise net.ipv4.ip_local_port_range"},
+		{4096, 16384, 64, 25, "the host has 64 ports for connections to one ingress address; " +
+			"raise net.ipv4.ip_local_port_range"},
+		{4096, 16384, 0, 1, "the host has 0 ports for connections to one ingress address; " +
+			"raise net.ipv4.ip_local_port_range"},
+	} {
+		bound, reason := connectionBound(tt.maxConnections, tt.descriptors, tt.ports)
+		if bound != tt.want || reason != tt.reason {
+			t.Errorf("%d, %d descriptors, %d ports: %d, %q; want %d, %q",
+				tt.maxConnections, tt.descriptors, tt.ports, bound, reason, tt.want, tt.reason)
+		}
+		// Each slot has one connection, and a quarter as many are idle.
+		if used := bound + bound/4; bound > 1 && used > tt.ports/2 {
+			t.Errorf("%d connections with %d ports", used, tt.ports)
+		}
+	}
+	if n := ephemeralPorts(); n < 2 || n > math.MaxUint16 {
+		t.Errorf("this host has %d ephemeral ports", n)
 	}
 }

@@ -129,6 +129,9 @@ func (c *Client) reach(ctx context.Context, a *attempt) (*conn, *Error) {
 	if failure != nil {
 		return nil, failure
 	}
+	if lingers, is := tcp.(*net.TCPConn); is {
+		_ = lingers.SetLinger(0) // see loop.Connect
+	}
 	bottom := &socket{Conn: tcp}
 	unregister := context.AfterFunc(ctx, func() { _ = tcp.Close() })
 	opened := &conn{Conn: bottom, socket: bottom, route: a.route, unregister: unregister}
