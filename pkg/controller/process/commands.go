@@ -137,7 +137,7 @@ func (s *Supervisor) recordStopped(port uint16) {
 func (s *Supervisor) closeSocket(port uint16) {
 	if c := s.closing[port]; c != nil {
 		delete(s.closing, port)
-		closeWithoutLinger(c.fd)
+		giveUp(c.fd)
 	}
 }
 
@@ -408,7 +408,8 @@ func (s *Supervisor) sendListener(port uint16) bool {
 	message := fmt.Sprintf("the previous proxy process changed the listening socket on port %d: "+
 		"another socket replaces it", port)
 	s.Log.Warn(message, slog.String("event", "listen"), slog.Any("error", changed))
-	if _, err := listeningPort(old); err == nil {
+	_, notListening := listeningPort(old)
+	if notListening == nil {
 		s.send(listen, old)
 		s.send(protocol.Command{StopListening: &protocol.StopListening{Port: port}}, -1)
 	}
@@ -417,7 +418,12 @@ func (s *Supervisor) sendListener(port uint16) bool {
 		// Before the descriptor store, which can take seconds.
 		s.send(listen, replacement)
 	}
-	s.Listeners.close(port)
+	s.Listeners.release(port)
+	if err == nil && notListening == nil {
+		time.AfterFunc(stopListeningTimeout, func() { giveUp(old) }) // the process serves its backlog
+	} else {
+		giveUp(old)
+	}
 	if err != nil {
 		message = fmt.Sprintf("cannot replace the listening socket on port %d; "+
 			"retrying with the next reconciliation", port)

@@ -58,7 +58,7 @@ func (l *Listeners) add(port uint16, fd int) {
 }
 
 // close closes a listening socket, here and in the descriptor store.
-func (l *Listeners) close(port uint16) { closeWithoutLinger(l.release(port)) }
+func (l *Listeners) close(port uint16) { giveUp(l.release(port)) }
 
 // release removes a listening socket from the set and from the descriptor store. The
 // caller closes it.

@@ -130,10 +130,14 @@ func resetOptions(fd int) error {
 	return nil
 }
 
-// closeWithoutLinger closes a socket that a proxy process has shared. The process can have
-// turned it into a connection with unsent data and SO_LINGER: close(2) by this process, or
-// by systemd for its store, would wait for that. Without SO_LINGER it does not.
-func closeWithoutLinger(fd int) {
+// giveUp closes a socket that a proxy process has shared, and which no later process gets. The
+// process can keep a descriptor, and cannot listen again: shutdown ends that for every holder,
+// and others can listen on the port (inet_csk_bind_conflict, because of SO_REUSEADDR).
+//
+// The process can have turned the socket into a connection with unsent data and SO_LINGER: close(2)
+// by this process, or by systemd for its store, would wait for that. Without SO_LINGER it does not.
+func giveUp(fd int) {
+	_ = unix.Shutdown(fd, unix.SHUT_RD)
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
 	_ = unix.Close(fd)
 }
@@ -209,7 +213,7 @@ func inheritedSockets(log *slog.Logger, store *systemd.DescriptorStore) map[uint
 		message := fmt.Sprintf("descriptor %q in systemd's store is not a listening socket of this service "+
 			"and was closed", name)
 		log.Warn(message, slog.String("event", "store"), slog.Any("error", err))
-		closeWithoutLinger(fd)
+		giveUp(fd)
 		if store != nil {
 			_ = store.Remove(name)
 		}

@@ -104,8 +104,8 @@ func TestListeningPort(t *testing.T) {
 	}
 }
 
-// Closing a socket does not wait for unsent data.
-func TestCloseWithoutLinger(t *testing.T) {
+// Giving a socket up does not wait for unsent data.
+func TestGiveUpDoesNotWait(t *testing.T) {
 	t.Parallel()
 	ln := newTestListener(t)
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(ln.Addr().(*net.TCPAddr).Port))) //nolint:forcetypeassert // "tcp"
@@ -124,7 +124,7 @@ func TestCloseWithoutLinger(t *testing.T) {
 	_, _ = file.Close(), conn.Close()
 	closed := make(chan struct{})
 	go func() {
-		closeWithoutLinger(fd)
+		giveUp(fd)
 		close(closed)
 	}()
 	select {
@@ -132,4 +132,26 @@ func TestCloseWithoutLinger(t *testing.T) {
 	case <-time.After(nstest.Timeout):
 		t.Error("close waits for unsent data")
 	}
+}
+
+// TestKeptDuplicate: a process that keeps a descriptor of a socket that was given up does not
+// listen any more, and others can listen on the port.
+func TestKeptDuplicate(t *testing.T) {
+	t.Parallel()
+	given, err := listen(0)
+	must(t, err)
+	port, err := listeningPort(given)
+	must(t, err)
+	duplicate, err := unix.Dup(given)
+	must(t, err)
+	t.Cleanup(func() { _ = unix.Close(duplicate) })
+	for range 2 { // going back too
+		giveUp(given)
+		if got, err := listeningPort(duplicate); err == nil {
+			t.Errorf("the duplicate listens on port %d", got)
+		}
+		given, err = listen(port)
+		must(t, err)
+	}
+	giveUp(given)
 }

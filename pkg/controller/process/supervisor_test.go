@@ -631,6 +631,11 @@ func TestListenersOfNextProxy(t *testing.T) {
 					}
 					_ = unix.Close(fd)
 				}
+				if len(sockets) > 1 {
+					nstest.Await(t, "no process can accept from the old socket", func() bool {
+						return !isListening(sockets[0], port)
+					})
+				}
 				for _, fd := range sockets {
 					_ = unix.Close(fd)
 				}

@@ -271,6 +271,57 @@ func TestListenerOptions(t *testing.T) {
 	s.expectServing()
 }
 
+// TestKeptListener holds that a proxy that keeps a duplicate of the listening socket does not serve a
+// port that the controller has closed. The service can use the port again.
+func TestKeptListener(t *testing.T) {
+	onPort := func(port int) string {
+		return shared.lab.ControlPlane[0].DefaultConfig() +
+			fmt.Sprintf("mode: CustomDeployment\ncustomDeployment: {internalPort: %d}\n", port)
+	}
+	for name, next := range map[string]string{
+		"another port": onPort(9888),
+		"disabled":     shared.lab.ControlPlane[0].DefaultConfig() + "mode: \"\"\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startAttackedWith(t, "keeps-listener", onPort(8888))
+			s.expectServing()
+			s.awaitLog("ATTACK: a duplicate of the listening socket is kept")
+			must(t, s.node.WriteConfig(next))
+			must(t, s.Reload())
+			err := lab.Eventually(t.Context(), "port 8888 is closed", func(ctx context.Context) error {
+				conn, err := s.node.Dial(ctx, "tcp", "127.0.0.1:8888")
+				if err == nil {
+					return errors.Join(errors.New("it accepts a direct connection"), conn.Close())
+				}
+				if errors.Is(err, unix.ECONNREFUSED) {
+					err = nil
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			s.awaitLog("ATTACK: accept from the duplicate: refused")
+			must(t, s.node.WriteConfig(onPort(8888)))
+			must(t, s.Reload())
+			err = lab.Eventually(t.Context(), "port 8888 serves again", func(ctx context.Context) error {
+				out, err := s.node.Run(ctx, "ss", "-Hltn", "sport", "=", ":8888")
+				if err == nil && out == "" {
+					err = errors.New("nothing listens")
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			s.expectServing()
+			if strings.Contains(s.log(), "PortInUse") {
+				t.Error("the service cannot use the port again")
+			}
+		})
+	}
+}
+
 // TestStandardError (H4) holds that a proxy has no terminal and no journal stream. Its
 // lines are logged as the proxy's, without control sequences, and limited in number.
 func TestStandardError(t *testing.T) {

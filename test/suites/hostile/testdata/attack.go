@@ -84,6 +84,8 @@ func besideWork() map[string]func() {
 		"flood":  flood,
 		"memory": memory,
 		"calls":  calls,
+
+		"keeps-listener": keepListener,
 	}
 }
 
@@ -352,6 +354,35 @@ func calls() {
 	printOutcome("bind of the control socket", unix.Bind(controlSocket(), &unix.SockaddrUnix{Name: "/tmp/hostile"}))
 	_, err = unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
 	printOutcome("executable memory", err)
+}
+
+// keepListener keeps a duplicate of the first listening socket, and answers its clients when the
+// proxy has closed its own descriptor.
+func keepListener() {
+	first := listener()
+	fd, err := unix.FcntlInt(uintptr(first), unix.F_DUPFD_CLOEXEC, 200)
+	if err != nil {
+		printOutcome("duplicate the listening socket", err)
+		return
+	}
+	printResult("a duplicate of the listening socket is kept")
+	for first == listener() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	answer := []byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nkept")
+	for {
+		conn, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC)
+		switch {
+		case err == nil:
+			_, _ = unix.Write(conn, answer)
+			_ = unix.Close(conn)
+		case errors.Is(err, unix.EAGAIN):
+			time.Sleep(time.Millisecond)
+		default:
+			printOutcome("accept from the duplicate", err)
+			return
+		}
+	}
 }
 
 // startHeartbeats starts a proxy that only sends heartbeats.
