@@ -193,7 +193,7 @@ func (c *components) newProxy(o Options, listeners *process.Listeners) (err erro
 		SetTargets: c.upstreams.SetTargets, Listeners: listeners,
 		Heartbeat: heartbeat, SilenceLimit: o.timing.ProxySilenceLimit, Instance: c.instance,
 	})
-	c.liveness = probe.NewLivenessCheck(c.tracker, c.stats.ConnectionCounts, c.supervisor, o.timing.LivenessTiming)
+	c.liveness = probe.NewLivenessCheck(c.tracker, c.supervisor, o.timing.LivenessTiming)
 	return nil
 }
 

@@ -130,15 +130,8 @@ func (c *statsCollector) RecordTestRequest(source, vip netip.Addr) {
 	if _, known := c.testRequests[source]; !known && len(c.testRequests) >= report.MaxTestSources {
 		source = netip.Addr{}
 	}
-	// A report of its own costs more than the request: the next heartbeat brings it. A flood is
-	// reported at once, as load.
-	if c.testRequests[source]++; c.testRequests[source] == maxTestRequests {
-		c.notify()
-	}
+	c.testRequests[source]++ // the next heartbeat brings it: a report of its own costs more than the request
 }
-
-// maxTestRequests is how many test requests of a source wait for the next heartbeat.
-const maxTestRequests = 64
 
 // RecordAcceptFailure implements server.Recorder.
 func (c *statsCollector) RecordAcceptFailure(err error) {

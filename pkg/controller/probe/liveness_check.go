@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -35,16 +36,9 @@ const (
 	// lateTimeout is the delay of a timeout that shows that this process itself did not run.
 	lateTimeout = time.Second
 
-	// failureThreshold is how many unanswered requests in a row replace a process.
-	failureThreshold = 3
-	// loadFailureThreshold is how many failures in a row change the condition of a
-	// process under load, which is never replaced.
-	loadFailureThreshold = 10
-	// busyConnections that have ended since the request began count as load.
-	busyConnections = 200
-	// statsDelay is how long a process takes to report that it has reset a connection. It
-	// reports every 100 ms, and a loaded one can be late.
-	statsDelay = 300 * time.Millisecond
+	// longBacklog is the length of a backlog that shows load. A working process accepts as many
+	// connections within the 2 s of a request, on a slow machine too.
+	longBacklog = 256
 
 	// A replacement helps immediately or not at all. Without an answer in between, the
 	// delay before the next replacement doubles: a replacement cuts off the requests in
@@ -64,19 +58,15 @@ const (
 // such connection and the listening socket has room, firewall rules drop this host's own
 // connections, and perhaps no others: the state has a note, and no process is replaced.
 //
-// A flood must not replace a working process. A process whose limits.maxConnections are
-// all taken by slow clients resets one of them for each new connection, within 20 ms: the
-// request is answered far within its 2 s. The backlog of 4096 connections is some 0.4 s of
-// work. So load rarely causes three failures, over 2 s at least. Two kinds of failures count
-// as load in addition: a reset, if the process has meanwhile reported connections that it has
-// reset for its limits, and no answer, if it has reported many connections that have ended. A
-// process that reports false numbers shows in the journal and in the metrics, which have the
-// same numbers.
+// A flood must not replace a working process. A working process answers the request without a
+// slot of limits.maxConnections, as soon as it has accepted the connection. Only two things stop
+// the request: a long backlog, whose length the kernel reports, and a reset. Both count as load,
+// and a process under load has 40 requests to answer one of them. Nothing that the process reports
+// gives it more time.
 //
 // The check does not detect a process that answers this host and no other.
 type LivenessCheck struct {
 	tracker *tracker.Tracker
-	counts  func() (ended, limited uint64) // of connections
 	proxy   checkedProxy
 	timing  LivenessTiming
 	wake    mailbox.Trigger
@@ -115,7 +105,7 @@ type liveness struct {
 // checkedProxy is what the check needs of the proxy supervisor.
 type checkedProxy interface {
 	Serving() (*process.Proxy, <-chan struct{}) // and what fires when it changes
-	HasBacklogRoom(port uint16) bool
+	Backlog(port uint16) process.Backlog
 	RequestReplacement(p *process.Proxy, reason string) bool
 }
 
@@ -125,13 +115,15 @@ type ownRequest struct {
 	abort context.CancelFunc
 }
 
-// requestFailure is why a request was not answered.
-type requestFailure struct {
-	kind   failureKind
-	reason string
+// observation is what a request and the kernel have shown.
+type observation struct {
+	reason  string          // what is wrong with the response; empty if nothing is
+	reached bool            // the connection has reached a socket on the port of the redirect
+	stalled bool            // this process did not run in the meantime (SIGSTOP, a paused machine)
+	backlog process.Backlog // after a request without the expected response
 }
 
-// failureKind is where the request has failed.
+// failureKind is where a request has failed.
 type failureKind int
 
 // The kinds of failures.
@@ -139,18 +131,24 @@ const (
 	notDelivered failureKind = iota // it has not reached the proxy process
 	proxyFailed                     // it has, or the process does not accept
 	underLoad
-	ownStall // this process did not run in the meantime (SIGSTOP, a paused machine)
 	failureKinds
 )
 
-// NewLivenessCheck returns a liveness check. counts returns how many connections have ended, and how
-// many of them were reset to make room.
-func NewLivenessCheck(
-	status *tracker.Tracker, counts func() (ended, limited uint64), proxy checkedProxy, t LivenessTiming,
-) *LivenessCheck {
+// thresholds are numbers of failures in a row. Under load, 40 take two minutes at most: each has
+// 2 s, with 1 s in between.
+//
+//nolint:gochecknoglobals // a constant
+var thresholds = [failureKinds]struct{ report, replace int }{
+	notDelivered: {report: 3, replace: math.MaxInt},
+	proxyFailed:  {report: 3, replace: 3},
+	underLoad:    {report: 10, replace: 40},
+}
+
+// NewLivenessCheck returns a liveness check.
+func NewLivenessCheck(status *tracker.Tracker, proxy checkedProxy, t LivenessTiming) *LivenessCheck {
 	status.SetVIPProbe(tracker.VIPProbe{}, time.Now())
 	return &LivenessCheck{
-		tracker: status, counts: counts, proxy: proxy, timing: t.withDefaults(), wake: mailbox.NewTrigger(),
+		tracker: status, proxy: proxy, timing: t.withDefaults(), wake: mailbox.NewTrigger(),
 		shown: liveness{replacementBackoff: minReplacementBackoff},
 	}
 }
@@ -213,18 +211,15 @@ func (c *LivenessCheck) checkVIPs(ctx context.Context) time.Duration {
 		if vip.IsLinkLocalUnicast() {
 			continue // unreachable without the name of a link
 		}
-		f := c.request(ctx, vip, table.Port())
+		o := c.request(ctx, vip, table.Port())
 		now, _ := c.proxy.Serving()
 		switch {
 		case ctx.Err() != nil:
 			return c.timing.LivenessInterval
 		case now != process || c.table.Load() != table:
 			return 0 // the result is about a former state
-		case f != nil && f.kind == ownStall:
-			c.shown.unansweredSince = time.Time{}
-			return 0 // the result is about this process
-		case f != nil:
-			c.recordFailure(vips, vip, *f)
+		case !o.isAnswered():
+			c.recordFailure(vips, vip, o)
 			return c.timing.LivenessRetryInterval
 		}
 	}
@@ -236,12 +231,11 @@ func (c *LivenessCheck) checkVIPs(ctx context.Context) time.Duration {
 func (c *LivenessCheck) publish() { c.tracker.SetVIPProbe(c.shown.answer, time.Now()) }
 
 // recordFailure acts on the failure of one of the held VIPs.
-func (c *LivenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, f requestFailure) {
-	next, replace := c.shown.afterFailure(vips, vip, f, c.timing.LivenessTimeout, time.Now())
+func (c *LivenessCheck) recordFailure(vips []netip.Addr, vip netip.Addr, o observation) {
+	next, replaceFor := c.shown.afterFailure(vips, vip, o, c.timing.LivenessTimeout, time.Now())
 	c.shown = next
-	if replace { // which the supervisor reports
-		c.proxy.RequestReplacement(c.checked, fmt.Sprintf(
-			"has not answered %d requests of this service in a row to port 80 of %v (%s)", failureThreshold, vip, f.reason))
+	if replaceFor != "" { // which the supervisor reports
+		c.proxy.RequestReplacement(c.checked, replaceFor)
 		return
 	}
 	c.publish()
@@ -254,34 +248,42 @@ func (l *liveness) retainAnswers(retain func(netip.Addr) bool) {
 }
 
 // afterFailure returns what the requests have shown after the failure of one of the held VIPs, and
-// whether to replace the process. These are all rules of the replacement of a process that does
+// why to replace the process, if so. These are all rules of the replacement of a process that does
 // not answer.
 func (l liveness) afterFailure(
-	vips []netip.Addr, vip netip.Addr, f requestFailure, timeout time.Duration, now time.Time,
-) (next liveness, replace bool) {
-	l.failures[f.kind]++
-	threshold := failureThreshold
-	if f.kind == underLoad {
-		threshold = loadFailureThreshold
+	vips []netip.Addr, vip netip.Addr, o observation, timeout time.Duration, now time.Time,
+) (next liveness, replaceFor string) {
+	kind := proxyFailed
+	switch {
+	case o.stalled: // the result is about this process
+		l.unansweredSince = time.Time{}
+		return l, ""
+	case o.reason == "":
+		kind, o.reason = notDelivered, "another program answers"
+	case !o.reached && o.reason != connectionReset && o.backlog.HasRoom():
+		kind = notDelivered
+	case o.reason == connectionReset, o.backlog.Waiting > longBacklog:
+		kind = underLoad
 	}
-	enough := l.failures[f.kind] >= threshold
+	l.failures[kind]++
+	failures := l.failures[kind]
 	late := !slices.Contains(l.answer.Answered, vip) && now.Sub(l.unansweredSince) >= timeout
 	switch {
-	case !enough && !late:
-		return l, false
-	case f.kind == notDelivered:
-		l.answer = tracker.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host to port 80 of %v "+
-			"do not reach the service (%s); other clients may be affected: run http01-proxyd check", vip, f.reason)}
-		return l, false
-	case f.kind == proxyFailed && enough && !now.Before(l.nextReplacement):
+	case failures >= thresholds[kind].replace && !now.Before(l.nextReplacement):
 		l.nextReplacement = now.Add(l.replacementBackoff)
 		l.replacementBackoff = min(2*l.replacementBackoff, maxReplacementBackoff)
-		return l, true
+		return l, fmt.Sprintf("has not answered %d requests of this service in a row to port 80 of %v (%s)",
+			failures, vip, o.reason)
+	case failures < thresholds[kind].report && !late:
+	case kind == notDelivered:
+		l.answer = tracker.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host to port 80 of %v "+
+			"do not reach the service (%s); other clients may be affected: run http01-proxyd check", vip, o.reason)}
+	default:
+		l.retainAnswers(func(other netip.Addr) bool { return other != vip })
+		l.answer.Failure = fmt.Sprintf("the proxy process has not answered requests of this host to port 80 of %v: %s; "+
+			"if this continues, see the journal and run http01-proxyd check", vip, o.reason)
 	}
-	l.retainAnswers(func(other netip.Addr) bool { return other != vip })
-	l.answer.Failure = fmt.Sprintf("the proxy process has not answered requests of this host to port 80 of %v: %s; "+
-		"if this continues, see the journal and run http01-proxyd check", vip, f.reason)
-	return l, false
+	return l, ""
 }
 
 // The request, and the start of the expected response. The proxy process does not count a test
@@ -291,30 +293,18 @@ const (
 	expectedStatusLine = "HTTP/1.1 400 "
 )
 
-// request makes one request, and returns why it failed.
-func (c *LivenessCheck) request(ctx context.Context, vip netip.Addr, port uint16) *requestFailure {
-	ended, limited := c.counts()
+// request makes one request, and returns what it has shown.
+func (c *LivenessCheck) request(ctx context.Context, vip netip.Addr, port uint16) (o observation) {
 	begin := time.Now()
-	reason, reached := c.attempt(ctx, vip, port)
-	switch {
-	case reason == "" && reached:
-		return nil
-	case isOwnStall(begin, c.timing.LivenessTimeout):
-		return &requestFailure{ownStall, reason}
-	case reason == "":
-		return &requestFailure{notDelivered, "another program answers"}
-	case !reached && reason != connectionReset && c.proxy.HasBacklogRoom(port):
-		return &requestFailure{notDelivered, reason}
-	default:
-		return c.considerLoad(ctx, &requestFailure{proxyFailed, reason}, ended, limited)
+	o.reason, o.reached = c.attempt(ctx, vip, port)
+	if !o.isAnswered() {
+		o.stalled = time.Since(begin) > c.timing.LivenessTimeout+lateTimeout
+		o.backlog = c.proxy.Backlog(port)
 	}
+	return o
 }
 
-// isOwnStall reports whether something that ends after its timeout has ended so late that
-// this process did not run in the meantime (SIGSTOP, a paused machine).
-func isOwnStall(begin time.Time, timeout time.Duration) bool {
-	return time.Since(begin) > timeout+lateTimeout
-}
+func (o observation) isAnswered() bool { return o.reason == "" && o.reached }
 
 // attempt makes one request, and returns what is wrong with the response and whether the
 // connection has reached a socket on the port of the redirect.
@@ -380,20 +370,4 @@ func describe(err error, timedOut string) string {
 	default:
 		return timedOut
 	}
-}
-
-// considerLoad counts a failure as load if the process has reported load since the request
-// began.
-func (c *LivenessCheck) considerLoad(ctx context.Context, f *requestFailure, ended, limited uint64) *requestFailure {
-	if f.reason == connectionReset {
-		select {
-		case <-ctx.Done():
-		case <-time.After(statsDelay):
-		}
-	}
-	nowEnded, nowLimited := c.counts()
-	if nowEnded-ended >= busyConnections || f.reason == connectionReset && nowLimited > limited {
-		f.kind = underLoad
-	}
-	return f
 }

@@ -7,86 +7,113 @@ import (
 	"net"
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/process"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
-	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// replacements is a proxy supervisor that counts replacements.
-type replacements struct{ count int }
+// noProxy is a proxy supervisor without a process.
+type noProxy struct{}
 
-func (*replacements) Serving() (*process.Proxy, <-chan struct{}) { return nil, nil }
-func (*replacements) HasBacklogRoom(uint16) bool                 { return false }
-func (r *replacements) RequestReplacement(*process.Proxy, string) bool {
-	r.count++
-	return true
+func (noProxy) Serving() (*process.Proxy, <-chan struct{})     { return nil, nil }
+func (noProxy) Backlog(uint16) process.Backlog                 { return process.Backlog{} }
+func (noProxy) RequestReplacement(*process.Proxy, string) bool { return false }
+
+// TestReplacementRules: after which failures in a row the state changes, and a process is replaced.
+// Nothing that the process reports has an influence.
+func TestReplacementRules(t *testing.T) {
+	t.Parallel()
+	const timedOut = "response timed out"
+	backlog := func(waiting uint32) process.Backlog {
+		return process.Backlog{Listening: true, Waiting: waiting, Limit: 4096}
+	}
+	for name, tt := range map[string]struct {
+		observation
+		report, replace int // after this many failures; 0: never
+		note            bool
+	}{
+		"does not accept":     {observation{timedOut, true, false, backlog(3)}, 3, 3, false},
+		"accepts, is silent":  {observation{timedOut, true, false, backlog(0)}, 3, 3, false},
+		"responds wrongly":    {observation{unexpectedResponse, true, false, backlog(0)}, 3, 3, false},
+		"does not listen":     {observation{"connection refused", false, false, process.Backlog{}}, 3, 3, false},
+		"resets connections":  {observation{connectionReset, true, false, backlog(0)}, 10, 40, false},
+		"resets them at once": {observation{connectionReset, false, false, backlog(0)}, 10, 40, false},
+		"a long backlog":      {observation{timedOut, true, false, backlog(longBacklog + 1)}, 10, 40, false},
+		"a full backlog":      {observation{timedOut, false, false, backlog(4097)}, 10, 40, false},
+		"dropped":             {observation{"connection timed out", false, false, backlog(0)}, 3, 0, true},
+		"dropped under load":  {observation{"connection timed out", false, false, backlog(4096)}, 3, 0, true},
+		"another program":     {observation{"", false, false, backlog(0)}, 3, 0, true},
+		"this one is stopped": {observation{timedOut, true, true, backlog(4097)}, 0, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			vip, now := netip.MustParseAddr("192.0.2.5"), time.Now()
+			vips := []netip.Addr{vip}
+			l := liveness{answer: tracker.VIPProbe{Answered: vips}, replacementBackoff: minReplacementBackoff}
+			reported, replaced := 0, 0
+			for n := 1; n <= 100 && replaced == 0; n++ {
+				var replaceFor string
+				l, replaceFor = l.afterFailure(vips, vip, tt.observation, livenessTimeout, now)
+				if reported == 0 && (replaceFor != "" || l.answer.Failure != "" || l.answer.Note != "") {
+					reported = n
+				}
+				if replaceFor != "" {
+					replaced = n
+				}
+			}
+			if reported != tt.report || replaced != tt.replace || (l.answer.Note != "") != tt.note {
+				t.Errorf("reported after %d failures, want %d; replaced after %d, want %d; note %q",
+					reported, tt.report, replaced, tt.replace, l.answer.Note)
+			}
+		})
+	}
 }
 
-func noLoad() (ended, limited uint64) { return 0, 0 }
-
-// newFailingLivenessCheck returns a check that has had an answer, and whose requests fail
-// now.
-func newFailingLivenessCheck(vip netip.Addr) (*LivenessCheck, *replacements) {
-	status := newTestTracker()
-	vips := []netip.Addr{vip}
-	held := []report.VIP{{Address: vip, State: report.VIPHeld}}
-	status.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "m", VIPs: held}, time.Now())
-	proxy := &replacements{}
-	c := NewLivenessCheck(status, noLoad, proxy, LivenessTiming{})
-	c.shown.answer = tracker.VIPProbe{Answered: vips}
-	c.publish()
-	return c, proxy
-}
-
-func (c *LivenessCheck) reason() report.Reason {
-	return c.tracker.Report(report.Table{}).Condition().Reason
-}
-
-// A flood does not replace a process. It changes the condition after many failures.
-func TestLoadDoesNotReplaceProxy(t *testing.T) {
+// TestFalseLoadIsBounded: whatever a process mixes, it is replaced within three minutes.
+func TestFalseLoadIsBounded(t *testing.T) {
 	t.Parallel()
 	vip := netip.MustParseAddr("192.0.2.5")
-	c, proxy := newFailingLivenessCheck(vip)
-	for n := 1; n <= 2*loadFailureThreshold; n++ {
-		c.recordFailure([]netip.Addr{vip}, vip, requestFailure{underLoad, connectionReset})
-		want := report.Serving
-		if n >= loadFailureThreshold {
-			want = report.ProxyUnavailable
+	vips := []netip.Addr{vip}
+	l, failed := liveness{answer: tracker.VIPProbe{Answered: vips}}, livenessInterval
+	for n := 0; ; n++ {
+		o := observation{reason: connectionReset, reached: true}
+		if n < thresholds[proxyFailed].replace-1 {
+			o.reason = unexpectedResponse
 		}
-		if got := c.reason(); got != want {
-			t.Errorf("after %d failures: %s, want %s", n, got, want)
+		var replaceFor string
+		failed += livenessTimeout
+		if l, replaceFor = l.afterFailure(vips, vip, o, livenessTimeout, time.Now()); replaceFor != "" {
+			break
 		}
+		failed += livenessRetryInterval
 	}
-	if proxy.count > 0 {
-		t.Error("a process under load is replaced")
+	if failed > 3*time.Minute {
+		t.Errorf("replaced after %v", failed)
 	}
 }
 
 // The delay after a replacement that has not helped doubles.
 func TestReplacementBackoff(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		vip := netip.MustParseAddr("192.0.2.5")
-		c, proxy := newFailingLivenessCheck(vip)
-		var after []time.Duration
-		for begin := time.Now(); time.Since(begin) < 10*time.Minute; <-time.After(time.Second) {
-			c.recordFailure([]netip.Addr{vip}, vip, requestFailure{proxyFailed, "silence"})
-			if proxy.count > len(after) {
-				after = append(after, time.Since(begin).Round(10*time.Second))
-			}
+	vip, begin := netip.MustParseAddr("192.0.2.5"), time.Now()
+	l := liveness{replacementBackoff: minReplacementBackoff}
+	var after []time.Duration
+	for now := begin; now.Sub(begin) < 10*time.Minute; now = now.Add(time.Second) {
+		var replaceFor string
+		o := observation{reason: "silence", reached: true}
+		if l, replaceFor = l.afterFailure([]netip.Addr{vip}, vip, o, livenessTimeout, now); replaceFor != "" {
+			after = append(after, now.Sub(begin).Round(10*time.Second))
 		}
-		if len(after) != 4 || after[1] != time.Minute || after[3] != 7*time.Minute {
-			t.Errorf("replaced after %v", after)
-		}
-		if got := c.reason(); got != report.ProxyUnavailable {
-			t.Errorf("reason %s", got)
-		}
-	})
+	}
+	if len(after) != 4 || after[1] != time.Minute || after[3] != 7*time.Minute {
+		t.Errorf("replaced after %v", after)
+	}
+	if l.answer.Failure == "" {
+		t.Error("not reported while it is not replaced")
+	}
 }
 
 // TestRequestToLostVIPIsAborted: a VIP that leaves this host while the service waits for a
@@ -97,7 +124,7 @@ func TestRequestToLostVIPIsAborted(t *testing.T) {
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", netip.AddrPortFrom(vip, 80).String())
 	must(t, err)
 	defer func() { _ = silent.Close() }()
-	c := NewLivenessCheck(newTestTracker(), noLoad, &replacements{}, LivenessTiming{LivenessTimeout: time.Hour})
+	c := NewLivenessCheck(newTestTracker(), noProxy{}, LivenessTiming{LivenessTimeout: time.Hour})
 	both, without := ruleset.New(80, []netip.Addr{vip, other}), ruleset.New(80, []netip.Addr{other})
 	still, aborted := ruleset.New(80, []netip.Addr{vip}), 0
 	c.pending.Store(&ownRequest{vip, func() { aborted++ }})

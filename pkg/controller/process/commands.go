@@ -274,11 +274,10 @@ func (s *Supervisor) awaitSettings(ctx context.Context, generation uint64) {
 	}
 }
 
-// HasBacklogRoom reports whether the socket on a port listens and has room for
-// connections.
-func (s *Supervisor) HasBacklogRoom(port uint16) bool {
-	room, _ := query(s, func(reply chan<- bool) { reply <- s.Listeners.hasBacklogRoom(port) })
-	return room
+// Backlog returns what waits at the socket on a port.
+func (s *Supervisor) Backlog(port uint16) Backlog {
+	b, _ := query(s, func(reply chan<- Backlog) { reply <- s.Listeners.backlog(port) })
+	return b
 }
 
 // RequestReplacement replaces a process, unless it is already replaced.

@@ -74,17 +74,27 @@ func (l *Listeners) release(port uint16) (fd int) {
 	return fd
 }
 
-// hasBacklogRoom reports whether the socket on a port listens and has room for
-// connections. Of a listening socket, tcpi_unacked is the number of connections that wait
-// to be accepted, and tcpi_sacked the maximum (net/ipv4/tcp.c, tcp_get_info).
-func (l *Listeners) hasBacklogRoom(port uint16) bool {
+// Backlog is what the kernel reports about a listening socket.
+type Backlog struct {
+	Listening      bool
+	Waiting, Limit uint32 // connections that wait to be accepted, and the maximum
+}
+
+// HasRoom reports whether the socket takes another connection.
+func (b Backlog) HasRoom() bool { return b.Listening && b.Waiting <= b.Limit }
+
+// backlog returns what waits at the socket on a port. Of a listening socket, tcpi_unacked is the
+// number of connections that wait to be accepted, and tcpi_sacked the maximum (net/ipv4/tcp.c,
+// tcp_get_info).
+func (l *Listeners) backlog(port uint16) (b Backlog) {
 	fd, open := l.fds[port]
 	if !open {
-		return false
+		return b
 	}
-	if _, err := listeningPort(fd); err != nil {
-		return false
+	_, err := listeningPort(fd)
+	b.Listening = err == nil
+	if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil && b.Listening {
+		b.Waiting, b.Limit = info.Unacked, info.Sacked
 	}
-	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return err != nil || info.Unacked <= info.Sacked
+	return b
 }

@@ -43,9 +43,6 @@ type Recorder struct {
 	rejected        map[report.Rejection]uint64
 	acceptErrors    uint64 // in this window
 	lastAcceptErrno uint16
-
-	endedConnections   uint64 // of others
-	limitedConnections uint64 // of these, reset to make room for others
 }
 
 // NewRecorder returns a recorder. causes returns what completes the failures that the proxy process
@@ -100,30 +97,14 @@ func (r *Recorder) recordCounts(n *protocol.Stats) {
 	r.tracker.CountTestRequests(n.TestRequests, time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.endedConnections += all
 	r.challenges.AddSuppressed(all - min(all, uint64(len(n.Challenges))))
-	for _, s := range n.TestRequests {
-		r.endedConnections += s.Count
-	}
 	for _, s := range n.Rejected {
 		r.rejected[s.Rejection] += s.Count
-		r.endedConnections += s.Count
-		if s.Rejection == report.SourceLimit || s.Rejection == report.Evicted {
-			r.limitedConnections += s.Count
-		}
 	}
 	if n.AcceptFailures > 0 {
 		r.acceptErrors += n.AcceptFailures
 		r.lastAcceptErrno = n.LastAcceptErrno
 	}
-}
-
-// ConnectionCounts returns how many connections of others have ended, and how many of them
-// were reset to make room.
-func (r *Recorder) ConnectionCounts() (ended, limited uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.endedConnections, r.limitedConnections
 }
 
 // Run logs the ends of challenges and a summary each minute, until ctx ends.
