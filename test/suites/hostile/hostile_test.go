@@ -361,12 +361,16 @@ func TestMemory(t *testing.T) {
 }
 
 // TestProxySilent (H6) holds that a live proxy that does not serve is detected and
-// replaced.
+// replaced, whatever load it reports.
 func TestProxySilent(t *testing.T) {
-	s := startAttacked(t, "ignores-clients")
-	s.expectRecovery("has not answered")
-	if _, err := s.AwaitReason(t.Context(), "ProxyUnavailable"); err != nil {
-		t.Error(err)
+	for _, attack := range []string{"ignores-clients", "invents-load"} {
+		t.Run(attack, func(t *testing.T) {
+			s := startAttacked(t, attack)
+			s.expectRecovery("has not answered 3 requests")
+			if _, err := s.AwaitReason(t.Context(), "ProxyUnavailable"); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

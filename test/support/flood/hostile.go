@@ -3,6 +3,7 @@
 package flood
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,10 @@ import (
 )
 
 // Hostile is one process of a flood. After the signal Begin it opens Connections at once,
-// reopens closed ones, and never sends a whole request head.
+// reopens closed ones, and never sends a whole request head, unless it has a Request.
 type Hostile struct {
 	Sources     []Range // used in turn
+	Request     string  // is sent on each connection, if not empty
 	Server4     netip.AddrPort
 	Server6     netip.AddrPort
 	Connections int
@@ -248,10 +250,10 @@ func (r *rig) countReset(s *socket) {
 }
 
 func (r *rig) sendFirstBytes(i int) {
-	text := map[behaviour]string{
+	text := cmp.Or(r.Request, map[behaviour]string{
 		half:     "GET /.well-known/acme-challenge/half-a-head HTTP/1.1\r\nHo",
 		slowHead: "GET / HTTP/1.1\r\nX: ",
-	}[behaviour(i)%behaviours]
+	}[behaviour(i)%behaviours])
 	if text != "" {
 		_, _ = unix.Write(r.sockets[i].fd, []byte(text))
 	}
@@ -260,6 +262,9 @@ func (r *rig) sendFirstBytes(i int) {
 // sendSlowBytes sends a byte on a part of the sockets in each turn, so that each slow head
 // gets one byte a second.
 func (r *rig) sendSlowBytes() {
+	if r.Request != "" {
+		return
+	}
 	share := len(r.sockets)*int(pollInterval)/int(slowInterval) + 1
 	for range share {
 		r.lastSlow = (r.lastSlow + 1) % len(r.sockets)

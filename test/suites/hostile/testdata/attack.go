@@ -92,7 +92,8 @@ func besideWork() map[string]func() {
 // insteadOfWork returns attacks of a child process that does nothing else.
 func insteadOfWork() map[string]func() {
 	return map[string]func(){
-		"ignores-clients":  ignoreClients,
+		"ignores-clients":  func() { ignoreClients() },
+		"invents-load":     inventLoad,
 		"ignores-commands": ignoreCommands,
 		"leaves-processes": leaveProcesses,
 	}
@@ -385,8 +386,8 @@ func keepListener() {
 	}
 }
 
-// startHeartbeats starts a proxy that only sends heartbeats.
-func startHeartbeats() (*wire.Child, error) {
+// startHeartbeats starts a proxy that only sends heartbeats, and other events with each.
+func startHeartbeats(others ...protocol.Event) (*wire.Child, error) {
 	conn, err := child.Connect()
 	if err == nil {
 		err = sandbox.Confine(sandbox.Proxy)
@@ -396,6 +397,9 @@ func startHeartbeats() (*wire.Child, error) {
 	}
 	go func() {
 		for conn.Send(protocol.Event{Heartbeat: &protocol.Heartbeat{}}) == nil {
+			for _, event := range others {
+				_ = conn.Send(event)
+			}
 			time.Sleep(time.Second)
 		}
 	}()
@@ -411,9 +415,17 @@ func ignoreCommands() {
 	time.Sleep(time.Hour)
 }
 
+// inventLoad is a proxy that ignores clients, and reports that it serves many.
+func inventLoad() {
+	ignoreClients(protocol.Event{Stats: &protocol.Stats{Rejected: []report.RejectionCount{
+		{Rejection: report.NotChallenge, ClientKind: report.OtherClient, Count: 200},
+		{Rejection: report.Evicted, ClientKind: report.OtherClient, Count: 40},
+	}}})
+}
+
 // ignoreClients is a proxy that ignores clients.
-func ignoreClients() {
-	conn, err := startHeartbeats()
+func ignoreClients(events ...protocol.Event) {
+	conn, err := startHeartbeats(events...)
 	if err != nil {
 		printResult(err.Error())
 		return
