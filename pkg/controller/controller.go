@@ -227,6 +227,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *process.Liste
 func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.Observe(o.VIPs)
 	c.exporter.PutAddress(o.Config.Metrics.ListenAddress)
+	c.stats.ObserveHosts(o.Config.Hosts)
 	c.expiry.Observe(o.Config, o.VIPs)
 	c.selfTester.Observe(o.Config, o.VIPs)
 	c.vipTester.Observe(o.Config, o.VIPs, o.OneHost)
@@ -260,7 +261,12 @@ func (c *components) startTasks(t *tasks, o Options) {
 	t.start("VIP tests", c.vipTester.Run)
 	t.start("statistics", c.stats.Run)
 	t.start("exporter supervisor", c.exporter.Run)
-	t.start("expiry watcher", func(ctx context.Context) error { return c.expiry.Run(ctx, c.tracker.SetCertificates) })
+	t.start("expiry watcher", func(ctx context.Context) error {
+		return c.expiry.Run(ctx, func(all []report.Certificate) {
+			c.stats.ObserveCertificates(all)
+			c.tracker.SetCertificates(all)
+		})
+	})
 	t.start("CA watcher", func(ctx context.Context) error {
 		return c.cas.Run(ctx, c.pipeline.paths.Values, c.pipeline.cas.Put)
 	})

@@ -37,21 +37,29 @@ func Hostname(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// Attempt returns the attempt to which an entry of the kind Ended belongs. It returns false
-// for the challenge of a stranger, whose token no solver has answered.
-func (e *Entry) Attempt() (a Attempt, is bool) {
-	if e.Kind != Ended || e.Challenge.Answered == 0 && !e.Challenge.fromKnownClient() {
-		return a, false
+// Outranks reports whether an attempt shows a failed renewal better than another one for the same
+// name: it cannot be forged, or has lasted longer.
+func (a Attempt) Outranks(b Attempt) bool {
+	if a.Invalid != b.Invalid {
+		return a.Invalid
 	}
-	c := e.Challenge
-	a = Attempt{Name: Hostname(e.Request.Host), Token: e.Request.Token, Started: c.FirstRequest, Ended: c.LastRequest}
+	return a.Ended.Sub(a.Started) > b.Ended.Sub(b.Started)
+}
+
+// isAttempt reports whether a challenge belongs to an attempt to get a certificate. A single
+// request for a token that no solver has answered is a scan, unless it is from cert-manager or a
+// CA by its User-Agent: the field can add an attempt, and never hide one.
+func (c *Challenge) isAttempt() bool { return c.Answered > 0 || c.repeated || c.fromKnownClient() }
+
+// attempt returns the attempt to which an ended challenge belongs.
+func (c *Challenge) attempt() Attempt {
+	a := Attempt{Name: Hostname(c.last.Host), Token: c.last.Token, Started: c.FirstRequest, Ended: c.LastRequest}
 	selfCheck := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind == report.CertManager })
-	// The CA's own User-Agent may be any. A CA accepts a few failures among the requests of
-	// its perspectives.
-	ca := slices.IndexFunc(c.clients, func(s clientStats) bool {
-		return s.kind != report.CertManager && 2*s.answered <= s.total
-	})
-	validated := slices.ContainsFunc(c.clients, func(s clientStats) bool { return s.kind != report.CertManager })
+	// The CA's own User-Agent may be any, but not those of this project and of cert-manager. A CA
+	// accepts a few failures among the requests of its perspectives.
+	isCA := func(s clientStats) bool { return s.kind != report.CertManager && s.kind != report.CheckClient }
+	ca := slices.IndexFunc(c.clients, func(s clientStats) bool { return isCA(s) && 2*s.answered <= s.total })
+	validated := slices.ContainsFunc(c.clients, isCA)
 	switch {
 	case ca >= 0 && (c.Answered > 0 || !unknownClient(c.clients[ca].kind)):
 		s := &c.clients[ca]
@@ -62,10 +70,14 @@ func (e *Entry) Attempt() (a Attempt, is bool) {
 		s := &c.clients[selfCheck]
 		a.Cause = s.lastFailure.cause
 		a.Text = "cert-manager's self check was not answered with 200, at last with " + s.lastFailure.text()
+	case c.Answered == 0:
+		a.Cause = c.result.cause
+		a.Text = fmt.Sprintf("%d requests for its challenge were not answered with 200, the last with %s",
+			c.Requests, c.result.text())
 	case !validated:
 		a.Text = "cert-manager's self check succeeded, and no CA sent a request to this host"
 	default:
 		a.Text = "the CA's requests were answered with 200, but the API server presents no new certificate"
 	}
-	return a, true
+	return a
 }

@@ -78,7 +78,20 @@ func TestAttempt(t *testing.T) {
 			requests: ask(report.OtherClient, 200),
 			want:     Attempt{Text: "the CA's requests were answered with 200, but the API server presents no new certificate"},
 		},
-		"http01-proxyd check itself": {requests: ask(report.CheckClient, 404), none: true},
+		"http01-proxyd check": {requests: ask(report.CheckClient, 404), none: true},
+		"http01-proxyd check gets something else than a CA": {
+			requests: append(ask(report.CertManager, 200), ask(report.CheckClient, 502)...),
+			want:     Attempt{Text: "cert-manager's self check succeeded, and no CA sent a request to this host"},
+		},
+		"any client that repeats a request": {
+			requests: []report.Challenge{
+				request(report.OtherClient, 1, 0, 503), request(report.OtherClient, 1, 10*time.Second, 503),
+			},
+			want: Attempt{
+				Text:  "2 requests for its challenge were not answered with 200, the last with 503 route-missing",
+				Cause: "route-missing",
+			},
+		},
 		"a CA that follows no answer": {
 			requests: ask(report.LetsEncrypt, 503),
 			want: Attempt{
@@ -90,23 +103,19 @@ func TestAttempt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log := New()
+			log.Reserve([]string{"api.example.com"})
 			var last time.Time
 			for _, c := range tt.requests {
-				for _, e := range log.Record(c, c.Time) {
-					if _, is := e.Attempt(); is {
-						t.Error("an attempt before the end")
-					}
+				log.Record(c, c.Time)
+				if len(log.TakeAttempts()) > 0 {
+					t.Error("an attempt before the end")
 				}
 				if end := c.Time.Add(c.Duration); end.After(last) {
 					last = end
 				}
 			}
-			var got []Attempt
-			for _, e := range log.EndAll(startTime().Add(time.Hour)) {
-				if a, is := e.Attempt(); is {
-					got = append(got, a)
-				}
-			}
+			log.EndAll(startTime().Add(time.Hour))
+			got := log.TakeAttempts()
 			var want []Attempt
 			if !tt.none {
 				tt.want.Name, tt.want.Token, tt.want.Started, tt.want.Ended = "api.example.com", 1, startTime(), last

@@ -3,34 +3,71 @@
 package challengelog
 
 import (
+	"net/netip"
+	"time"
+
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/logbudget"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// budgets are those of the three kinds of challenges. Anybody can request tokens that do
-// not exist, with any User-Agent: challenges that no solver has answered soon get only a
-// few entries a minute, and an entry with the number of the others.
-type budgets struct {
-	answered logbudget.Budget // by a solver, which a stranger cannot forge
-	known    logbudget.Budget // from cert-manager or a CA by the User-Agent; cert-manager runs 60 challenges at most
-	unknown  logbudget.Budget
+const (
+	// sourceEntries is how many entries a source gets in sourceWindow before it leaves a reserve
+	// to others: a challenge starts, changes and ends.
+	sourceEntries = 3
+	sourceWindow  = 10 * time.Minute
+)
+
+// entryBudget bounds the journal entries of a group. Anybody can request tokens that do not
+// exist, from many addresses, with any User-Agent. So a third of the budget is only for sources
+// that have not used their share, and another third only for the ends of challenges: beside a
+// flood of single requests, a challenge that lasts has its end in the journal.
+type entryBudget struct {
+	size        float64
+	entries     logbudget.Budget
+	sources     map[netip.Prefix]int // entries of each since windowStart; the budget bounds them
+	windowStart time.Time
 }
 
-func newBudgets() budgets {
-	return budgets{answered: logbudget.New(240, 240), known: logbudget.New(120, 6), unknown: logbudget.New(10, 1)}
+func newEntryBudget(size, refill float64) entryBudget {
+	return entryBudget{size: size, entries: logbudget.New(size, refill), sources: make(map[netip.Prefix]int)}
 }
 
-func (b *budgets) of(c *Challenge) *logbudget.Budget {
-	switch {
-	case c.Answered > 0:
-		return &b.answered
-	case c.fromKnownClient():
-		return &b.known
-	default:
-		return &b.unknown
+func (b *entryBudget) spend(kind EventKind, source netip.Prefix, now time.Time) bool {
+	if now.Sub(b.windowStart) >= sourceWindow {
+		clear(b.sources)
+		b.windowStart = now
 	}
+	reserve := 0.0
+	if b.sources[source] >= sourceEntries {
+		reserve += b.size / 3
+	}
+	if kind != Ended {
+		reserve += b.size / 3
+	}
+	if !b.entries.SpendAbove(reserve, now) {
+		return false
+	}
+	b.sources[source]++
+	return true
 }
+
+// sourceOf returns what identifies the source of requests: an IPv4 address, or the /56 of an
+// IPv6 address, which one site gets. Addresses that NAT64 translates are identified by the
+// IPv4 address inside (RFC 6052 section 2.1).
+func sourceOf(client netip.Addr) netip.Prefix {
+	bits := client.BitLen()
+	if client.Is6() && !nat64.Contains(client) {
+		bits = 56
+	}
+	source, _ := client.Prefix(bits)
+	return source
+}
+
+//nolint:gochecknoglobals // a constant
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // unknownClient reports whether a client is neither cert-manager nor a CA with its own
 // User-Agent.
-func unknownClient(k report.ClientKind) bool { return k == report.OtherClient || k == report.StepCA }
+func unknownClient(k report.ClientKind) bool {
+	return k == report.OtherClient || k == report.StepCA || k == report.CheckClient
+}

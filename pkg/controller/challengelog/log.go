@@ -5,6 +5,7 @@ package challengelog
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -17,8 +18,9 @@ const (
 	IdleTimeout = time.Minute
 	// window is the time that an entry about suppressed requests covers.
 	window = time.Minute
-	// maxOpen bounds the challenges that are followed at a time.
-	maxOpen = 256
+	// repeatInterval is the least time between the first and a later request of one source for a
+	// token that it needs, as cert-manager's self check every 10 s, and no scan.
+	repeatInterval = 5 * time.Second
 	// maxDuration ends a challenge whose requests do not stop: the next one starts another
 	// challenge. cert-manager gives up its own after some hours.
 	maxDuration = 30 * time.Minute
@@ -52,9 +54,12 @@ type Challenge struct {
 	Answered                  uint64        // with 200
 	MaxDuration               time.Duration // of the requests
 
-	clients []clientStats
-	result  result
-	last    report.Challenge
+	clients  []clientStats
+	result   result
+	last     report.Challenge
+	source   netip.Prefix // of the first request
+	repeated bool         // by that source, after repeatInterval
+	logged   bool         // has an entry
 }
 
 // clientStats are the requests of one kind of client.
@@ -79,10 +84,12 @@ type key struct {
 	token uint64
 }
 
-// ChallengeLog follows the open challenges. It is not safe for concurrent use.
+// ChallengeLog follows the open challenges, whether or not they get entries. It is not safe for
+// concurrent use.
 type ChallengeLog struct {
-	open    map[key]*Challenge
-	budgets budgets
+	reserved map[string]*group // by name; see Reserve
+	others   *group
+	attempts []Attempt // that have ended; see TakeAttempts
 
 	windowStart time.Time
 	suppressed  uint64 // requests in the window that have no entry, or belong to no challenge
@@ -90,57 +97,37 @@ type ChallengeLog struct {
 
 // New returns an empty log.
 func New() *ChallengeLog {
-	return &ChallengeLog{open: make(map[key]*Challenge), budgets: newBudgets()}
+	return &ChallengeLog{reserved: make(map[string]*group), others: newGroup(false)}
 }
 
 // Record takes a request that has just completed, and returns its entry, if it gets one,
-// and the entry of a challenge that had to make room.
-func (l *ChallengeLog) Record(request report.Challenge, now time.Time) []Entry {
-	if request.ClientKind == report.CheckClient {
-		return nil // check itself reports it
-	}
+// and the entries of challenges that had to make room.
+func (l *ChallengeLog) Record(request report.Challenge, now time.Time) (entries []Entry) {
 	at := key{request.Host, request.Token}
-	c := l.open[at]
+	g, limit := l.groupOf(request.Host)
+	c := g.open[at]
 	if c == nil {
-		return l.start(at, request, now)
+		if len(g.open) >= limit {
+			entries = l.summarize(g, g.evict(limit-limit/8), now) // some at once: it takes as long as for one
+		}
+		c = &Challenge{FirstRequest: request.Time, source: sourceOf(request.Client.Addr())}
+		g.open[at] = c
 	}
 	before := c.result
 	c.add(request)
-	if before == c.result {
-		return nil
+	kind, message := Changed, changedMessage
+	switch {
+	case !c.logged:
+		kind, message = Started, func(request *report.Challenge, _ result) string { return startedMessage(request) }
+	case before == c.result:
+		return entries
 	}
-	if !l.budgets.of(c).Spend(now) {
+	if !g.budgetOf(c).spend(kind, c.source, now) {
 		l.suppressed++
-		return nil
+		return entries
 	}
-	return []Entry{c.entry(Changed, changedMessage(&request, before))}
-}
-
-// start opens a challenge, unless its budget is spent.
-func (l *ChallengeLog) start(at key, request report.Challenge, now time.Time) (entries []Entry) {
-	c := &Challenge{FirstRequest: request.Time}
-	c.add(request)
-	if !l.budgets.of(c).Spend(now) {
-		l.suppressed++
-		return nil
-	}
-	if len(l.open) >= maxOpen {
-		entries = l.summarize(l.evict(), now)
-	}
-	l.open[at] = c
-	return append(entries, c.entry(Started, startedMessage(&request)))
-}
-
-// evict ends the challenge that is open for longest without the answer of a solver, or for
-// longest of all. So no client can occupy all the room.
-func (l *ChallengeLog) evict() []*Challenge {
-	at := slices.MinFunc(slices.Collect(maps.Keys(l.open)), func(a, b key) int {
-		x, y := l.open[a], l.open[b]
-		return cmp.Or(cmp.Compare(min(x.Answered, 1), min(y.Answered, 1)), x.FirstRequest.Compare(y.FirstRequest))
-	})
-	oldest := l.open[at]
-	delete(l.open, at)
-	return []*Challenge{oldest}
+	c.logged = true
+	return append(entries, c.entry(kind, message(&request, before)))
 }
 
 // AddSuppressed counts requests of which only the number is known.
@@ -149,6 +136,8 @@ func (l *ChallengeLog) AddSuppressed(n uint64) { l.suppressed += n }
 func (c *Challenge) add(request report.Challenge) {
 	c.last = request
 	c.Requests++
+	c.repeated = c.repeated ||
+		sourceOf(request.Client.Addr()) == c.source && request.Time.Sub(c.FirstRequest) >= repeatInterval
 	c.result = resultOf(&request)
 	if end := request.Time.Add(request.Duration); end.After(c.LastRequest) {
 		c.LastRequest = end
@@ -195,17 +184,10 @@ func (l *ChallengeLog) EndAll(now time.Time) []Entry {
 }
 
 func (l *ChallengeLog) end(now time.Time, hasEnded func(*Challenge) bool) []Entry {
-	var ended []*Challenge
-	for at, c := range l.open {
-		if hasEnded(c) {
-			ended = append(ended, c)
-			delete(l.open, at)
-		}
+	entries := l.endGroup(l.others, now, hasEnded)
+	for _, name := range slices.Sorted(maps.Keys(l.reserved)) {
+		entries = append(entries, l.endGroup(l.reserved[name], now, hasEnded)...)
 	}
-	slices.SortFunc(ended, func(a, b *Challenge) int {
-		return cmp.Or(a.FirstRequest.Compare(b.FirstRequest), cmp.Compare(a.last.Token, b.last.Token))
-	})
-	entries := l.summarize(ended, now)
 	if now.Sub(l.windowStart) < window {
 		return entries
 	}
@@ -216,21 +198,48 @@ func (l *ChallengeLog) end(now time.Time, hasEnded func(*Challenge) bool) []Entr
 	return entries
 }
 
-// summarize returns the last entry of each challenge.
-func (l *ChallengeLog) summarize(ended []*Challenge, now time.Time) []Entry {
+func (l *ChallengeLog) endGroup(g *group, now time.Time, hasEnded func(*Challenge) bool) []Entry {
+	var ended []*Challenge
+	for at, c := range g.open {
+		if hasEnded(c) {
+			ended = append(ended, c)
+			delete(g.open, at)
+		}
+	}
+	// If the budget is short, the challenges that have lasted get the entries.
+	slices.SortFunc(ended, func(a, b *Challenge) int {
+		return cmp.Or(cmp.Compare(b.duration(), a.duration()), a.FirstRequest.Compare(b.FirstRequest),
+			cmp.Compare(a.last.Token, b.last.Token))
+	})
+	return l.summarize(g, ended, now)
+}
+
+func (c *Challenge) duration() time.Duration { return c.LastRequest.Sub(c.FirstRequest) }
+
+// summarize returns the last entries of challenges, and keeps the attempts to which they belong.
+func (l *ChallengeLog) summarize(g *group, ended []*Challenge, now time.Time) []Entry {
 	entries := make([]Entry, 0, len(ended)+1)
 	for _, c := range ended {
-		if c.Requests == 1 && c.Answered == 0 && !c.fromKnownClient() {
-			continue // the first entry of a stranger's only request has everything
+		if g.reserved && c.isAttempt() {
+			l.attempts = append(l.attempts, c.attempt())
 		}
-		if !l.budgets.of(c).Spend(now) {
-			continue // its requests have entries, or are counted
+		// The first entry of a single request has everything. Other requests without entries are counted.
+		if c.Requests == 1 || !g.budgetOf(c).spend(Ended, c.source, now) {
+			continue
 		}
 		e := c.entry(Ended, c.summary())
-		e.Warn = c.result.failed() || c.Answered == 0 && c.fromKnownClient()
+		e.Warn = c.result.failed() || c.Answered == 0 && c.isAttempt()
 		entries = append(entries, e)
 	}
 	return entries
+}
+
+// TakeAttempts returns the attempts to get a certificate for a reserved name that have ended since
+// the last call, whether or not their challenges got entries.
+func (l *ChallengeLog) TakeAttempts() []Attempt {
+	taken := l.attempts
+	l.attempts = nil
+	return taken
 }
 
 // fromKnownClient reports whether cert-manager or a CA has requested the challenge. A scan

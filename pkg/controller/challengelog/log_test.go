@@ -5,6 +5,7 @@ package challengelog
 import (
 	"math/rand/v2"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -100,7 +101,12 @@ func TestChallenges(t *testing.T) {
 				"  " + title + ": a client from 203.0.113.9 got 404 from 192.0.2.6:80 in 3.1 ms",
 			},
 		},
-		"of check": {[]report.Challenge{request(report.CheckClient, 1, 0, 404)}, nil},
+		"of check": {
+			[]report.Challenge{request(report.CheckClient, 1, 0, 404)},
+			[]string{
+				"  " + title + ": http01-proxyd check from 203.0.113.9 got 404 from 192.0.2.6:80 in 3.1 ms",
+			},
+		},
 		"of a repeating stranger": {
 			[]report.Challenge{request(report.OtherClient, 1, 0, 404), request(report.OtherClient, 1, 3*time.Second, 404)},
 			[]string{
@@ -117,7 +123,6 @@ func TestChallenges(t *testing.T) {
 				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
 				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
 				"  " + title + " has ended: CA (step-ca or a Go program) 2/2 → 200, 3.1 ms, 1 s",
-				"  " + title + " has ended: CA (step-ca or a Go program) 1/1 → 200, 3.1 ms, 0 s",
 			},
 		},
 	} {
@@ -167,6 +172,7 @@ func TestIdleTimeout(t *testing.T) {
 			if l := challenges.Record(c, step.now); len(l) != 1 || l[0].Kind != Started {
 				t.Errorf("step %d: %v", i, l)
 			}
+			challenges.Record(c, step.now)
 		}
 		if lines := challenges.Expire(step.now); len(lines) != step.lines {
 			t.Errorf("step %d: %d lines", i, len(lines))
@@ -246,28 +252,134 @@ func TestFloodSuppressesNoAnsweredChallenge(t *testing.T) {
 	}
 }
 
-// TestEviction checks that a client with many open challenges does not evict others.
+// TestEviction checks that no client can have the challenges of others evicted: those of reserved
+// names by requests for other names, and within a name those of another source.
 func TestEviction(t *testing.T) {
 	t.Parallel()
-	challenges := New()
-	// A growing number of tokens, each requested repeatedly.
-	for minute := range 120 {
-		now := startTime().Add(time.Duration(minute) * time.Minute)
-		for i := range 6 * (minute + 20) {
-			c := request(report.Pebble, uint64(1000+i), time.Duration(minute)*time.Minute, 404)
-			challenges.Record(c, now)
+	random := rand.New(rand.NewPCG(1, 2))
+	log := New()
+	const api, other = "api.example.com", "app.example.com"
+	log.Reserve([]string{api, "api.example.org"})
+	flood := func(host, client string, after time.Duration, requests int) {
+		for range requests {
+			c := request(report.CertManager, random.Uint64(), after, []int{200, 404}[random.IntN(2)])
+			c.Host, c.Client = host, netip.AddrPortFrom(netip.MustParseAddr(client), 1234)
+			log.Record(c, c.Time)
 		}
-		if len(challenges.open) > maxOpen {
-			t.Fatalf("%d challenges are followed", len(challenges.open))
+	}
+	const quiet = "203.0.113.10"
+	flood(api, quiet, 0, 3)
+	flood(other, quiet, 0, 3)
+	for after := range 60 {
+		flood(api, "203.0.113.9", time.Duration(after)*time.Second, 500)
+		flood(other, "2001:db8::1", time.Duration(after)*time.Second, 500)
+		flood(other, "2001:db8:0:ff::1", time.Duration(after)*time.Second, 500)
+	}
+	of := func(g *group, client string) (n int) {
+		for _, c := range g.open {
+			if c.source == sourceOf(netip.MustParseAddr(client)) {
+				n++
+			}
 		}
-		if minute < 60 {
-			continue // without Expire: all stay open
+		return n
+	}
+	for host, limit := range map[string]int{api: maxOpen / 2, other: maxOpen} {
+		if g, _ := log.groupOf(host); of(g, quiet) != 3 || len(g.open) > limit {
+			t.Errorf("%s: %d challenges are followed, %d of the quiet client", host, len(g.open), of(g, quiet))
 		}
-		c := request(report.CertManager, uint64(minute), time.Duration(minute)*time.Minute, 200)
-		entries := challenges.Record(c, now)
-		if len(entries) == 0 || entries[len(entries)-1].Kind != Started || entries[len(entries)-1].Request.Token != c.Token {
-			t.Fatalf("in minute %d cert-manager's challenge has no line: %v", minute, entries)
+	}
+	// Another choice of names keeps the bound.
+	log.Reserve([]string{"api.example.org"})
+	flood(other, quiet, time.Minute, 1)
+	flood(api, quiet, time.Minute, 1)
+	if n := len(log.others.open); n > maxOpen || of(log.others, quiet) < 8 || len(log.reserved) != 1 {
+		t.Errorf("%d challenges are followed, %d of the quiet client, %d reserved names", n, of(log.others, quiet),
+			len(log.reserved))
+	}
+	names := make([]string, 2*maxReserved)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	log.Reserve(names)
+	if _, limit := log.groupOf("1"); len(log.reserved) != maxReserved || limit != minOpen {
+		t.Errorf("%d reserved names, %d challenges of each", len(log.reserved), limit)
+	}
+}
+
+// TestEvictedAttempt checks that an attempt whose challenge has to make room is not lost, and that
+// single requests for invented tokens go first.
+func TestEvictedAttempt(t *testing.T) {
+	t.Parallel()
+	log := New()
+	log.Reserve([]string{"api.example.com"})
+	lasting := func(after time.Duration) {
+		log.Record(request(report.OtherClient, 1, after, 503), startTime().Add(after))
+	}
+	flood := func(after time.Duration, times int) {
+		for token := range uint64(10 * maxOpen) {
+			for range times {
+				log.Record(request(report.OtherClient, 2+token, after, 503), startTime().Add(after))
+			}
 		}
+	}
+	lasting(0)
+	lasting(10 * time.Second)
+	flood(10*time.Second, 1)
+	if got := log.TakeAttempts(); len(got) != 0 {
+		t.Errorf("attempts after single requests: %+v", got)
+	}
+	flood(11*time.Second, 2)
+	if got := log.TakeAttempts(); len(got) != 1 || got[0].Token != 1 {
+		t.Errorf("attempts after repeated requests: %+v", got)
+	}
+}
+
+// TestReservedBudget checks that neither requests for other names nor the source of a flood use up
+// the entries of a reserved name.
+func TestReservedBudget(t *testing.T) {
+	t.Parallel()
+	const api, other = "api.example.com", "app.example.com"
+	for name, tt := range map[string]struct {
+		host, client string
+		want         int // entries of three challenges that have changed before they ended
+	}{
+		"another name":             {other, "203.0.113.9", 9},
+		"the name, another source": {api, "203.0.113.10", 3 + 2}, // after the first one, the client has used its share
+		"the name, one source":     {api, "203.0.113.9", 3},      // the ends
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(1, 2))
+			log := New()
+			log.Reserve([]string{api})
+			got := 0
+			take := func(entries []Entry) {
+				for i := range entries {
+					if entries[i].Request.TokenPrefix == "real" {
+						got++
+					}
+				}
+			}
+			flooded := func(after time.Duration, token uint64, status int) {
+				for range 100 {
+					c := request(report.CertManager, random.Uint64(), after, 503)
+					c.Host, c.Client = tt.host, netip.AddrPortFrom(netip.MustParseAddr(tt.client), 1234)
+					take(log.Record(c, c.Time))
+				}
+				c := request(report.OtherClient, token, after, status)
+				c.TokenPrefix = "real"
+				take(log.Record(c, c.Time))
+			}
+			for token := range uint64(3) {
+				begin := time.Duration(token) * 2 * time.Minute
+				flooded(begin, token, 404)
+				flooded(begin+10*time.Second, token, 503)
+				take(log.Expire(startTime().Add(begin + 100*time.Second)))
+			}
+			if got != tt.want {
+				t.Errorf("%d entries, want %d", got, tt.want)
+			}
+		})
 	}
 }
 

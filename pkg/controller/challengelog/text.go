@@ -39,6 +39,8 @@ func clientName(k report.ClientKind) string {
 		return "Pebble"
 	case report.StepCA:
 		return "step-ca (or a Go program)"
+	case report.CheckClient:
+		return "http01-proxyd check"
 	default:
 		return "a client"
 	}
@@ -91,14 +93,15 @@ func (c *Challenge) summary() string {
 			parts = append(parts, c.clients[i].summary())
 		}
 	}
-	parts = append(parts, report.Milliseconds(c.MaxDuration), formatSpan(c.LastRequest.Sub(c.FirstRequest)))
+	parts = append(parts, report.Milliseconds(c.MaxDuration), formatSpan(c.duration()))
 	return challengeTitle(&c.last) + " has ended: " + strings.Join(parts, ", ")
 }
 
 func (s clientStats) summary() string {
 	name := map[report.ClientKind]string{
 		report.CertManager: "self check", report.LetsEncrypt: "CA (Let's Encrypt)", report.Pebble: "CA (Pebble)",
-		report.StepCA: "CA (step-ca or a Go program)", report.OtherClient: "others",
+		report.StepCA: "CA (step-ca or a Go program)", report.CheckClient: "http01-proxyd check",
+		report.OtherClient: "others",
 	}[s.kind]
 	switch {
 	case s.kind == report.CertManager && s.answered == s.total:

@@ -43,9 +43,12 @@ type failures struct {
 
 // addAttempt takes an attempt that may have failed, and reports whether the certificates
 // must be read to decide that. A name has one such attempt at a time: cert-manager's next
-// one is at least an hour later.
+// one is at least an hour later. Only an attempt that cannot be forged replaces one that can:
+// otherwise requests could put off the decision again and again.
 func (h *history) addAttempt(a challengelog.Attempt, now time.Time) bool {
-	if _, is := h.attempts[a.Name]; is || h.failures[a.Name].token == a.Token && h.failures[a.Name].count > 0 {
+	pending, is := h.attempts[a.Name]
+	if is && (pending.Invalid || !a.Invalid) ||
+		h.failures[a.Name].token == a.Token && h.failures[a.Name].count > 0 {
 		return false
 	}
 	presented := false

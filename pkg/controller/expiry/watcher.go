@@ -32,8 +32,7 @@ const (
 	maxVIPs  = 4
 	maxNames = 64 // the empty name included
 
-	// maxNewAttempts bounds the attempts that the watcher has not taken over yet. cert-manager
-	// has at most one challenge at a time for a name.
+	// maxNewAttempts bounds the names with attempts that the watcher has not taken over yet.
 	maxNewAttempts = maxNames
 )
 
@@ -49,7 +48,7 @@ type Watcher struct {
 	mu       sync.Mutex // without any other lock
 	hosts    []string   // of the configuration
 	vips     []netip.Addr
-	attempts []challengelog.Attempt // that have ended since the last tick
+	attempts map[string]challengelog.Attempt // by name: that have ended since the last tick
 
 	// Owned by Run:
 	history       history
@@ -59,7 +58,10 @@ type Watcher struct {
 
 // NewWatcher returns a watcher. It computes what to read at intervals.
 func NewWatcher(log *slog.Logger, apiServerURLFile string, interval time.Duration) *Watcher {
-	return &Watcher{log: log, readCertificates: queryCertificates, apiServerURLFile: apiServerURLFile, interval: interval}
+	return &Watcher{
+		log: log, readCertificates: queryCertificates, apiServerURLFile: apiServerURLFile, interval: interval,
+		attempts: make(map[string]challengelog.Attempt),
+	}
 }
 
 // Observe takes the active configuration and the API VIPs.
@@ -78,12 +80,14 @@ func (w *Watcher) Observe(c config.Config, vips []report.VIP) {
 	w.hosts, w.vips = hosts, addrs
 }
 
-// ObserveAttempt takes an attempt to get a certificate, whose challenge has ended.
+// ObserveAttempt takes an attempt to get a certificate, whose challenge has ended. Of several for
+// a name it keeps the one that outranks the others: a flood of requests must not hide it.
 func (w *Watcher) ObserveAttempt(a challengelog.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.attempts) < maxNewAttempts {
-		w.attempts = append(w.attempts, a)
+	before, is := w.attempts[a.Name]
+	if is && a.Outranks(before) || !is && len(w.attempts) < maxNewAttempts {
+		w.attempts[a.Name] = a
 	}
 }
 
@@ -92,7 +96,7 @@ func (w *Watcher) ObserveAttempt(a challengelog.Attempt) {
 func (w *Watcher) addAttempts() (pending bool) {
 	w.mu.Lock()
 	all := w.attempts
-	w.attempts = nil
+	w.attempts = make(map[string]challengelog.Attempt)
 	w.mu.Unlock()
 	for _, a := range all {
 		pending = w.history.addAttempt(a, time.Now()) || pending

@@ -17,14 +17,17 @@ func New(size, refill float64) Budget {
 }
 
 // Spend takes an entry from the budget, if there is one.
-func (b *Budget) Spend(now time.Time) bool {
+func (b *Budget) Spend(now time.Time) bool { return b.SpendAbove(0, now) }
+
+// SpendAbove is Spend that leaves a reserve to others.
+func (b *Budget) SpendAbove(reserve float64, now time.Time) bool {
 	if passed := now.Sub(b.updated); passed > 0 {
 		if !b.updated.IsZero() {
 			b.available = min(b.size, b.available+b.refill*passed.Minutes())
 		}
 		b.updated = now
 	}
-	if b.available < 1 {
+	if b.available < 1+reserve {
 		return false
 	}
 	b.available--

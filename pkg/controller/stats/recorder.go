@@ -40,6 +40,8 @@ type Recorder struct {
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
+	hosts           []string // of the configuration
+	certificates    []string // the names of the API server's certificates
 	rejected        map[report.Rejection]uint64
 	acceptErrors    uint64 // in this window
 	lastAcceptErrno uint16
@@ -55,6 +57,29 @@ func NewRecorder(
 		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt,
 		SelfTested: mailbox.New[protocol.SelfTested](),
 		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
+	}
+}
+
+// ObserveHosts takes the names that the configuration lists. See [challengelog.ChallengeLog.Reserve].
+func (r *Recorder) ObserveHosts(hosts []string) { r.reserve(&r.hosts, slices.Clone(hosts)) }
+
+// ObserveCertificates takes the certificates that the API server presents.
+func (r *Recorder) ObserveCertificates(all []report.Certificate) {
+	names := make([]string, 0, len(all))
+	for i := range all {
+		if !slices.Contains(names, all[i].Name) {
+			names = append(names, all[i].Name) // each VIP presents the same ones
+		}
+	}
+	r.reserve(&r.certificates, names)
+}
+
+func (r *Recorder) reserve(observed *[]string, names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Equal(*observed, names) {
+		*observed = names
+		r.challenges.Reserve(slices.Concat(r.hosts, r.certificates))
 	}
 }
 
@@ -125,16 +150,18 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// logEntries writes the entries that a step of the challenge log returns.
+// logEntries writes the entries that a step of the challenge log returns, and passes on the attempts
+// that have ended.
 func (r *Recorder) logEntries(step func(*challengelog.ChallengeLog, time.Time) []challengelog.Entry) {
 	r.mu.Lock()
 	entries := step(r.challenges, time.Now())
+	attempts := r.challenges.TakeAttempts()
 	r.mu.Unlock()
 	for i := range entries {
 		logChallenge(r.log, &entries[i])
-		if a, is := entries[i].Attempt(); is {
-			r.onAttempt(a)
-		}
+	}
+	for _, a := range attempts {
+		r.onAttempt(a)
 	}
 }
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package challengelog
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+)
+
+const (
+	// maxReserved bounds the names that have a group of their own.
+	maxReserved = 64
+	// maxOpen bounds the challenges that are followed at a time: those of all reserved names, and
+	// those of all other names.
+	maxOpen = 512
+	// minOpen is how many challenges of a reserved name are followed, whatever the number of names.
+	minOpen = 16
+)
+
+// group has the challenges of one reserved name, or of all other names. Room and budgets are
+// its own: whatever clients request for other names, the challenges of this one are followed
+// and have their entries.
+type group struct {
+	reserved           bool
+	open               map[key]*Challenge
+	answered, failures entryBudget // by a solver or not: a stranger cannot request a token that a solver has
+}
+
+func newGroup(reserved bool) *group {
+	g := &group{reserved: reserved, open: make(map[key]*Challenge), answered: newEntryBudget(6, 2)}
+	if g.failures = newEntryBudget(12, 2); reserved {
+		g.failures = newEntryBudget(30, 6)
+	}
+	return g
+}
+
+func (g *group) budgetOf(c *Challenge) *entryBudget {
+	if c.Answered > 0 {
+		return &g.answered
+	}
+	return &g.failures
+}
+
+// evict removes challenges until size are left: those of the sources with most of them, so that no
+// client can occupy the room of others. Of these, invented tokens go first: those without the
+// answer of a solver, requested once, for the longest time without a request.
+func (g *group) evict(size int) []*Challenge {
+	open := make(map[netip.Prefix]int)
+	for _, c := range g.open {
+		open[c.source]++
+	}
+	all := slices.SortedFunc(maps.Values(g.open), func(x, y *Challenge) int {
+		return cmp.Or(cmp.Compare(open[y.source], open[x.source]), cmp.Compare(min(x.Answered, 1), min(y.Answered, 1)),
+			cmp.Compare(min(x.Requests, 2), min(y.Requests, 2)), x.LastRequest.Compare(y.LastRequest))
+	})
+	evicted := all[:max(0, len(all)-size)]
+	for _, c := range evicted {
+		delete(g.open, key{c.last.Host, c.last.Token})
+	}
+	return evicted
+}
+
+// Reserve sets the names whose challenges must not be hidden by those of other names: those
+// that the API server presents certificates for, or that the configuration lists.
+func (l *ChallengeLog) Reserve(names []string) {
+	names = names[:min(len(names), maxReserved)]
+	for name, g := range l.reserved {
+		if !slices.Contains(names, name) {
+			delete(l.reserved, name)
+			maps.Copy(l.others.open, g.open) // Record bounds them
+		}
+	}
+	for _, name := range names {
+		if l.reserved[name] == nil && name != "" {
+			l.reserved[name] = newGroup(true)
+		}
+	}
+}
+
+// groupOf returns the group of a Host field, and how many of its challenges are followed.
+func (l *ChallengeLog) groupOf(host string) (g *group, limit int) {
+	if g = l.reserved[Hostname(host)]; g != nil {
+		return g, max(minOpen, maxOpen/len(l.reserved))
+	}
+	return l.others, maxOpen
+}
