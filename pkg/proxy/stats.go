@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -21,18 +22,17 @@ import (
 const statsInterval = 100 * time.Millisecond
 
 // statsCollector holds the events that were not reported yet. Its size is bounded:
-// the last challenges, and counters.
+// some challenges, and counters.
 type statsCollector struct {
 	changed chan struct{}
 
-	mu             sync.Mutex
-	pending        protocol.Stats                             // without the challenges
-	challenges     [protocol.MaxChallenges]protocol.Challenge // a ring buffer
-	challengeCount uint64                                     // challenges since the last flush
-	sums           map[report.ForwardedCount]durationSum      // of the same; keys have neither Count nor TotalDuration
-	rejections     map[report.RejectionCount]uint64           // keys have no Count
-	testRequests   map[netip.Addr]uint64                      // by source; the zero address stands for further sources
-	sending        sync.Mutex                                 // keeps the reports in order
+	mu           sync.Mutex
+	pending      protocol.Stats                        // without the challenges
+	challenges   []protocol.Challenge                  // see keep
+	sums         map[report.ForwardedCount]durationSum // of all challenges; keys have neither Count nor TotalDuration
+	rejections   map[report.RejectionCount]uint64      // keys have no Count
+	testRequests map[netip.Addr]uint64                 // by source; the zero address stands for further sources
+	sending      sync.Mutex                            // keeps the reports in order
 }
 
 func newStatsCollector() *statsCollector {
@@ -61,10 +61,28 @@ func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *ca
 	c.update(func() {
 		sum := c.sums[key]
 		c.sums[key] = durationSum{sum.count + 1, sum.total + r.Duration}
-		c.challenges[c.challengeCount%protocol.MaxChallenges] = protocol.Challenge{Challenge: *r, Failure: failure}
-		c.challengeCount++
+		c.keep(protocol.Challenge{Challenge: *r, Failure: failure})
 		c.pending.UpstreamFailed = c.pending.UpstreamFailed || isDeliveryFailure(r.Cause)
 	})
+}
+
+// keep adds a challenge to the next report. If there is no room, it takes that of the oldest one of
+// the same source and host, or of the same source: a flood must not hide the challenges of others.
+// The caller holds mu.
+func (c *statsCollector) keep(challenge protocol.Challenge) {
+	if len(c.challenges) == protocol.MaxChallenges {
+		source := challenge.Source()
+		ofSource := func(o protocol.Challenge) bool { return o.Source() == source }
+		at := slices.IndexFunc(c.challenges, func(o protocol.Challenge) bool {
+			return o.Host == challenge.Host && ofSource(o)
+		})
+		if at < 0 {
+			at = slices.IndexFunc(c.challenges, ofSource)
+		}
+		at = max(at, 0)
+		c.challenges = slices.Delete(c.challenges, at, at+1)
+	}
+	c.challenges = append(c.challenges, challenge)
 }
 
 // update changes what will be reported.
@@ -174,16 +192,10 @@ func (c *statsCollector) flush(send func(*protocol.Stats)) {
 	send(&s)
 }
 
-// takeChallenges returns the last challenges, the oldest first, and the sums of
+// takeChallenges returns the challenges to report, the oldest first, and the sums of
 // all. The caller holds mu.
-func (c *statsCollector) takeChallenges() (last []protocol.Challenge, sums []report.ForwardedCount) {
-	reported := min(c.challengeCount, protocol.MaxChallenges)
-	for i := c.challengeCount - reported; i < c.challengeCount; i++ {
-		entry := &c.challenges[i%protocol.MaxChallenges]
-		last = append(last, *entry)
-		*entry = protocol.Challenge{}
-	}
-	c.challengeCount = 0
+func (c *statsCollector) takeChallenges() (kept []protocol.Challenge, sums []report.ForwardedCount) {
+	kept, c.challenges = c.challenges, nil
 	for key, of := range c.sums {
 		if len(sums) == protocol.MaxRequestSums {
 			c.notify() // the next report contains the rest
@@ -193,7 +205,7 @@ func (c *statsCollector) takeChallenges() (last []protocol.Challenge, sums []rep
 		key.Count, key.TotalDuration = of.count, of.total
 		sums = append(sums, key)
 	}
-	return last, sums
+	return kept, sums
 }
 
 // run reports events until ctx ends.

@@ -34,6 +34,22 @@ type Challenge struct {
 	Detail      string `json:"-"` // diagnosis and remediation in one line; empty after success
 }
 
+// Source returns what identifies the source of the request: an IPv4 address, or the /56 of an
+// IPv6 address, which one site gets. Addresses that NAT64 translates are identified by the IPv4
+// address inside (RFC 6052 section 2.1).
+func (c *Challenge) Source() netip.Prefix {
+	addr := c.Client.Addr()
+	bits := addr.BitLen()
+	if addr.Is6() && !nat64.Contains(addr) {
+		bits = 56
+	}
+	source, _ := addr.Prefix(bits)
+	return source
+}
+
+//nolint:gochecknoglobals // a constant
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
 // Recent returns the challenge in the form of a report.
 func (c Challenge) Recent() RecentChallenge {
 	r := RecentChallenge{

@@ -51,21 +51,6 @@ func (b *entryBudget) spend(kind EventKind, source netip.Prefix, now time.Time) 
 	return true
 }
 
-// sourceOf returns what identifies the source of requests: an IPv4 address, or the /56 of an
-// IPv6 address, which one site gets. Addresses that NAT64 translates are identified by the
-// IPv4 address inside (RFC 6052 section 2.1).
-func sourceOf(client netip.Addr) netip.Prefix {
-	bits := client.BitLen()
-	if client.Is6() && !nat64.Contains(client) {
-		bits = 56
-	}
-	source, _ := client.Prefix(bits)
-	return source
-}
-
-//nolint:gochecknoglobals // a constant
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
 // unknownClient reports whether a client is neither cert-manager nor a CA with its own
 // User-Agent.
 func unknownClient(k report.ClientKind) bool {

@@ -110,7 +110,7 @@ func (l *ChallengeLog) Record(request report.Challenge, now time.Time) (entries 
 		if len(g.open) >= limit {
 			entries = l.summarize(g, g.evict(limit-limit/8), now) // some at once: it takes as long as for one
 		}
-		c = &Challenge{FirstRequest: request.Time, source: sourceOf(request.Client.Addr())}
+		c = &Challenge{FirstRequest: request.Time, source: request.Source()}
 		g.open[at] = c
 	}
 	before := c.result
@@ -137,7 +137,7 @@ func (c *Challenge) add(request report.Challenge) {
 	c.last = request
 	c.Requests++
 	c.repeated = c.repeated ||
-		sourceOf(request.Client.Addr()) == c.source && request.Time.Sub(c.FirstRequest) >= repeatInterval
+		request.Source() == c.source && request.Time.Sub(c.FirstRequest) >= repeatInterval
 	c.result = resultOf(&request)
 	if end := request.Time.Add(request.Duration); end.After(c.LastRequest) {
 		c.LastRequest = end

@@ -276,8 +276,9 @@ func TestEviction(t *testing.T) {
 		flood(other, "2001:db8:0:ff::1", time.Duration(after)*time.Second, 500)
 	}
 	of := func(g *group, client string) (n int) {
+		from := report.Challenge{Client: netip.AddrPortFrom(netip.MustParseAddr(client), 0)}
 		for _, c := range g.open {
-			if c.source == sourceOf(netip.MustParseAddr(client)) {
+			if c.source == from.Source() {
 				n++
 			}
 		}

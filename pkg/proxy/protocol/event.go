@@ -107,7 +107,7 @@ type Challenge struct {
 
 // Stats reports the requests since the last Stats.
 type Stats struct {
-	Challenges      []Challenge             `json:"challenges,omitempty"`     // the last challenges, oldest first
+	Challenges      []Challenge             `json:"challenges,omitempty"`     // some of the challenges, oldest first
 	Sums            []report.ForwardedCount `json:"sums,omitempty"`           // of all challenges
 	UpstreamFailed  bool                    `json:"upstreamFailed,omitempty"` // a challenge did not reach the ingress
 	Rejected        []report.RejectionCount `json:"rejected,omitempty"`
