@@ -104,6 +104,33 @@ func TestListeningPort(t *testing.T) {
 	}
 }
 
+// TestBacklog: the kernel counts the connections that nobody has accepted. A socket that a proxy
+// process has shut down has no room.
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	fd, err := listen(0)
+	must(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	port, err := listeningPort(fd)
+	must(t, err)
+	l := &Listeners{fds: map[uint16]int{port: fd}}
+	for range 3 {
+		client, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+		must(t, err)
+		t.Cleanup(func() { _ = client.Close() })
+	}
+	nstest.Await(t, "three connections", func() bool { return l.backlog(port).Waiting == 3 })
+	if b := l.backlog(port); !b.HasRoom() || b.Limit < 128 {
+		t.Errorf("%+v", b)
+	}
+	must(t, unix.Shutdown(fd, unix.SHUT_RD))
+	for _, port := range []uint16{port, port ^ 1} {
+		if b := l.backlog(port); b.Listening || b.HasRoom() {
+			t.Errorf("a port that does not listen: %+v", b)
+		}
+	}
+}
+
 // Giving a socket up does not wait for unsent data.
 func TestGiveUpDoesNotWait(t *testing.T) {
 	t.Parallel()
