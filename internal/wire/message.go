@@ -11,6 +11,8 @@ import (
 	"io"
 	"reflect"
 	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/jsonlimit"
 )
 
 const (
@@ -82,8 +84,8 @@ func decode(text []byte, into any) error {
 // DecodeEvent decodes the text of a child process: it bounds the number of values before
 // it allocates memory for them, and validates them afterwards.
 func DecodeEvent(text []byte, into Event) error {
-	if n := countValues(text); n > maxValues {
-		return fmt.Errorf("message of %d values, more than %d", n, maxValues)
+	if _, more := jsonlimit.Cut(text, maxValues); more {
+		return fmt.Errorf("message of more than %d values", maxValues)
 	}
 	if err := decode(text, into); err != nil {
 		return ErrInvalid // the decoder's error quotes the text
@@ -105,23 +107,6 @@ func payloads(message any) (n int) {
 // maxValues bounds the values of a child's message: each becomes a struct of some
 // hundred bytes at most. The largest statistics of the proxy have some 5,000 values.
 const maxValues = 8192
-
-// countValues counts the values of a JSON text without decoding it: members of objects
-// and lists. The text may be invalid.
-func countValues(text []byte) (n int) {
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '{' || c == '['):
-			n++
-		}
-	}
-	return n
-}
 
 // readText reads the text after a header. buf is reused where it is large enough.
 func readText(r io.Reader, header [headerBytes]byte, limit int, buf *[]byte) ([]byte, error) {

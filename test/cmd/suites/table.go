@@ -190,6 +190,7 @@ func fuzzers() []fuzzer {
 		{"pkg/config", "FuzzParse", "50000x"},
 		{"pkg/findings/cause", "FuzzReport", "50000x"},
 		{"internal/httpfield", "FuzzSplit", "100000x"},
+		{"internal/jsonlimit", "FuzzCut", "100000x"},
 		{"cmd/internal/page", "FuzzReport", "7500x"},
 	}
 }
