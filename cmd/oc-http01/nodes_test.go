@@ -337,6 +337,68 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// TestManyValues: a document with too many values is shown up to the limit, with a note in place of the
+// rest. One with too many bytes is not shown, and other nodes are. TestHostileNodes (test/suites/hostile)
+// has the memory that such documents take.
+func TestManyValues(t *testing.T) {
+	serving := statusOf("Serving", "Held")
+	many := func(n int) string {
+		return strings.TrimSuffix(serving, "}") + `, "certificates": [{}` + strings.Repeat(",{}", n) + "]}"
+	}
+	const note = "the output has more than 8192 values, and the rest is not shown"
+	const tooLong = "the output is longer than 1048576 bytes"
+	rest := many(50_000)
+	checked := strings.Replace(checkedOK, `"checks": []`, `"checks": [{"name": "dns"}`+strings.Repeat(`,{"name": "dns"}`, 50_000)+"]", 1)
+	for name, tt := range map[string]struct {
+		args   []string
+		output string
+		code   int
+		want   string
+	}{
+		"status": {
+			[]string{"status"},
+			rest, cli.OK,
+			"m0    ✓ Standby*Warning:        ! m1: " + note + " [node-not-reporting]*Fix:            Run http01-proxyd status on m1.",
+		},
+		"status, JSON": {[]string{"status", "-o", "json"}, rest, cli.OK, `"message": "m1: ` + note + `"`},
+		"status, HTML": {[]string{"status", "-o", "html"}, rest, cli.OK, "<p>m1: " + note + "</p>*m0*m1*without SNI at "},
+		"condition":    {[]string{"condition"}, rest, cli.OK, "m1: " + note + "; 2 hosts have reported"},
+		"too long": {
+			[]string{"status"},
+			many(400_000), cli.Unknown,
+			"m0    ✓ Standby*✗ m1: " + tooLong,
+		},
+		"check": {
+			[]string{"check"},
+			checked, cli.Unknown,
+			"m0    ✓ ok*m1    ! incomplete*Not checked:    - m1: " + note,
+		},
+		"check, JSON": {[]string{"check", "-o", "json"}, checked, cli.Unknown, `"notChecked": [*"` + note + `"`},
+		"trace": {
+			[]string{"trace"},
+			`{"message": "interrupted", "packets": [{}` + strings.Repeat(",{}", 50_000) + "]}", cli.OK,
+			"on m1,*Note:           ! interrupted; the output has more than 32768 values, and the rest is not shown",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outputs := map[string]string{"m0": statusOf("Standby", "Standby"), "m1": tt.output}
+			switch tt.args[0] {
+			case "check":
+				outputs["m0"] = checkedOK
+			case "trace":
+				outputs["m1"] = serving
+			}
+			installOC(t, outputs)
+			dir, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+			must(t, os.WriteFile(filepath.Join(dir, "m1-trace"), []byte(tt.output), 0o600))
+			got := runLine(t, "", tt.args...)
+			if got.code != tt.code || got.err != "" || !inOrder(got.out, tt.want) {
+				t.Errorf("exit code %d, want %d: %s\n%.4000s\nwant %q", got.code, tt.code, got.err, got.out, tt.want)
+			}
+		})
+	}
+}
+
 // TestNoOC: without oc, the command fails and reports how to install it.
 func TestNoOC(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())

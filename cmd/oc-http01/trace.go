@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -86,6 +87,9 @@ func clusterTrace(outputs []nodes.Output, now time.Time) report.ClusterTrace {
 		n := report.NodeTrace{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation}
 		if o.Problem == "" {
 			t.Host, n.Trace = o.Node, &t
+			if o.Note != "" {
+				t.Message = strings.TrimPrefix(t.Message+"; "+o.Note, "; ")
+			}
 			for i := range t.Packets {
 				t.Packets[i].Fix = check.CommandOn(o.Node, t.Packets[i].Fix)
 			}

@@ -140,8 +140,11 @@ func TerminalSize(w io.Writer) (columns, rows int) {
 	return columns, rows
 }
 
+// maxBlockStyle is the size of a JSON text, in bytes, up to which YAML is in block style.
+const maxBlockStyle = 256 << 10
+
 // WriteDocument writes a document as indented JSON or as YAML, with the same names in
-// the same order.
+// the same order. JSON is YAML too, and a large document is that.
 func WriteDocument(w io.Writer, format string, document any) error {
 	if format != YAML {
 		return report.WriteJSON(w, document, true)
@@ -149,6 +152,9 @@ func WriteDocument(w io.Writer, format string, document any) error {
 	text, err := json.Marshal(document)
 	if err != nil {
 		return fmt.Errorf("cannot write the document as YAML: %w", err)
+	}
+	if len(text) > maxBlockStyle { // which takes 100 times the memory
+		return report.WriteJSON(w, document, true)
 	}
 	// JSON is YAML in flow style, but for the escapes of characters above U+FFFF.
 	var root yaml.Node

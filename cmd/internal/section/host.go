@@ -89,6 +89,9 @@ func ruleCounters(t report.Table) Table {
 	return counters
 }
 
+// maxClients bounds the columns of a table. Those that a hostile host invents are one.
+const maxClients = 16
+
 // requests are the requests by outcome and client kind. A rejection is included only if a
 // known client was rejected; the row Challenges has all rejections.
 func requests(t report.Traffic) Table {
@@ -98,6 +101,9 @@ func requests(t report.Traffic) Table {
 	}
 	counts := map[report.RequestCount]uint64{} // the keys have Count 0
 	for _, n := range t.Requests {
+		if !slices.Contains(clients, n.ClientKind) && len(clients) == maxClients {
+			n.ClientKind = report.OtherClient
+		}
 		counts[report.RequestCount{Outcome: n.Outcome, ClientKind: n.ClientKind}] += n.Count
 		if !slices.Contains(outcomes, n.Outcome) { // of another release
 			outcomes = append(outcomes, n.Outcome)

@@ -186,7 +186,7 @@ func alignCells(columns []section.Column, widths []int, row []span) []span {
 	line := make([]span, 0, 2*len(row))
 	for i, s := range row[:last+1] {
 		text := truncateWidth(printable.Line(s.text), widths[i])
-		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
+		space := pad("", widths[i]-utf8.RuneCountInString(text))
 		between := strings.Repeat(" ", gap)
 		if i == last {
 			between = ""
@@ -225,8 +225,11 @@ func fitColumns(widths []int, columns []section.Column, width int) bool {
 	return true
 }
 
+// maxPad bounds the spaces after a text: one long text of a hostile host would make a long line of each.
+const maxPad = 250
+
 func pad(s string, width int) string {
-	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+	return s + strings.Repeat(" ", min(maxPad, max(0, width-utf8.RuneCountInString(s))))
 }
 
 // truncateWidth truncates s to the width and marks the end.

@@ -74,7 +74,13 @@ type document struct {
 func Read(o nodes.Output) Node {
 	parsed := nodes.Decode[document](&o, "Check")
 	if o.Problem == "" {
+		if o.Note != "" {
+			parsed.Incomplete = append(parsed.Incomplete, o.Note)
+		}
 		n, err := parsed.node(o.Node)
+		if err == nil && o.Note != "" {
+			n.NotChecked = append(n.NotChecked, o.Note)
+		}
 		if err == nil {
 			return n
 		}

@@ -21,6 +21,7 @@ type HostReport struct {
 	Problem   string           // the reason why there is no report
 	// Remediation is a sentence about Problem; empty: the general one.
 	Remediation string
+	Note        string    // why the end of the report is missing; empty if it is complete
 	Observed    time.Time // time of the query, by this machine's clock; zero if unknown
 
 	report.Report // its texts are not trusted: the writers make them printable
@@ -29,11 +30,16 @@ type HostReport struct {
 // reasonForm is the grammar of a condition's reason in Kubernetes (metav1.Condition), and shorter.
 var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?$`)
 
-const maxVIPs = 100
+const (
+	maxVIPs    = 100
+	maxVersion = 100 // bytes
+)
 
 // Read reads the output of `http01-proxyd status -o json` of a host.
 func Read(o nodes.Output) HostReport {
-	h := HostReport{Name: o.Node, Report: nodes.Decode[report.Report](&o, "Status"), Observed: o.Received}
+	h := HostReport{
+		Name: o.Node, Report: nodes.Decode[report.Report](&o, "Status"), Note: o.Note, Observed: o.Received,
+	}
 	h.Condition = h.Report.Condition()
 	if o.Problem == "" {
 		switch {
@@ -46,6 +52,7 @@ func Read(o nodes.Output) HostReport {
 	if o.Problem != "" {
 		return HostReport{Name: o.Node, Problem: o.Problem, Remediation: o.Remediation, Observed: o.Received}
 	}
+	h.Version = printable.Truncate(h.Version, maxVersion)
 	h.Condition.Message = printable.Truncate(h.Condition.Message, report.MaxMessage)
 	if h.Condition.Status != "True" && h.Condition.Status != "False" {
 		h.Condition.Status = "Unknown"

@@ -65,6 +65,15 @@ func notReporting(h HostReport) problem {
 	}
 }
 
+// incomplete is the problem that the end of a host's report is missing.
+func incomplete(h HostReport) problem {
+	return problem{
+		string(findings.NodeNotReporting), report.LevelWarning, h.Name + ": " + h.Note,
+		fmt.Sprintf("Run http01-proxyd status on %s. A service of this version has no such report.", h.Name),
+		[]HostReport{h},
+	}
+}
+
 // differences are the problems between hosts that each work.
 func differences(hosts []HostReport) (all []problem) {
 	answering := filter(hosts, HostReport.answered)

@@ -94,6 +94,9 @@ func clusterProblems(hosts []HostReport, now time.Time) (all []problem) {
 		case !h.ready():
 			all = append(all, notReady(h))
 		}
+		if h.Note != "" {
+			all = append(all, incomplete(h))
+		}
 	}
 	return slices.Concat(all, differences(hosts), clockProblems(hosts, now))
 }

@@ -108,7 +108,7 @@ func (o OC) runMember(
 	}}
 	args := slices.Concat([]string{"--quiet", "node/" + n.Name, "--tty=false", "--", "chroot", "/host"}, command,
 		[]string{"--coordinated=" + timeout.String()})
-	c := o.runUntil(ctx, timeout, stdin, &reader, maxDocument, "debug", args...)
+	c := o.runUntil(ctx, timeout, stdin, &reader, limitOf(command).bytes, "debug", args...)
 	out = c.output(ctx, n, command)
 	var document struct{ Kind string }
 	_ = json.Unmarshal(out.Document, &document) // a result that is not one is reported by its reader

@@ -9,22 +9,37 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/jsonlimit"
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 )
 
 // maxParallel is the number of debug pods at a time.
 const maxParallel = 10
 
+// documentLimit bounds the document of a node, which is not trusted: a value of 3 bytes takes up to some
+// KiB of memory when it is shown. Real documents of the largest kind have some 6,000 values, in 300 KiB.
+type documentLimit struct{ bytes, values int }
+
+func limitOf(command []string) documentLimit {
+	if slices.Contains(command, "trace") { // of some 240 packets with ten steps each
+		return documentLimit{2 << 20, 1 << 15}
+	}
+	return documentLimit{1 << 20, 1 << 13}
+}
+
 // Output is what a command printed on one node.
 type Output struct {
 	Node     string
 	Document []byte    // JSON; nil without a document
 	Received time.Time // when the command ended
+	// Note is why the end of the document is missing; empty if it is complete.
+	Note string
 	// Problem is why no document was printed, and Remediation a sentence about it.
 	Problem, Remediation string
 }
@@ -51,7 +66,7 @@ func (o OC) runOn(ctx context.Context, n Node, timeout time.Duration, command []
 		return absent(n)
 	}
 	args := append([]string{"--quiet", "node/" + n.Name, "--", "chroot", "/host"}, command...)
-	return o.run(ctx, timeout, maxDocument, "debug", args...).output(ctx, n, command)
+	return o.run(ctx, timeout, limitOf(command).bytes, "debug", args...).output(ctx, n, command)
 }
 
 func absent(n Node) Output {
@@ -68,8 +83,17 @@ func (c call) output(ctx context.Context, n Node, command []string) Output {
 		out.Problem, out.Remediation = "interrupted", "Run the command again."
 		return out
 	}
-	if out.Document = findDocument(c.out); out.Document == nil {
+	if !c.tooLong { // the beginning of a document can contain others
+		out.Document = findDocument(c.out)
+	}
+	if out.Document == nil {
 		out.Problem, out.Remediation = c.failure(n.Name, command)
+		return out
+	}
+	limit := limitOf(command).values
+	kept, more := jsonlimit.Cut(out.Document, limit)
+	if out.Document = kept; more {
+		out.Note = fmt.Sprintf("the output has more than %d values, and the rest is not shown", limit)
 	}
 	return out
 }
@@ -137,7 +161,7 @@ func (c call) failure(node string, command []string) (problem, remediation strin
 	printed := cmp.Or(lastLines(c.out), lastLines(c.messages))
 	switch {
 	case c.tooLong:
-		return fmt.Sprintf("the output is longer than %d bytes", maxDocument), remediation
+		return fmt.Sprintf("the output is longer than %d bytes", c.limit), remediation
 	case c.timeout > 0:
 		problem = fmt.Sprintf("no output within %v", c.timeout)
 		remediation = "Increase --timeout if the image of the debug pod is not on the node yet, or run the command by " +

@@ -128,6 +128,7 @@ const maxLine = 512
 // lastLines returns the end of an output as one line, without the notes of oc debug.
 func lastLines(text []byte) string {
 	const lines = 3
+	text = text[max(0, len(text)-maxMessages):]
 	var kept []string
 	for line := range strings.SplitSeq(string(text), "\n") {
 		line = strings.TrimSpace(printable.Line(line))

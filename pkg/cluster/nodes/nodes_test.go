@@ -164,7 +164,7 @@ esac`)
 			Problem:     "no JSON document: chroot: failed to run command 'http01-proxyd': No such file or directory",
 			Remediation: byHand,
 		},
-		"endless": {Problem: "the output is longer than 33554432 bytes", Remediation: byHand},
+		"endless": {Problem: "the output is longer than 1048576 bytes", Remediation: byHand},
 		"absent":  {Problem: "gone", Remediation: "Check the node: oc describe node absent."},
 	}
 	var all []nodes.Node

@@ -22,7 +22,6 @@ type OC struct {
 // Limits of the output, far above real sizes.
 const (
 	maxNodeList = 64 << 20
-	maxDocument = 32 << 20 // a trace of 2,000 packets with some 50 steps each
 	maxMessages = 64 << 10
 )
 
@@ -34,6 +33,7 @@ type call struct {
 	out, messages []byte // of standard output and standard error
 	err           error
 	timeout       time.Duration // if it is the reason of err
+	limit         int           // of standard output, in bytes
 	tooLong       bool          // the output was longer than its limit
 }
 
@@ -69,7 +69,7 @@ func (o OC) runUntil(
 		return cmd.Process.Signal(os.Interrupt) // oc then removes its debug pod
 	}
 	err = cmd.Run()
-	c := call{out: out.kept.Bytes(), messages: messages.kept.Bytes(), err: err, tooLong: out.full}
+	c := call{out: out.kept.Bytes(), messages: messages.kept.Bytes(), err: err, limit: limit, tooLong: out.full}
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) && !c.tooLong {
 		c.timeout = timeout
 	}
