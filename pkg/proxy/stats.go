@@ -66,20 +66,10 @@ func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *ca
 	})
 }
 
-// keep adds a challenge to the next report. If there is no room, it takes that of the oldest one of
-// the same source and host, or of the same source: a flood must not hide the challenges of others.
-// The caller holds mu.
+// keep adds a challenge to the next report, if necessary in place of another one. The caller holds mu.
 func (c *statsCollector) keep(challenge protocol.Challenge) {
 	if len(c.challenges) == protocol.MaxChallenges {
-		source := challenge.Source()
-		ofSource := func(o protocol.Challenge) bool { return o.Source() == source }
-		at := slices.IndexFunc(c.challenges, func(o protocol.Challenge) bool {
-			return o.Host == challenge.Host && ofSource(o)
-		})
-		if at < 0 {
-			at = slices.IndexFunc(c.challenges, ofSource)
-		}
-		at = max(at, 0)
+		at := challenge.Displaces(len(c.challenges), func(i int) *report.Challenge { return &c.challenges[i].Challenge })
 		c.challenges = slices.Delete(c.challenges, at, at+1)
 	}
 	c.challenges = append(c.challenges, challenge)

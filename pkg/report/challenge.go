@@ -47,6 +47,25 @@ func (c *Challenge) Source() netip.Prefix {
 	return source
 }
 
+// Displaces returns which of n challenges, the oldest first, makes room for this one, so that a
+// flood does not hide the challenges of others: one of the same source and host, or of the same
+// source, or the first.
+func (c *Challenge) Displaces(n int, challenge func(i int) *Challenge) int {
+	source, ofSource := c.Source(), -1
+	for i := range n {
+		o := challenge(i)
+		switch {
+		case o.Source() != source:
+		case o.Host == c.Host:
+			return i
+		case ofSource < 0:
+			ofSource = i
+		default:
+		}
+	}
+	return max(0, ofSource)
+}
+
 //nolint:gochecknoglobals // a constant
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 

@@ -14,8 +14,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// maxRecentChallenges is the number of challenges in a report.
-const maxRecentChallenges = 20
+const (
+	// maxRecentChallenges is the number of challenges in a report.
+	maxRecentChallenges = 20
+	// recentAge is how long a flood does not displace the challenges of others from a report:
+	// check evaluates those of the last five minutes.
+	recentAge = 5 * time.Minute
+)
 
 // ReconcileResult is the result of one pass of the reconcile loop.
 type ReconcileResult struct {
@@ -53,7 +58,7 @@ type Tracker struct {
 	forwarded      uint64
 	rejected       map[report.Rejection]uint64
 	traffic        trafficCounts
-	recent         []report.Challenge // the last maxRecentChallenges, oldest first
+	recent         []report.Challenge // at most maxRecentChallenges, oldest first
 }
 
 // New returns the tracker of a service that has just started. It calls onTransition
@@ -233,7 +238,11 @@ func (t *Tracker) RecordChallenge(c report.Challenge) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.recent) == maxRecentChallenges {
-		t.recent = slices.Delete(t.recent, 0, 1)
+		at := 0
+		if c.Time.Sub(t.recent[0].Time) < recentAge {
+			at = c.Displaces(len(t.recent), func(i int) *report.Challenge { return &t.recent[i] })
+		}
+		t.recent = slices.Delete(t.recent, at, at+1)
 	}
 	t.recent = append(t.recent, c)
 	t.signalChange()

@@ -216,6 +216,43 @@ func TestRecentChallengesAreTheLastTwenty(t *testing.T) {
 	}
 }
 
+// TestFloodKeepsRecentChallenges: a flood of one client does not displace the challenges of others,
+// or for other hosts, for five minutes.
+func TestFloodKeepsRecentChallenges(t *testing.T) {
+	t.Parallel()
+	const certManager = "192.0.2.10"
+	b := tracker.New("test", start, ignoreTransition)
+	record := func(host, client string, after time.Duration) {
+		b.RecordChallenge(report.Challenge{
+			Time: start.Add(after), Host: host, Client: netip.AddrPortFrom(netip.MustParseAddr(client), 1234),
+		})
+	}
+	kept := func() (n int) {
+		for _, c := range b.Report(report.Table{}).Challenges.Recent {
+			if c.Host == "api.example.com" {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range 10 {
+		record("api.example.com", certManager, time.Duration(i)*time.Second)
+	}
+	for i := range 1000 {
+		record("app.example.com", certManager, time.Minute)
+		record("app"+strconv.Itoa(i)+".example.com", "203.0.113.9", time.Minute)
+	}
+	if n := kept(); n != 10 {
+		t.Errorf("%d of 10 challenges are in the report", n)
+	}
+	for range 20 {
+		record("app.example.com", certManager, 6*time.Minute)
+	}
+	if n := kept(); n != 0 {
+		t.Errorf("%d old challenges are in the report", n)
+	}
+}
+
 // answered returns the count of n requests that were answered with 200 in 3 ms each.
 func answered(n uint64) []report.ForwardedCount {
 	const took = 3 * time.Millisecond
