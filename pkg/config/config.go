@@ -54,7 +54,8 @@ type Config struct {
 	VIPs         VIPs
 	Upstream     Upstream
 	EgressProxy  EgressProxy
-	Hosts        []string // canonical names and addresses whose requests are forwarded; empty: any
+	Hosts        []string // canonical names and addresses whose requests are forwarded; empty: the API's names
+	AnyHost      bool     // hosts is ["*"]: requests for any name are forwarded; Hosts is empty
 	Limits       Limits
 	Metrics      Metrics
 	SelfTest     SelfTest

@@ -94,6 +94,7 @@ func (p *parser) crossCheck() {
 	u.ExplicitPorts = ExplicitPorts{HTTP: p.values["upstream.port"] != nil, HTTPS: p.values["upstream.httpsPort"] != nil}
 	p.checkUnion()
 	p.checkFamilies()
+	p.checkHosts()
 	p.checkEgress()
 	at := cmp.Or(p.values["upstream.connectTimeout"], p.values["upstream.timeout"])
 	if at != nil && u.ConnectTimeout > u.Timeout {

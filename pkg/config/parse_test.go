@@ -96,6 +96,7 @@ microshift: {directory: /run/../etc/ms/, manageAdvertiseAddress: true}
 			with(func(c *config.Config) { c.EgressProxy.File = "/run/proxy.env" }),
 		},
 		"no proxy": {`egressProxy: {httpProxy: "", httpsProxy: "", noProxy: ""}`, config.Default()},
+		"any host": {"hosts: ['*']", with(func(c *config.Config) { c.AnyHost = true })},
 		"through the proxy by name": {"hosts: [a.example]\negressProxy: {upstream: auto}", with(func(c *config.Config) {
 			c.Hosts, c.EgressProxy.Upstream = []string{"a.example"}, config.EgressAuto
 		})},
@@ -402,23 +403,23 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"host with port": {
 			`hosts: ["a.example:80"]`,
-			`c.yaml:1:9: "a.example:80" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`,
+			`c.yaml:1:9: "a.example:80" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
 		},
 		"host wildcard": {
 			`hosts: ["*.example"]`,
-			`c.yaml:1:9: "*.example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`,
+			`c.yaml:1:9: "*.example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
 		},
 		"host with brackets": {
 			`hosts: ["[2001:db8::5]"]`,
-			`c.yaml:1:9: "[2001:db8::5]" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`,
+			`c.yaml:1:9: "[2001:db8::5]" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
 		},
 		"host with a zone": {
 			`hosts: ["fe80::1%eth0"]`,
-			`c.yaml:1:9: "fe80::1%eth0" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`,
+			`c.yaml:1:9: "fe80::1%eth0" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
 		},
 		"host mapped": {
 			`hosts: ["::ffff:192.0.2.5"]`,
-			`c.yaml:1:9: "::ffff:192.0.2.5" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`,
+			`c.yaml:1:9: "::ffff:192.0.2.5" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
 		},
 		"host address twice": {
 			`hosts: ["2001:db8::5", "2001:db8:0::5"]`,
@@ -426,7 +427,16 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"host empty label": {
 			`hosts: [a..example]`,
-			`c.yaml:1:9: "a..example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard`,
+			`c.yaml:1:9: "a..example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
+		},
+		"any host and a name": {
+			`hosts: [a.example, "*"]`,
+			`c.yaml:1:20: hosts has "*", which means any name, and names: keep only the names, or only "*"`,
+		},
+		"any host twice": {`hosts: ["*", "*"]`, `c.yaml:1:14: "*" is listed twice in hosts: keep one`},
+		"any host through the proxy by name": {
+			"hosts: ['*']\negressProxy: {upstream: auto}",
+			`c.yaml:2:25: egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of the request, and would fetch any host that a client sends: add hosts: [api.cluster.example.com], or set upstream.scheme: https`,
 		},
 		"host twice": {
 			`hosts: [a.example, A.EXAMPLE.]`,

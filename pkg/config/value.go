@@ -124,17 +124,34 @@ func (r *reader) addresses(into *[]netip.Addr) parseFunc {
 	})
 }
 
+// anyHost is the entry of hosts that stands for any name.
+const anyHost = "*"
+
 // hosts appends names in canonical form: lower case, without a trailing dot; an IPv6
 // address as in RFC 5952, without brackets.
 func (r *reader) hosts(into *[]string) parseFunc {
-	const fix = "specify a DNS name such as api.cluster.example.com, without port, path or wildcard"
+	const fix = "specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only \"*\" for any name"
 	return entries(r, into, "a host name", "[api.cluster.example.com]", fix, func(text string) (string, bool) {
 		if addr, err := netip.ParseAddr(text); err == nil {
 			return addr.String(), addr.Zone() == "" && !addr.Is4In6()
 		}
 		name := canonicalName(text)
-		return name, httpfield.IsHostName(name)
+		return name, name == anyHost || httpfield.IsHostName(name)
 	})
+}
+
+// checkHosts replaces the entry for any name. Other names beside it would have no effect.
+func (p *parser) checkHosts() {
+	c := &p.config
+	at := slices.Index(c.Hosts, anyHost)
+	switch {
+	case at < 0:
+	case len(c.Hosts) > 1:
+		p.problem(p.values["hosts"].Content[at], "keep only the names, or only \"*\"",
+			"hosts has \"*\", which means any name, and names")
+	default:
+		c.Hosts, c.AnyHost = nil, true
+	}
 }
 
 // certificateNames appends names as in certificates: the first label may be "*".
