@@ -116,7 +116,7 @@ func table() map[string]suite {
 		"test/suites/hostile": {
 			processes: 2, main: []string{"TestFork", "TestMessages", "TestStandardError"},
 			seconds: map[string]int{
-				"TestRandomAttacks": 55, "TestProxyAnswersNoCommand": 20, "TestProxySilent": 11,
+				"TestRandomAttacks": 55, "TestProxyAnswersNoCommand": 20, "TestProxySilent": 20,
 				"TestMessages": 8, "TestInventedEvents": 8,
 			},
 		},
@@ -136,7 +136,7 @@ func table() map[string]suite {
 				"TestInvalidConfig", "TestRouterAnswers", "TestState", "TestChallengeLog",
 			},
 			seconds: map[string]int{
-				"TestExpiryWatch": 20, "TestFailover": 16, "TestFlood": 12,
+				"TestSlowFlood": 28, "TestExpiryWatch": 20, "TestFailover": 16, "TestFlood": 12,
 				"TestClusterCondition": 11, "TestState": 11, "TestCertificate": 8,
 			},
 		},

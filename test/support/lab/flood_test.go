@@ -114,7 +114,7 @@ func TestSlowFlood(t *testing.T) {
 		}
 		return hostile[0].Alive()
 	}))
-	must(t, sleepContext(t.Context(), 25*time.Second)) // the flood; 12 s suffice to replace a process
+	must(t, sleepContext(t.Context(), 20*time.Second)) // the flood; 12 s suffice to replace a process
 	if after := proxyPIDs(s); len(before) != 1 || !slices.Equal(after, before) {
 		t.Errorf("proxy process %v before the flood, %v now", before, after)
 	}
