@@ -12,11 +12,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/startup"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
@@ -81,11 +83,16 @@ capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configura
 	}
 	flags := c.Flags()
 	addVIPSources(flags, &o.HostPaths)
-	flags.StringVar(&o.APIServerURLFile, "apiserver-url", defaultAPIServerURL,
-		"`FILE` with the URL of the API, for certificate checks without hosts")
+	addAPIServerURL(flags, &o.HostPaths)
 	flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
 	flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
 	return c
+}
+
+// addAPIServerURL adds the flag for the file with the name of the API.
+func addAPIServerURL(flags *pflag.FlagSet, paths *config.HostPaths) {
+	flags.StringVar(&paths.APIServerURLFile, "apiserver-url", defaultAPIServerURL,
+		"`FILE` with the name of the API; without hosts, challenges are accepted for this name only")
 }
 
 // makeAbsolute makes paths absolute: messages contain them, and files are watched by

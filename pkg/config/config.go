@@ -147,6 +147,7 @@ func Default() Config {
 // HostPaths are the files and directories of this host that the service and check use.
 type HostPaths struct {
 	ConfigPath          string
+	APIServerURLFile    string // contains the name of the API
 	StateDir            string
 	StatusSocket        string
 	ManifestDir         string // kubelet's directory of static pods

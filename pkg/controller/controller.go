@@ -40,11 +40,10 @@ import (
 type Options struct {
 	config.HostPaths
 
-	APIServerURLFile string   // contains the name of the API
-	SystemCABundles  []string // where the CAs that this host trusts can be
-	Version          string
-	Log              *slog.Logger
-	Reload           <-chan os.Signal // each value requests a reload
+	SystemCABundles []string // where the CAs that this host trusts can be
+	Version         string
+	Log             *slog.Logger
+	Reload          <-chan os.Signal // each value requests a reload
 
 	timing timing
 }
@@ -119,7 +118,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.tracker = tracker.New(o.Version, time.Now(), recordTransition(c.changes))
 	store := systemd.NewDescriptorStore()
 	listeners := process.InheritListeners(o.Log, store)
-	c.expiry = expiry.NewWatcher(o.Log, o.APIServerURLFile, o.timing.ExpiryCheckInterval)
+	c.expiry = expiry.NewWatcher(o.Log, o.timing.ExpiryCheckInterval)
 	if err := c.openHost(ctx, o); err != nil {
 		return c, err
 	}
@@ -146,7 +145,7 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.selfTester = probe.NewSelfTester(probe.SelfTestDependencies{
 		Log: o.Log, Tracker: c.tracker, Causes: c.supervisor.Causes.Get, Announce: c.supervisor.AnnounceSelfTest,
 		Redirects: c.liveness.Redirects, Reports: c.stats.SelfTested.Values,
-		APIServerURLFile: o.APIServerURLFile, Interval: o.timing.SelfTestInterval,
+		Interval: o.timing.SelfTestInterval,
 	})
 	c.vipTester = viptest.New(c.supervisor.TestVIPs, c.tracker.SetVIPTests, c.changes.Record,
 		probe.ConfirmVIP, c.supervisor.Beats)
@@ -228,8 +227,8 @@ func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.Observe(o.VIPs)
 	c.exporter.PutAddress(o.Config.Metrics.ListenAddress)
 	c.stats.ObserveHosts(o.Config.Hosts)
-	c.expiry.Observe(o.Config, o.VIPs)
-	c.selfTester.Observe(o.Config, o.VIPs)
+	c.expiry.Observe(o.Config.Hosts, o.APINames, o.APINamesErr, o.VIPs)
+	c.selfTester.Observe(o.Config, o.APINames, o.VIPs)
 	c.vipTester.Observe(o.Config, o.VIPs, o.OneHost)
 	c.pipeline.observe(o)
 }

@@ -69,6 +69,7 @@ func runService(dir string) int {
 	options := controller.Options{
 		HostPaths: config.HostPaths{
 			ConfigPath:          dir + "/config.yaml",
+			APIServerURLFile:    dir + "/apiserver-url.env",
 			StateDir:            dir + "/state",
 			StatusSocket:        dir + "/status.sock",
 			ManifestDir:         dir + "/manifests",
@@ -76,11 +77,10 @@ func runService(dir string) int {
 			ResolvConf:          dir + "/resolv.conf",
 			HostsFile:           dir + "/hosts",
 		},
-		APIServerURLFile: dir + "/apiserver-url.env",
-		SystemCABundles:  []string{dir + "/system.crt"},
-		Version:          "test",
-		Log:              log,
-		Reload:           reload,
+		SystemCABundles: []string{dir + "/system.crt"},
+		Version:         "test",
+		Log:             log,
+		Reload:          reload,
 	}
 	err := options.SetTiming(os.Getenv(serviceTiming))
 	if err == nil {

@@ -24,6 +24,8 @@ type Report struct {
 	Upstreams  []Upstream  `json:"upstreams"`
 	Challenges Challenges  `json:"challenges"`
 	Config     Config      `json:"config"`
+	// AcceptedHosts are the names for which challenges are forwarded to the ingress.
+	AcceptedHosts AcceptedHosts `json:"acceptedHosts"`
 	// the last 64 changes (MaxHistory) since the start of the service, oldest first
 	History []Change `json:"history"`
 
@@ -48,6 +50,7 @@ func (r Report) WithEmptyLists() Report {
 	r.Conditions = notNil(r.Conditions)
 	r.VIPs = notNil(r.VIPs)
 	r.Upstreams = notNil(r.Upstreams)
+	r.AcceptedHosts.Names = notNil(r.AcceptedHosts.Names)
 	r.Certificates = notNil(r.Certificates)
 	r.SelfTests = notNil(r.SelfTests)
 	r.VIPTests = notNil(r.VIPTests)

@@ -58,6 +58,9 @@ func parts(r report.Report, now time.Time) []Row {
 	if r.Config.Error != "" {
 		row("")("", r.Config.Error)
 	}
+	if r.AcceptedHosts.Source != "" {
+		row("Host names")(describeHosts(r.AcceptedHosts))
+	}
 	row("Metrics")(describeMetrics(r.Metrics))
 	if r.Version != "" {
 		row("Version")("", r.Version)

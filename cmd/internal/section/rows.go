@@ -156,6 +156,15 @@ func describeConfig(c report.Config) (level Level, text string) {
 	}
 }
 
+// describeHosts describes for which names challenges are accepted. Any name is a note: clients
+// then reach each route through the VIP.
+func describeHosts(h report.AcceptedHosts) (level Level, text string) {
+	if !h.Limited() {
+		level = Neutral
+	}
+	return level, h.String()
+}
+
 func describeMetrics(m report.Metrics) (level Level, text string) {
 	switch {
 	case m.Address == "":

@@ -28,6 +28,9 @@ func fullReport() report.Report {
 	b := newTracker()
 	result := servingResult()
 	result.Config = report.Config{Source: "file", Path: "/etc/c.yaml"}
+	result.AcceptedHosts = report.AcceptedHosts{
+		Names: []string{"api.example.com"}, Source: report.HostsAPIName, Path: "/etc/kubernetes/apiserver-url.env",
+	}
 	b.SetReconcileResult(result, start)
 	b.SetUpstreams([]report.Upstream{
 		{Address: ingress, Checked: start.Add(50 * time.Second), Reachable: true},
@@ -101,6 +104,7 @@ Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 6
 Self-test:      ✓ 192.0.2.5: a request for an unknown challenge reaches the ingress, checked 30s ago
 Self-test:      ✗ 2001:db8::5: ingress-refused: [2001:db8::6]:80 refuses connections (since 60s, checked 20s ago)
 Configuration:  /etc/c.yaml
+Host names:     api.example.com only (the API's name in /etc/kubernetes/apiserver-url.env)
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
 Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1 rejected
@@ -145,6 +149,8 @@ Self-test:      ✓ 192.0.2.5: a request for an unknown challenge reaches the
 Self-test:      ✗ 2001:db8::5: ingress-refused: [2001:db8::6]:80 refuses
                   connections (since 60s, checked 20s ago)
 Configuration:  /etc/c.yaml
+Host names:     api.example.com only (the API's name in
+                /etc/kubernetes/apiserver-url.env)
 Metrics:        ✓ served on 0.0.0.0:9645
 Version:        v1
 Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1

@@ -10,9 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -43,10 +41,10 @@ type Watcher struct {
 	log              *slog.Logger
 	readCertificates func(context.Context, []protocol.CertificateRequest) ([]report.Certificate, error)
 	interval         time.Duration
-	apiServerURLFile string // names the API
 
 	mu       sync.Mutex // without any other lock
-	hosts    []string   // of the configuration
+	names    []string   // of the API
+	nameErr  error      // why it is unknown
 	vips     []netip.Addr
 	attempts map[string]challengelog.Attempt // by name: that have ended since the last tick
 
@@ -57,27 +55,34 @@ type Watcher struct {
 }
 
 // NewWatcher returns a watcher. It computes what to read at intervals.
-func NewWatcher(log *slog.Logger, apiServerURLFile string, interval time.Duration) *Watcher {
+func NewWatcher(log *slog.Logger, interval time.Duration) *Watcher {
 	return &Watcher{
-		log: log, readCertificates: queryCertificates, apiServerURLFile: apiServerURLFile, interval: interval,
+		log: log, readCertificates: queryCertificates, interval: interval,
 		attempts: make(map[string]challengelog.Attempt),
 	}
 }
 
-// Observe takes the active configuration and the API VIPs.
-func (w *Watcher) Observe(c config.Config, vips []report.VIP) {
+// Observe takes the API VIPs, the names for which challenges are accepted, and those of the API
+// on this host; nameErr is why they are unknown.
+func (w *Watcher) Observe(hosts, apiNames []string, nameErr error, vips []report.VIP) {
 	// A client does not send an address as its server name (RFC 6066, section 3).
-	hosts := slices.DeleteFunc(slices.Clone(c.Hosts), func(host string) bool {
+	names := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
 		_, err := netip.ParseAddr(host)
 		return err == nil
 	})
+	if len(names) == 0 {
+		names = apiNames
+	}
+	if len(names) > 0 {
+		nameErr = nil
+	}
 	addrs := make([]netip.Addr, len(vips))
 	for i, v := range vips {
 		addrs[i] = v.Address
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hosts, w.vips = hosts, addrs
+	w.names, w.nameErr, w.vips = names, nameErr, addrs
 }
 
 // ObserveAttempt takes an attempt to get a certificate, whose challenge has ended. Of several for
@@ -104,25 +109,14 @@ func (w *Watcher) addAttempts() (pending bool) {
 	return pending
 }
 
-func (w *Watcher) inputs() (hosts []string, vips []netip.Addr) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.hosts, w.vips
-}
-
-// requests returns what to read: each name, and no name, on each VIP. The names are those
-// of the configuration or, without any, the API's name of this host. nameErr is the
+// requests returns what to read: each name, and no name, on each VIP. nameErr is the
 // reason why there are no names.
 func (w *Watcher) requests() (all []protocol.CertificateRequest, nameErr error) {
-	names, vips := w.inputs()
+	w.mu.Lock()
+	names, vips, nameErr := w.names, w.vips, w.nameErr
+	w.mu.Unlock()
 	if len(vips) == 0 {
 		return nil, nil
-	}
-	if len(names) == 0 {
-		var name string
-		if name, nameErr = apiname.Read(w.apiServerURLFile); nameErr == nil {
-			names = []string{name}
-		}
 	}
 	names = append([]string{""}, names...)
 	for _, vip := range vips[:min(len(vips), maxVIPs)] {

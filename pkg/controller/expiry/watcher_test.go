@@ -7,8 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -28,9 +25,10 @@ import (
 type watcherTest struct {
 	*Watcher
 
-	start  time.Time
-	config config.Config
-	vips   []report.VIP
+	start           time.Time
+	hosts, apiNames []string
+	apiNamesErr     error
+	vips            []report.VIP
 
 	testMu  sync.Mutex
 	queried []string // when, and what
@@ -83,8 +81,7 @@ func withWatcher(t *testing.T, test func(w *watcherTest)) {
 				NotAfter: w.start.AddDate(0, 0, 90),
 			}
 		}
-		w.Watcher = NewWatcher(slog.New(slog.NewTextHandler(w, nil)), filepath.Join(t.TempDir(), "apiserver-url.env"),
-			CheckInterval)
+		w.Watcher = NewWatcher(slog.New(slog.NewTextHandler(w, nil)), CheckInterval)
 		w.readCertificates = func(_ context.Context, questions []protocol.CertificateRequest) ([]report.Certificate, error) {
 			w.testMu.Lock()
 			defer w.testMu.Unlock()
@@ -106,8 +103,8 @@ func withWatcher(t *testing.T, test func(w *watcherTest)) {
 }
 
 func (w *watcherTest) configure(hosts ...string) {
-	w.config.Hosts = hosts
-	w.Observe(w.config, w.vips)
+	w.hosts = hosts
+	w.Observe(w.hosts, w.apiNames, w.apiNamesErr, w.vips)
 }
 
 func (w *watcherTest) setVIPs(vips ...string) {
@@ -116,7 +113,7 @@ func (w *watcherTest) setVIPs(vips ...string) {
 		all = append(all, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPStandby})
 	}
 	w.vips = all
-	w.Observe(w.config, w.vips)
+	w.Observe(w.hosts, w.apiNames, w.apiNamesErr, w.vips)
 }
 
 func (w *watcherTest) advance(d time.Duration) (asked []string) {
@@ -207,8 +204,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// Without hosts the API's name comes from a file of this host. Without the file, one line
-// describes the effect.
+// Without hosts the API's name of this host is used. Without it, one line describes the effect.
 func TestAPIServerName(t *testing.T) {
 	withWatcher(t, func(w *watcherTest) {
 		const unknown = "the API's name is not known"
@@ -225,18 +221,23 @@ func TestAPIServerName(t *testing.T) {
 				t.Errorf("%s: %d lines\n%s", what, n, &w.output)
 			}
 		}
+		w.apiNamesErr = errors.New("no such file")
 		w.setVIPs("192.0.2.5")
-		check("no file", []string{"192.0.2.5/"}, 1)
+		check("no name", []string{"192.0.2.5/"}, 1)
 		w.advance(3 * time.Hour)
 		check("after hours", nil, 1)
-		must(t, os.WriteFile(w.apiServerURLFile, []byte("KUBERNETES_SERVICE_HOST='api-int.ocp.example.com'\n"), 0o600))
-		check("a file", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
+		w.apiNames, w.apiNamesErr = []string{"api.ocp.example.com"}, nil
+		w.configure()
+		check("a name", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
 		w.configure("192.0.2.5", "api.example.com")
 		check("hosts", []string{"192.0.2.5/ 192.0.2.5/api.example.com"}, 1)
 		w.configure("192.0.2.5")
 		check("an address alone", []string{"192.0.2.5/ 192.0.2.5/api.ocp.example.com"}, 1)
-		must(t, os.Remove(w.apiServerURLFile))
-		check("no file again", []string{"192.0.2.5/"}, 2)
+		w.apiNames, w.apiNamesErr = nil, errors.New("no such file")
+		w.configure("192.0.2.5")
+		check("no name again", []string{"192.0.2.5/"}, 2)
+		w.configure("192.0.2.5", "api.example.com")
+		check("hosts without a name", []string{"192.0.2.5/ 192.0.2.5/api.example.com"}, 2)
 	})
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	probing "github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
@@ -91,8 +90,7 @@ type SelfTestDependencies struct {
 	Redirects func(vip netip.Addr) bool  // reports whether the table redirects port 80 of a VIP
 	Reports   <-chan protocol.SelfTested // of the proxy process
 
-	APIServerURLFile string
-	Interval         time.Duration // replaces the configured interval, unless it is 0
+	Interval time.Duration // replaces the configured interval, unless it is 0
 }
 
 // pageFetcher requests pages without privileges.
@@ -106,7 +104,7 @@ type selfTestInputs struct {
 	interval time.Duration // 0: off
 	timeout  time.Duration // of the proxy process
 	scheme   config.Scheme
-	hosts    []string
+	hosts    []string     // whose challenges are answered; the first one is requested
 	vips     []netip.Addr // that this host holds
 }
 
@@ -129,9 +127,11 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/4 + random.N(d/2+1) //nolint:gosec // not a secret
 }
 
-// Observe takes the active configuration and the API VIPs.
-func (t *SelfTester) Observe(c config.Config, vips []report.VIP) {
-	in := selfTestInputs{timeout: c.Upstream.Timeout, scheme: c.Upstream.Scheme, hosts: c.Hosts}
+// Observe takes the active configuration, the known names of the API, and the API VIPs.
+func (t *SelfTester) Observe(c config.Config, apiNames []string, vips []report.VIP) {
+	in := selfTestInputs{
+		timeout: c.Upstream.Timeout, scheme: c.Upstream.Scheme, hosts: slices.Concat(c.Hosts, apiNames),
+	}
 	if c.SelfTest.Interval > 0 && c.Enabled() {
 		in.interval = cmp.Or(t.Interval, c.SelfTest.Interval)
 	}
@@ -216,7 +216,7 @@ func (t *SelfTester) nextInterval(in selfTestInputs) time.Duration {
 
 // testAll tests each held VIP.
 func (t *SelfTester) testAll(ctx context.Context, in selfTestInputs) {
-	host, known := t.host(in)
+	host, known := in.host()
 	if !known {
 		return
 	}
@@ -244,12 +244,9 @@ func (t *SelfTester) testAll(ctx context.Context, in selfTestInputs) {
 // host returns the host of the request: a name whose challenges are answered. Without a
 // name the request is for the VIP's address, for which the router has no route. With TLS no
 // self-test is possible then, because the ingress's certificate must have the name.
-func (t *SelfTester) host(in selfTestInputs) (host string, known bool) {
+func (in selfTestInputs) host() (host string, known bool) {
 	if len(in.hosts) > 0 {
 		return in.hosts[0], true
-	}
-	if name, err := apiname.Read(t.APIServerURLFile); err == nil {
-		return name, true
 	}
 	return "", in.scheme != config.SchemeHTTPS
 }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -112,7 +110,6 @@ func withSelfTester(t *testing.T, test func(s *selfTesterTest)) {
 		s.SelfTester = NewSelfTester(SelfTestDependencies{
 			Log: slog.New(slog.NewTextHandler(p, nil)), Tracker: newTestTracker(), Causes: new(process.Causes).Get,
 			Announce: p.announceSelfTest, Reports: p.reports, Redirects: p.redirects,
-			APIServerURLFile: filepath.Join(t.TempDir(), "apiserver-url.env"),
 		})
 		s.pages = p
 		s.jitter = func(d time.Duration) time.Duration { return d }
@@ -125,7 +122,7 @@ func withSelfTester(t *testing.T, test func(s *selfTesterTest)) {
 
 func (s *selfTesterTest) setInterval(interval time.Duration) {
 	s.config.SelfTest.Interval = interval
-	s.Observe(s.config, s.held)
+	s.Observe(s.config, nil, s.held)
 	synctest.Wait()
 }
 
@@ -134,7 +131,7 @@ func (s *selfTesterTest) hold(vips ...string) {
 	for _, v := range vips {
 		s.held = append(s.held, report.VIP{Address: netip.MustParseAddr(v), State: report.VIPHeld})
 	}
-	s.Observe(s.config, s.held)
+	s.Observe(s.config, nil, s.held)
 	synctest.Wait()
 }
 
@@ -357,19 +354,20 @@ func TestSelfTestVerdict(t *testing.T) {
 // TestSelfTestHost: the request has a name whose challenges are answered.
 func TestSelfTestHost(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "apiserver-url.env")
-	s := NewSelfTester(SelfTestDependencies{APIServerURLFile: file})
-	check := func(in selfTestInputs, want string, wantKnown bool) {
+	check := func(c config.Config, apiNames []string, want string, wantKnown bool) {
 		t.Helper()
-		if got, known := s.host(in); got != want || known != wantKnown {
+		s := NewSelfTester(SelfTestDependencies{})
+		s.Observe(c, apiNames, nil)
+		if got, known := s.inputs.Load().host(); got != want || known != wantKnown {
 			t.Errorf("got %q, %v, want %q, %v", got, known, want, wantKnown)
 		}
 	}
-	check(selfTestInputs{scheme: config.SchemeHTTP}, "", true)
-	check(selfTestInputs{scheme: config.SchemeHTTPS}, "", false)
-	check(selfTestInputs{scheme: config.SchemeHTTPS, hosts: []string{"a.example", "b.example"}}, "a.example", true)
-	if err := os.WriteFile(file, []byte("KUBERNETES_SERVICE_HOST='api-int.example.com'\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	check(selfTestInputs{scheme: config.SchemeHTTPS}, "api.example.com", true)
+	c, api := config.Default(), []string{"api.example.com"}
+	check(c, nil, "", true)
+	check(c, api, "api.example.com", true)
+	c.Upstream.Scheme = config.SchemeHTTPS
+	check(c, nil, "", false)
+	check(c, api, "api.example.com", true)
+	c.Hosts = []string{"a.example", "b.example"}
+	check(c, api, "a.example", true)
 }

@@ -25,14 +25,15 @@ import (
 // can fail at any of them. It checks the rule that a table never redirects to a port
 // without a listener.
 type fakeHost struct {
-	t         *testing.T
-	mu        sync.Mutex // the loop's goroutine and the test use it
-	listen    []uint16
-	portInUse uint16 // by another process
-	table     *ruleset.Table
-	refuses   error // returned by Apply
-	steps     []string
-	inFlight  chan struct{} // closed when no challenge is in flight; nil: none is
+	t          *testing.T
+	mu         sync.Mutex // the loop's goroutine and the test use it
+	listen     []uint16
+	portInUse  uint16 // by another process
+	table      *ruleset.Table
+	refuses    error // returned by Apply
+	steps      []string
+	inFlight   chan struct{} // closed when no challenge is in flight; nil: none is
+	configured config.Config
 }
 
 func (h *fakeHost) recordStep(format string, args ...any) {
@@ -68,7 +69,11 @@ func (h *fakeHost) Remove() error {
 	return nil
 }
 
-func (h *fakeHost) Configure(config.Config, []netip.Addr) {}
+func (h *fakeHost) Configure(c config.Config, _ []netip.Addr) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.configured = c
+}
 
 func (h *fakeHost) Open(port uint16) error {
 	h.mu.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/keepalived"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift/decision"
@@ -33,6 +34,9 @@ type files struct {
 	kubeVIPErr      error // why kubeVIP is incomplete or not the content of the static pods
 	microShiftDir   string
 	microShiftFiles microshift.Snapshot
+	apiNames        []string // of the API, as far as they are known
+	apiNamesErr     error    // why they are not known
+	acceptedHosts   report.AcceptedHosts
 }
 
 // isBGP reports whether kube-vip manages the VIPs, so that several hosts hold them at once.
@@ -52,13 +56,18 @@ type fileReader struct {
 	keepalivedPod  *staticpod.Reader
 	kubeVIP        *staticpod.Reader
 	microShift     *microshift.Reader
+	apiName        settled.Content[apiNameContent]
+	names          apiname.Sources
 	found          files
 }
+
+// apiNameContent is the result of reading the API's name.
+type apiNameContent struct{ name, problem string }
 
 func newFileReader(parts Dependencies) *fileReader {
 	return &fileReader{
 		watch: parts.Files, manifests: parts.ManifestDir, disabledManifests: parts.DisabledManifestDir,
-		unitsDir: parts.UnitsDir, errors: newChangedErrors(parts.Log),
+		unitsDir: parts.UnitsDir, errors: newChangedErrors(parts.Log), names: apiname.Sources{Path: parts.APIServerURLFile},
 		keepalivedPod: staticpod.NewKeepalivedReader(parts.ManifestDir),
 		kubeVIP:       staticpod.NewKubeVIPReader(parts.ManifestDir),
 		configuration: configuration{
@@ -88,13 +97,15 @@ func (r *fileReader) readOthers(now time.Time) time.Duration {
 	r.found.config, r.found.configKnown = c, known
 	watch := []string{r.configuration.path}
 	defer func() { r.watch.Watch(watch...) }()
+	r.found.acceptedHosts = report.AcceptedHosts{}
 	if !r.found.configKnown || !c.Enabled() {
 		return 0
 	}
 	also, again := r.readMicroShift(now)
 	watch = append(watch, also...)
+	again = settled.ShorterWait(again, r.readAPINames(now))
 	again = settled.ShorterWait(again, r.readKubeVIP(now))
-	watch = append(watch, r.manifests)
+	watch = append(watch, r.names.Path, r.manifests)
 	if c.VIPs.Explicit() || r.found.isBGP() {
 		return again
 	}
@@ -117,6 +128,28 @@ func (r *fileReader) readOthers(now time.Time) time.Duration {
 	watch = append(watch, r.keepalivedPath)
 	watch = append(watch, r.found.keepalived.Discovery.Files...)
 	return settled.ShorterWait(again, r.found.keepalived.RetryAfter)
+}
+
+// readAPINames reads the API's name, decides which names are accepted, and returns the delay of
+// the next read. A name that is lost stays in use for a moment, because its file may be being
+// replaced. A missing or broken file is no fault: only OpenShift has it.
+func (r *fileReader) readAPINames(now time.Time) (again time.Duration) {
+	name, err := apiname.Read(r.names.Path)
+	found, delay := apiNameContent{name: name}, settled.ChangeDelay
+	if err != nil {
+		found.problem, delay = err.Error(), settled.LossDelay
+	}
+	if _, known := r.apiName.Current(); !known {
+		delay = 0
+	}
+	if again = r.apiName.Wait(found, delay, now); again == 0 {
+		r.apiName.Accept(found)
+		r.names.Name, r.names.Err = name, err
+	}
+	r.names.MicroShiftDir, r.names.MicroShift = r.found.microShiftDir, r.found.microShiftFiles
+	r.found.apiNames, _, r.found.apiNamesErr = r.names.Names()
+	r.found.acceptedHosts = r.names.Accept(r.found.config, r.configuration.path)
+	return again
 }
 
 // readKubeVIP reads kube-vip's static pods and returns the delay of the next read.

@@ -139,10 +139,12 @@ type Inherited struct {
 // Observation is what a pass reports to other parts of the service: the active configuration, the API
 // VIPs with their states, and the addresses of this host.
 type Observation struct {
-	Config    config.Config // with the ports of MicroShift's router
-	VIPs      []report.VIP
-	Addresses []address.Address // of this host
-	OneHost   bool              // no other host can hold the VIPs: they are MicroShift's node addresses
+	Config      config.Config // with the ports of MicroShift's router and the accepted names; no names: any
+	APINames    []string      // of the API, as far as files of this host have them
+	APINamesErr error         // why they are unknown
+	VIPs        []report.VIP
+	Addresses   []address.Address // of this host
+	OneHost     bool              // no other host can hold the VIPs: they are MicroShift's node addresses
 }
 
 // Loop reconciles the nftables table and the proxy with the configuration,
@@ -373,6 +375,7 @@ func (l *Loop) reconcileOnce(w passScope) {
 	l.logAddressError(err)
 	p := decide(s)
 	c := p.WithRouterPorts(s.config)
+	c.Hosts = s.acceptedHosts.Names
 	a := l.applyPlan(attempt{config: c, plan: p}, reloading, now)
 	if err != nil {
 		l.schedule.retry = now.Add(maxRetryDelay)
@@ -382,7 +385,10 @@ func (l *Loop) reconcileOnce(w passScope) {
 	l.recordRuleDelay(w.event, p)
 	l.publish(p, a.reason, a.message+loopbackNote)
 	if s.configKnown {
-		l.Observed(Observation{Config: c, VIPs: l.vips, Addresses: s.addresses, OneHost: s.isMicroShift()})
+		l.Observed(Observation{
+			Config: c, APINames: s.apiNames, APINamesErr: s.apiNamesErr, VIPs: l.vips, Addresses: s.addresses,
+			OneHost: s.isMicroShift(),
+		})
 	}
 	l.notifyManager(a.ok && err == nil && a.reason != report.NoVIPs && s.configKnown, reloading)
 }

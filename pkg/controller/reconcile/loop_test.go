@@ -156,7 +156,7 @@ func startLoop(t *testing.T, prepare func(*fixture)) *fixture {
 		},
 		Inherited: f.inherited, Reload: f.reload,
 		HostPaths: config.HostPaths{
-			ConfigPath: filepath.Join(f.dir, "config.yaml"), StateDir: f.stateDir,
+			ConfigPath: filepath.Join(f.dir, "config.yaml"), StateDir: f.stateDir, APIServerURLFile: filepath.Join(f.dir, "url.env"),
 			ManifestDir: filepath.Join(f.dir, "manifests"), DisabledManifestDir: filepath.Join(f.dir, "disabled"),
 		},
 		UnitsDir: f.dir,

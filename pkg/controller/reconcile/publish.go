@@ -17,6 +17,10 @@ import (
 
 // publish passes the result of a pass to the tracker.
 func (l *Loop) publish(p plan, reason report.Reason, message string) {
+	hosts := l.observer.observation.acceptedHosts
+	if hosts.Limited() && (reason == report.Serving || reason == report.Standby) {
+		message += fmt.Sprintf("; accepts challenges for %v", hosts)
+	}
 	reason, message = l.withConfigError(reason, message)
 	result := tracker.ReconcileResult{
 		Reason:             reason,
@@ -25,6 +29,7 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 		MessageSuffix:      p.MessageSuffix,
 		VIPs:               p.reportVIPs(),
 		Config:             l.observer.observation.configState,
+		AcceptedHosts:      hosts,
 	}
 	l.setVIPs(result.VIPs)
 	l.Tracker.SetReconcileResult(result, time.Now())

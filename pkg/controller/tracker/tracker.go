@@ -30,6 +30,7 @@ type ReconcileResult struct {
 	MessageSuffix      string // the end of every message
 	VIPs               []report.VIP
 	Config             report.Config
+	AcceptedHosts      report.AcceptedHosts
 }
 
 // VIPProbe is the result of the service's own requests to the held VIPs.
@@ -331,6 +332,7 @@ func (t *Tracker) Report(table report.Table) report.Report {
 	r := t.report
 	r.Conditions = append([]report.Condition{t.condition}, t.partConditions...)
 	r.VIPs, r.Config, r.Table = slices.Clone(t.result.VIPs), t.result.Config, table
+	r.AcceptedHosts = t.result.AcceptedHosts
 	r.Challenges = report.Challenges{Total: t.forwarded, Rejected: maps.Clone(t.rejected), Recent: recent}
 	r.Traffic, r.TestRequests = t.traffic.snapshot(), t.testRequests.snapshot()
 	r.Events.Reloads, r.Events.VIPTests = maps.Clone(r.Events.Reloads), maps.Clone(r.Events.VIPTests)

@@ -10,8 +10,13 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // Config is the configuration in MicroShift's files, with those of its defaults that do not
@@ -49,6 +54,34 @@ type Ingress struct {
 
 // port has a type of its own for messages.
 type port uint16
+
+// APINames returns the names by which external clients reach the API server, once each. They
+// are complete unless there is an error: the service does not read certificates, so names that
+// only a certificate has are unknown.
+func (c Config) APINames() (names []string, err error) {
+	listed := slices.Clone(c.SubjectAltNames)
+	for _, n := range c.NamedCertificates {
+		if len(n.Names) == 0 {
+			err = errors.New("an entry of apiServer.namedCertificates in MicroShift's configuration has no names")
+		}
+		listed = append(listed, n.Names...)
+	}
+	if c.BaseDomain != defaultBaseDomain { // the default one is in no DNS
+		listed = append(listed, "api."+c.BaseDomain)
+	}
+	for _, name := range listed {
+		name = strings.ToLower(strings.TrimSuffix(name, "."))
+		_, notAddress := netip.ParseAddr(name)
+		public := notAddress != nil && strings.Contains(name, ".") && httpfield.IsHostName(name)
+		if public && !config.IsInternalAPIName(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		err = cmp.Or(err, errors.New("MicroShift's configuration has no name of the API"))
+	}
+	return names, err
+}
 
 // rawConfig holds the keys of the configuration that are used here.
 type rawConfig struct {

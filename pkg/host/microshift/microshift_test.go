@@ -672,3 +672,43 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestAPINames: only names that are in the DNS count, and a certificate without names can have others.
+func TestAPINames(t *testing.T) {
+	t.Parallel()
+	named := []microshift.NamedCertificate{{Names: []string{"Public.edge.test.", "*.edge.test", "api.edge.test"}}}
+	for name, tt := range map[string]struct {
+		config  microshift.Config
+		want    []string
+		wantErr string
+	}{
+		"the defaults":  {microshift.Config{BaseDomain: "example.com"}, nil, "has no name of the API"},
+		"a base domain": {microshift.Config{BaseDomain: "edge.test"}, []string{"api.edge.test"}, ""},
+		"all": {
+			microshift.Config{
+				BaseDomain: "edge.test", NamedCertificates: named,
+				SubjectAltNames: []string{
+					"192.0.2.9", "2001:db8::9", "edge", "api-int.edge.test", "san.edge.test", "a b.edge.test",
+				},
+			},
+			[]string{"san.edge.test", "public.edge.test", "api.edge.test"},
+			"",
+		},
+		"a certificate without names": {
+			microshift.Config{
+				BaseDomain:        "example.com",
+				NamedCertificates: append([]microshift.NamedCertificate{{CertPath: "/c"}}, named...),
+			},
+			[]string{"public.edge.test", "api.edge.test"},
+			"an entry of apiServer.namedCertificates",
+		},
+	} {
+		got, err := tt.config.APINames()
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if (err != nil) != (tt.wantErr != "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

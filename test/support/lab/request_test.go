@@ -5,10 +5,13 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +91,68 @@ func TestHosts(t *testing.T) {
 	if answer.Status != http.StatusBadRequest || answer.Body != onlyChallenges {
 		t.Errorf("a name that is not listed: %+v", answer)
 	}
+}
+
+// TestAPINameIsTheDefault holds that without hosts the VIP answers challenges for the API's name
+// only, as soon as the file with that name exists and while the service runs. A self-test of the
+// VIP succeeds. hosts can accept any name.
+func TestAPINameIsTheDefault(t *testing.T) {
+	l, _ := cluster(t)
+	name, other := publishName(t, l, "api", l.API), publishName(t, l, "console", l.API)
+	node := l.ControlPlane[0].Node
+	const more = "selfTest: {interval: 10s}\n"
+	s := start(t, node, ServiceOptions{Config: node.DefaultConfig() + more})
+	request := func(host string) int {
+		t.Helper()
+		answer, err := l.Internet.Get(t.Context(), "http://"+host+"/.well-known/acme-challenge/token")
+		must(t, err)
+		if refused := answer.Status == http.StatusBadRequest; refused != (answer.Body == onlyChallenges) {
+			t.Errorf("%s: %+v", host, answer)
+		}
+		return answer.Status
+	}
+	expect := func(when, source string, names []string, note string, statusOfOther int) Status {
+		t.Helper()
+		seen, err := s.Await(t.Context(), when, func(seen Status) error {
+			h := seen.Hosts
+			if h.Source != source || !slices.Equal(h.Names, names) || !strings.Contains(h.Note, note) ||
+				(h.Note == "") != (note == "") {
+				return fmt.Errorf("accepted: %+v", h)
+			}
+			if got := request(other); got != statusOfOther {
+				return fmt.Errorf("a challenge for another name: %d", got)
+			}
+			return nil
+		})
+		must(t, err)
+		if got := request(name); got != http.StatusServiceUnavailable { // no solver has the token
+			t.Errorf("%s: a challenge for the API's name: %d", when, got)
+		}
+		return seen
+	}
+	expect("a host without the API's name", "unknown", []string{}, "no such file or directory: add hosts to",
+		http.StatusServiceUnavailable)
+	must(t, node.WriteAPIServerURL("api-int."+strings.TrimPrefix(name, "api.")))
+	t.Cleanup(func() { _ = os.Remove(node.APIServerURL()) })
+	seen := expect("the API's name", "api-name", []string{name}, "", http.StatusBadRequest)
+	if want := "; accepts challenges for " + name + " only (the API's name in " + node.APIServerURL() + ")"; seen.Hosts.
+		Path != node.APIServerURL() || !strings.HasSuffix(seen.Condition().Message, want) {
+		t.Errorf("state %q, accepted %+v", seen.Condition().Message, seen.Hosts)
+	}
+	orderCertificate(t, l, name, l.Pods[0])
+	_, err := s.Await(t.Context(), "the self-tests", func(seen Status) error {
+		if len(seen.SelfTests) != 2 || !seen.SelfTests[0].OK || !seen.SelfTests[1].OK {
+			return fmt.Errorf("results: %+v", seen.SelfTests)
+		}
+		return nil
+	})
+	must(t, err)
+	must(t, node.WriteConfig(node.DefaultConfig()+"hosts: ['*']\n"))
+	expect(`hosts: ["*"]`, "any", []string{}, "", http.StatusServiceUnavailable)
+	must(t, node.WriteConfig(node.DefaultConfig()))
+	expect("the defaults again", "api-name", []string{name}, "", http.StatusBadRequest)
+	must(t, os.Remove(node.APIServerURL()))
+	expect("a file that is removed", "unknown", []string{}, "no such file or directory", http.StatusServiceUnavailable)
 }
 
 // TestDirect holds that the service's own port refuses direct connections to the VIP and to

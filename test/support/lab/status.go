@@ -19,6 +19,7 @@ type Status struct {
 	Upstreams  []Upstream  `json:"upstreams"`
 	Challenges Challenges  `json:"challenges"`
 	Config     Config      `json:"config"`
+	Hosts      Hosts       `json:"acceptedHosts"`
 	Egress     EgressProxy `json:"egressProxy"`
 	SelfTests  []SelfTest  `json:"selfTests"`
 	VIPTests   []VIPTest   `json:"vipTests"`
@@ -148,6 +149,14 @@ type Challenge struct {
 type Config struct {
 	Source string `json:"source"`
 	Error  string `json:"error"`
+}
+
+// Hosts are the names for which challenges are accepted.
+type Hosts struct {
+	Names  []string `json:"names"`
+	Source string   `json:"source"`
+	Path   string   `json:"path"`
+	Note   string   `json:"note"`
 }
 
 // EgressProxy is the egress proxy in force.
