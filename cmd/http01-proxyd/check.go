@@ -64,7 +64,7 @@ cannot hold the API's virtual IP, such as a worker.`,
 				return out.writeList(diagnose.List())
 			}
 			err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir,
-				&o.ProxyEnvFile, &o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig)
+				&o.APIServerURLFile, &o.ProxyEnvFile, &o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig)
 			if err != nil {
 				return err
 			}
@@ -77,13 +77,14 @@ cannot hold the API's virtual IP, such as a worker.`,
 	flags := c.Flags()
 	addVIPSources(flags, &o.HostPaths)
 	flags.StringVar(&o.ProxyEnvFile, "proxy-env", "/etc/mco/proxy.env", "`FILE` with the egress proxy of the cluster")
+	addAPIServerURL(flags, &o.HostPaths)
 	flags.StringVar(&o.ResolvConf, "resolv-conf", defaultResolvConf, "`FILE` with the DNS servers")
 	flags.StringVar(&o.HostsFile, "hosts", defaultHosts, "`FILE` of names and addresses that takes precedence over DNS")
 	flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` with the time servers")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig",
 		"`FILE` of this node with the URL of the API")
 	flags.StringVar(&o.APIName, "name", "",
-		"`NAME` of the API (default: from hosts, --kubeconfig or the serving certificate)")
+		"`NAME` of the API (default: from hosts, --kubeconfig, --apiserver-url or the serving certificate)")
 	flags.StringVar(&o.Token, "token", "", "`TOKEN` of the open challenge to follow (default: none)")
 	flags.StringSliceVar(&o.Only, "only", nil, "run only these `CHECKS` (default: all)")
 	flags.BoolVarP(&list, "list", "l", false, "list the checks with one sentence each, and run none")

@@ -167,7 +167,7 @@ func allChecks() []check {
 			func(_ context.Context, o *observations) result.Result {
 				return service.Configuration{
 					Path: o.ConfigPath, Err: o.configErr, Enabled: o.config.Enabled(),
-					InternalHosts: o.config.InternalHosts(), Privileged: o.privileged,
+					InternalHosts: o.config.InternalHosts(), Accepted: o.accepted, Privileged: o.privileged,
 				}.Check()
 			},
 		},
@@ -265,7 +265,7 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 		return result.Nothing("http01-proxyd serves no VIP")
 	}
 	s := selfcheck.SelfCheck{
-		Responses: o.vipResponses(ctx), Name: o.apiName(ctx), GivenName: o.APIName, Hosts: o.config.Hosts,
+		Responses: o.vipResponses(ctx), Names: o.namesOfAPI(ctx), Accepted: o.accepted.Names,
 		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(),
 		SelfTests: o.reported().SelfTests, VIPTests: o.reported().VIPTests,
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/ownership"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
@@ -96,7 +97,8 @@ type host struct {
 	rejected   string        // what the file is if nothing accepted replaces it; empty: valid or replaced
 	addressErr error         // why the addresses are unknown
 	microShift microshift.State
-	names      []string // of the API, as far as known without network requests
+	names      []string             // of the API, as far as known without network requests
+	accepted   report.AcceptedHosts // as the service decides
 	service    *service.Service
 }
 
@@ -122,6 +124,11 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 	if !h.VIPs.MicroShift {
 		h.VIPs.Decision = ownership.Decide(h.VIPs.API, h.VIPs.Ingress, h.Addresses)
 	}
+	names := apiname.Sources{
+		Path: o.APIServerURLFile, MicroShiftDir: h.config.MicroShift.Directory, MicroShift: h.microShift.Snapshot,
+	}
+	names.Name, names.Err = apiname.Read(o.APIServerURLFile)
+	h.accepted = names.Accept(h.config, o.ConfigPath)
 	h.names = slices.DeleteFunc(withoutAddresses(h.config.Hosts), config.IsInternalAPIName) // the CA finds no such name
 	if len(h.names) == 0 && h.VIPs.MicroShift {
 		h.names = h.microShift.ChallengeNames()

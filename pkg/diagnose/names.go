@@ -21,13 +21,16 @@ const (
 )
 
 // findAPINames returns the names of the API: the configured ones, the one in the
-// kubelet's kubeconfig, or those in the certificate of the API server.
+// kubelet's kubeconfig, the accepted ones, or those in the certificate of the API server.
 func (o *observations) findAPINames(ctx context.Context) []string {
 	if len(o.names) > 0 {
 		return o.names
 	}
 	if name := apiname.ReadKubeconfig(o.Kubeconfig); name != "" {
 		return []string{name}
+	}
+	if o.accepted.Limited() {
+		return withoutAddresses(o.accepted.Names)
 	}
 	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()

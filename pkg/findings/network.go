@@ -105,9 +105,10 @@ func vipPortEntries() []Entry {
 		},
 		{
 			ID: NameNotAllowed, Check: check, Level: Problem,
-			Symptom:     "Challenges for the name get 400 with `Only /.well-known/acme-challenge/* is allowed`.",
-			Message:     "The proxy at {endpoint} does not accept challenges for {name}",
-			Remediation: "Add the name to hosts in /etc/http01-proxyd/config.yaml on every control-plane node, or remove hosts.",
+			Symptom: "Challenges for the name get 400 with `Only /.well-known/acme-challenge/* is allowed`. Without `hosts`, only the API's own name is accepted.",
+			Message: "The proxy at {endpoint} does not accept challenges for {name}",
+			Remediation: "If clients use this name for the API, set this line in /etc/http01-proxyd/config.yaml on every control-plane node: {line}. " +
+				"http01-proxyd status shows the accepted names and their source.",
 		},
 		{
 			ID: SelfCheckMissing, Check: check, Level: Problem, CausedBy: []ID{

@@ -5,6 +5,8 @@ package selfcheck
 import (
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
@@ -54,9 +56,8 @@ func (s *Responses) Add(r Response) {
 type SelfCheck struct {
 	Responses
 
-	Name      string            // of the API
-	GivenName string            // by --name; empty without it
-	Hosts     []string          // that the configuration allows; empty: all
+	Names     []string          // of the API, which have challenges
+	Accepted  []string          // names of which this host accepts challenges; empty: all
 	Holder    bool              // this host holds a VIP
 	Serving   bool              // the service on this host reports that it serves
 	SelfTests []report.SelfTest // of the service on this host
@@ -87,8 +88,8 @@ func (s SelfCheck) Check() result.Result {
 			all.Find(findings.New(findings.VIPTwoHosts, findings.Values{"vip": t.VIP.String()}))
 		}
 	}
-	if s.rejectsName() && !s.Holder {
-		f := nameNotAllowed("this host (once it holds a VIP)", s.GivenName)
+	if rejected := s.rejected(); len(rejected) > 0 && !s.Holder {
+		f := s.nameNotAllowed("this host (once it holds a VIP)", rejected)
 		f.Level = findings.Warning
 		all.Find(f)
 	}
@@ -138,21 +139,44 @@ func selfTestFailed(t report.SelfTest) findings.Finding {
 
 // judgeOpen evaluates a VIP where http01-proxyd responds.
 func (s SelfCheck) judgeOpen(r Response, all *result.Subjects) {
+	rejected := s.rejected()
 	switch challenge, known := s.Challenges[r.VIP]; {
-	case s.rejectsName() && r.Held:
-		all.Find(nameNotAllowed(r.String(), s.GivenName))
+	case len(rejected) > 0 && r.Held:
+		all.Find(s.nameNotAllowed(r.String(), rejected))
 	case known && response.IsFromProxy(challenge):
-		all.Find(nameNotAllowed(r.String(), s.Name))
+		all.Find(s.nameNotAllowed(r.String(), s.Names[:min(len(s.Names), 1)]))
 	default:
 		all.Pass(r, "http01-proxyd responds in %s", report.Milliseconds(r.Page.Total))
 	}
 }
 
-// rejectsName reports whether this host's configuration excludes the name of --name.
-func (s SelfCheck) rejectsName() bool {
-	return s.GivenName != "" && len(s.Hosts) > 0 && !slices.Contains(s.Hosts, s.GivenName)
+// rejected returns the names of the API of which this host does not accept challenges.
+func (s SelfCheck) rejected() []string {
+	if len(s.Accepted) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Names), func(name string) bool { return slices.Contains(s.Accepted, name) })
 }
 
-func nameNotAllowed(endpoint, name string) findings.Finding {
-	return findings.New(findings.NameNotAllowed, findings.Values{"endpoint": endpoint, "name": name})
+// nameNotAllowed is the finding about names, with the line of the configuration that accepts
+// them besides the others. If this host accepts any name, another one needs that.
+func (s SelfCheck) nameNotAllowed(endpoint string, names []string) findings.Finding {
+	line := `["*"]`
+	if len(s.Accepted) > 0 {
+		all := slices.Clone(s.Accepted)
+		for _, name := range names {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+		for i, name := range all {
+			if strings.Contains(name, ":") { // an IPv6 address
+				all[i] = strconv.Quote(name)
+			}
+		}
+		line = "[" + strings.Join(all, ", ") + "]"
+	}
+	return findings.New(findings.NameNotAllowed, findings.Values{
+		"endpoint": endpoint, "name": strings.Join(names, " and "), "line": "hosts: " + line,
+	})
 }

@@ -5,6 +5,7 @@ package selfcheck
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
@@ -13,27 +14,45 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestNameNotAllowed: a name missing in hosts is detected without a token.
+// TestNameNotAllowed: a name that is not accepted is detected without a token, and the finding
+// has the line that accepts it.
 func TestNameNotAllowed(t *testing.T) {
 	t.Parallel()
 	front := protocol.FetchResult{Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges)}
+	const api, other = "api.lab.test", "other.example.com"
 	for name, tt := range map[string]struct {
-		name  string
-		hosts []string
-		held  bool
-		want  findings.Level
+		names, accepted []string
+		held            bool
+		rejects         bool // the response to the challenge of --token
+		want            findings.Level
+		line            string
 	}{
-		"any name":       {"api.lab.test", nil, true, ""},
-		"listed":         {"api.lab.test", []string{"other.example.com", "api.lab.test"}, true, ""},
-		"not listed":     {"api.lab.test", []string{"other.example.com"}, true, findings.Problem},
-		"on a standby":   {"api.lab.test", []string{"other.example.com"}, false, findings.Warning},
-		"without a name": {"", []string{"other.example.com"}, true, ""},
+		"any name":       {names: []string{api}, held: true},
+		"listed":         {names: []string{api}, accepted: []string{other, api}, held: true},
+		"not listed":     {[]string{api}, []string{other}, true, false, findings.Problem, "hosts: [other.example.com, api.lab.test]"},
+		"the second one": {[]string{api, other}, []string{api}, true, false, findings.Problem, "hosts: [api.lab.test, other.example.com]"},
+		"beside an address": {
+			[]string{api}, []string{"2001:db8::5"}, true, false, findings.Problem, `hosts: ["2001:db8::5", api.lab.test]`,
+		},
+		"on a standby":   {[]string{api}, []string{other}, false, false, findings.Warning, "hosts: [other.example.com, api.lab.test]"},
+		"without a name": {accepted: []string{other}, held: true},
+		"by another host": {
+			[]string{api, other},
+			[]string{api, other},
+			false, true, findings.Problem,
+			"hosts: [api.lab.test, other.example.com]",
+		},
+		"by another host, any name here": {[]string{api}, nil, false, true, findings.Problem, `hosts: ["*"]`},
 	} {
-		s := SelfCheck{Name: "api.lab.test", GivenName: tt.name, Hosts: tt.hosts, Holder: tt.held}
-		s.Add(Response{VIP: netip.MustParseAddr("192.0.2.5"), Held: tt.held, Page: front})
+		s := SelfCheck{Names: tt.names, Accepted: tt.accepted, Holder: tt.held}
+		vip := netip.MustParseAddr("192.0.2.5")
+		s.Add(Response{VIP: vip, Held: tt.held, Page: front})
+		if tt.rejects {
+			s.Challenges = map[netip.Addr]protocol.FetchResult{vip: front}
+		}
 		var got findings.Level
 		for _, f := range s.Check().Findings {
-			if f.ID != findings.NameNotAllowed || got != "" {
+			if f.ID != findings.NameNotAllowed || got != "" || !strings.Contains(f.Remediation, ": "+tt.line+". ") {
 				t.Errorf("%s: %+v", name, f)
 			}
 			got = f.Level

@@ -14,6 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // maxProblems bounds the findings about a file that is not a configuration.
@@ -25,6 +26,7 @@ type Configuration struct {
 	Err           error // why it is invalid
 	Enabled       bool
 	InternalHosts []string // hosts that must not get a public certificate
+	Accepted      report.AcceptedHosts
 	Privileged    bool
 }
 
@@ -45,9 +47,9 @@ func (c Configuration) Check() result.Result {
 		return result.Found(findings.HostsInternalName, values)
 	}
 	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) {
-		return result.Pass("%s does not exist, so the defaults are in use", c.Path)
+		return result.Pass("%s does not exist, so the defaults are in use; accepted host names: %v", c.Path, c.Accepted)
 	}
-	return result.Pass("%s", c.Path)
+	return result.Pass("%s; accepted host names: %v", c.Path, c.Accepted)
 }
 
 // configFindings returns a finding for each problem.

@@ -111,6 +111,7 @@ func (n *Node) CheckFlags() []string {
 		"--status-socket", n.StatusSocket(),
 		"--manifests", n.Manifests(),
 		"--disabled-manifests", n.DisabledManifests(),
+		"--apiserver-url", n.APIServerURL(),
 		"--proxy-env", n.ProxyEnv(),
 		"--resolv-conf", n.HostFile("resolv.conf"),
 		"--chrony-conf", n.HostFile("chrony.conf"),
