@@ -87,7 +87,7 @@ func observedResults(t *testing.T) []observed {
 	for _, r := range []struct{ text, meaning, symptom string }{
 		{
 			"400 with `Only /.well-known/acme-challenge/* is allowed`",
-			"The expected response to a request that is not a challenge. For a challenge, the name is not in `hosts`.",
+			"The expected response to a request that is not a challenge. For a challenge, the name is not [accepted](configuration.md#accepted-names).",
 			"get 400 with `Only",
 		},
 		{
@@ -246,7 +246,7 @@ func certManagerMessages(t *testing.T) []observed {
 			"The self check failed, and is repeated every 10 s. One of the next messages follows.", nil,
 		},
 		{
-			"wrong status code '400', expected '200'", "The name is not in `hosts`, or the router rejects the connection.",
+			"wrong status code '400', expected '200'", "The service does not [accept](configuration.md#accepted-names) the name, or the router rejects the connection.",
 			[]findings.ID{findings.NameNotAllowed, findings.IngressPROXYProtocol},
 		},
 		{

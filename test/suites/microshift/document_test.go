@@ -23,8 +23,8 @@ func (h *host) document() string {
 // expectDocumented expects that the document has a state as the service reports it.
 func (h *host) expectDocumented(seen lab.Status) {
 	h.t.Helper()
-	if state := "`" + seen.Condition().Reason + ": " + seen.Condition().Message + "`"; !strings.Contains(h.document(),
-		state) {
+	message := strings.ReplaceAll(seen.Condition().Message, h.dir(), "/etc/microshift")
+	if state := "`" + seen.Condition().Reason + ": " + message + "`"; !strings.Contains(h.document(), state) {
 		h.t.Errorf("%s does not have the state %s", document, state)
 	}
 }
