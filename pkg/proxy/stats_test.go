@@ -52,7 +52,7 @@ func TestFloodHidesNoChallenge(t *testing.T) {
 	for name, flood := range map[string]func(i int) (host, client string){
 		"one client":       func(int) (string, string) { return api, "203.0.113.9" },
 		"some clients":     func(i int) (string, string) { return api, fmt.Sprintf("203.0.113.%d", i%20) },
-		"one IPv6 network": func(i int) (string, string) { return api, fmt.Sprintf("2001:db8:0:%x::%x", i%256, i) },
+		"one IPv6 network": func(i int) (string, string) { return api, fmt.Sprintf("2001:db8::%x", i) },
 		"the same address": func(int) (string, string) { return app, certManager },
 		"many hosts":       func(i int) (string, string) { return fmt.Sprintf("h%d.example.com", i), "203.0.113.9" },
 	} {

@@ -34,14 +34,14 @@ type Challenge struct {
 	Detail      string `json:"-"` // diagnosis and remediation in one line; empty after success
 }
 
-// Source returns what identifies the source of the request: an IPv4 address, or the /56 of an
-// IPv6 address, which one site gets. Addresses that NAT64 translates are identified by the IPv4
-// address inside (RFC 6052 section 2.1).
+// Source returns what identifies the source of the request: an IPv4 address, or the /64 of an
+// IPv6 address, in which one host can use any address. Addresses that NAT64 translates are
+// identified by the IPv4 address inside (RFC 6052 section 2.1).
 func (c *Challenge) Source() netip.Prefix {
 	addr := c.Client.Addr()
 	bits := addr.BitLen()
 	if addr.Is6() && !nat64.Contains(addr) {
-		bits = 56
+		bits = 64
 	}
 	source, _ := addr.Prefix(bits)
 	return source

@@ -273,7 +273,7 @@ func TestEviction(t *testing.T) {
 	for after := range 60 {
 		flood(api, "203.0.113.9", time.Duration(after)*time.Second, 500)
 		flood(other, "2001:db8::1", time.Duration(after)*time.Second, 500)
-		flood(other, "2001:db8:0:ff::1", time.Duration(after)*time.Second, 500)
+		flood(other, "2001:db8:0:1::1", time.Duration(after)*time.Second, 500)
 	}
 	of := func(g *group, client string) (n int) {
 		from := report.Challenge{Client: netip.AddrPortFrom(netip.MustParseAddr(client), 0)}
