@@ -269,6 +269,9 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(),
 		SelfTests: o.reported().SelfTests, VIPTests: o.reported().VIPTests,
 	}
+	if last := o.reported().Challenges.LastForeignHost; time.Since(last) < selfcheck.ForeignHostPeriod {
+		s.ForeignHost = last
+	}
 	if o.Token != "" {
 		s.Token, s.Challenges = o.Token, o.challengePages.await(ctx)
 		s.Log, _ = o.challengeLog.await(ctx)

@@ -13,6 +13,10 @@ type Challenges struct {
 	Total    uint64               `json:"total"`    // forwarded to the ingress
 	Rejected map[Rejection]uint64 `json:"rejected"` // ended without a request to the ingress
 	Recent   []RecentChallenge    `json:"recent"`   // the last 20, oldest first
+	// LastForeignHost is when a client that identifies itself as cert-manager or a CA last requested
+	// a challenge for a name that is not accepted: UTC, in whole seconds; absent since the accepted
+	// names have changed.
+	LastForeignHost time.Time `json:"lastForeignHost,omitzero"`
 }
 
 // Challenge is one challenge request that was forwarded to the ingress.

@@ -48,7 +48,8 @@ func fullReport() report.Report {
 		Detail: "the router has no route for this name: see that the solver's Ingress is admitted",
 	})
 	b.CountForwarded([]report.ForwardedCount{{ClientKind: report.CertManager, Outcome: report.Answered, Count: 2}})
-	b.CountRejected([]report.RejectionCount{{Rejection: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}})
+	rejected := report.RejectionCount{Rejection: report.NotChallenge, ClientKind: report.OtherClient, Count: 1}
+	b.CountRejected([]report.RejectionCount{rejected}, start)
 	b.SetMetrics(report.Metrics{Address: "0.0.0.0:9645", Served: true})
 	r := b.Report(report.Table{
 		Present: true, Owned: true, Port: 8888, Elements: []netip.Addr{netip.MustParseAddr("192.0.2.5")},

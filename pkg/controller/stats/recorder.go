@@ -118,7 +118,7 @@ func (r *Recorder) recordCounts(n *protocol.Stats) {
 		all += n.Sums[i].Count
 	}
 	r.tracker.CountForwarded(n.Sums)
-	r.tracker.CountRejected(n.Rejected)
+	r.tracker.CountRejected(n.Rejected, time.Now())
 	r.tracker.CountTestRequests(n.TestRequests, time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()

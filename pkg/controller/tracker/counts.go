@@ -24,12 +24,15 @@ func (t *Tracker) CountForwarded(counts []report.ForwardedCount) {
 }
 
 // CountRejected counts connections that ended without a request to the ingress.
-func (t *Tracker) CountRejected(counts []report.RejectionCount) {
+func (t *Tracker) CountRejected(counts []report.RejectionCount, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range counts {
 		t.rejected[c.Rejection] += c.Count
 		t.traffic.add(c.ClientKind, report.Outcome(c.Rejection), c.Count)
+		if c.Rejection == report.ForeignHost && c.ClientKind != report.OtherClient && c.ClientKind != report.CheckClient {
+			t.foreignHost = now.UTC().Truncate(time.Second)
+		}
 	}
 }
 

@@ -58,6 +58,7 @@ type Tracker struct {
 	testRequests   testRequests
 	forwarded      uint64
 	rejected       map[report.Rejection]uint64
+	foreignHost    time.Time // see report.Challenges.LastForeignHost
 	traffic        trafficCounts
 	recent         []report.Challenge // at most maxRecentChallenges, oldest first
 }
@@ -98,6 +99,9 @@ func (t *Tracker) SetReconcileResult(result ReconcileResult, now time.Time) {
 	t.update(func() {
 		result.VIPs = carrySince(t.result.VIPs, result.VIPs, now)
 		t.recordVIPs(t.result.VIPs, result.VIPs, now)
+		if !slices.Equal(t.result.AcceptedHosts.Names, result.AcceptedHosts.Names) {
+			t.foreignHost = time.Time{}
+		}
 		t.result = result
 	}, now)
 }
@@ -333,7 +337,9 @@ func (t *Tracker) Report(table report.Table) report.Report {
 	r.Conditions = append([]report.Condition{t.condition}, t.partConditions...)
 	r.VIPs, r.Config, r.Table = slices.Clone(t.result.VIPs), t.result.Config, table
 	r.AcceptedHosts = t.result.AcceptedHosts
-	r.Challenges = report.Challenges{Total: t.forwarded, Rejected: maps.Clone(t.rejected), Recent: recent}
+	r.Challenges = report.Challenges{
+		Total: t.forwarded, Rejected: maps.Clone(t.rejected), Recent: recent, LastForeignHost: t.foreignHost,
+	}
 	r.Traffic, r.TestRequests = t.traffic.snapshot(), t.testRequests.snapshot()
 	r.Events.Reloads, r.Events.VIPTests = maps.Clone(r.Events.Reloads), maps.Clone(r.Events.VIPTests)
 	r.Certificates, r.History = slices.Clone(r.Certificates), slices.Clone(r.History)

@@ -262,6 +262,37 @@ func answered(n uint64) []report.ForwardedCount {
 	}}
 }
 
+// TestForeignHost: a challenge of cert-manager or a CA for a name that is not accepted is reported
+// until the accepted names change.
+func TestForeignHost(t *testing.T) {
+	t.Parallel()
+	b := tracker.New("test", start, ignoreTransition)
+	accept := func(names ...string) {
+		r := tracker.ReconcileResult{Reason: report.Serving, AcceptedHosts: report.AcceptedHosts{Names: names}}
+		b.SetReconcileResult(r, start)
+	}
+	reject := func(reason report.Rejection, kind report.ClientKind, after time.Duration) {
+		b.CountRejected([]report.RejectionCount{{Rejection: reason, ClientKind: kind, Count: 1}}, start.Add(after))
+	}
+	expect := func(when string, want time.Time) {
+		t.Helper()
+		if got := b.Report(report.Table{}).Challenges.LastForeignHost; !got.Equal(want) {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	accept("a.example")
+	reject(report.ForeignHost, report.OtherClient, time.Second)
+	reject(report.ForeignHost, report.CheckClient, time.Second)
+	reject(report.NotChallenge, report.CertManager, time.Second)
+	expect("of others", time.Time{})
+	reject(report.ForeignHost, report.CertManager, time.Minute)
+	reject(report.ForeignHost, report.LetsEncrypt, time.Hour+time.Millisecond)
+	accept("a.example")
+	expect("of a CA", start.Add(time.Hour))
+	accept("a.example", "b.example")
+	expect("with another name", time.Time{})
+}
+
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	b := tracker.New("test", start, ignoreTransition)
@@ -270,7 +301,8 @@ func TestTraffic(t *testing.T) {
 		ClientKind: report.LetsEncrypt, Outcome: report.UpstreamError, Cause: "ingress-refused",
 		Bucket: report.BucketOf(time.Second), Count: 1, TotalDuration: time.Second,
 	}))
-	b.CountRejected([]report.RejectionCount{{Rejection: report.NotChallenge, ClientKind: report.OtherClient, Count: 4}})
+	rejected := report.RejectionCount{Rejection: report.NotChallenge, ClientKind: report.OtherClient, Count: 4}
+	b.CountRejected([]report.RejectionCount{rejected}, start)
 	first := b.Report(report.Table{})
 	want := report.Traffic{
 		Requests: []report.RequestCount{

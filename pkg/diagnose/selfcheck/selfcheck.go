@@ -67,7 +67,15 @@ type SelfCheck struct {
 	Challenges map[netip.Addr]protocol.FetchResult
 	Token      string
 	Log        Log // about that challenge
+
+	// ForeignHost is when the service on this host last rejected a challenge of cert-manager or a CA
+	// for another name, if that was within ForeignHostPeriod.
+	ForeignHost time.Time
 }
+
+// ForeignHostPeriod is how long check reports such a challenge. While one is pending, cert-manager
+// repeats its self check every few seconds.
+const ForeignHostPeriod = time.Hour
 
 // Check evaluates the responses.
 func (s SelfCheck) Check() result.Result {
@@ -88,8 +96,16 @@ func (s SelfCheck) Check() result.Result {
 			all.Find(findings.New(findings.VIPTwoHosts, findings.Values{"vip": t.VIP.String()}))
 		}
 	}
-	if rejected := s.rejected(); len(rejected) > 0 && !s.Holder {
+	switch rejected := s.rejected(); {
+	case len(rejected) > 0 && !s.Holder:
 		f := s.nameNotAllowed("this host (once it holds a VIP)", rejected)
+		f.Level = findings.Warning
+		all.Find(f)
+	case len(rejected) == 0 && !s.ForeignHost.IsZero():
+		// The name is not reported: a client chose it.
+		f := s.nameNotAllowed("this host", []string{"NAME"})
+		f.Message += ", the name of a challenge that cert-manager or a CA requested at " +
+			s.ForeignHost.UTC().Format(time.TimeOnly) + " UTC: oc get challenge -A shows pending ones"
 		f.Level = findings.Warning
 		all.Find(f)
 	}

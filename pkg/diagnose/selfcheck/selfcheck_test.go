@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
@@ -59,6 +60,37 @@ func TestNameNotAllowed(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestForeignHost: a challenge for another name is a warning without the name, which a client chose,
+// unless check itself has found a name that is not accepted.
+func TestForeignHost(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 27, 10, 20, 30, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		s    SelfCheck
+		want string
+	}{
+		"none": {SelfCheck{Accepted: []string{"api.lab.test"}}, ""},
+		"one": {
+			SelfCheck{Names: []string{"api.lab.test"}, Accepted: []string{"api.lab.test"}, ForeignHost: at},
+			"warning: The proxy at this host does not accept challenges for NAME, the name of a challenge that cert-manager or a " +
+				"CA requested at 10:20:30 UTC: oc get challenge -A shows pending ones. If clients use this name for the API, set this " +
+				"line in /etc/http01-proxyd/config.yaml on every control-plane node: hosts: [api.lab.test, NAME]. ",
+		},
+		"a known one": {
+			SelfCheck{Names: []string{"api.lab.test"}, Accepted: []string{"other.lab.test"}, ForeignHost: at},
+			"warning: The proxy at this host (once it holds a VIP) does not accept challenges for api.lab.test. ",
+		},
+	} {
+		all, got := tt.s.Check().Findings, ""
+		if len(all) > 0 {
+			got = string(all[0].Level) + ": " + all[0].String()
+		}
+		if len(all) != min(len(tt.want), 1) || !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: %+v", name, all)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -214,6 +215,43 @@ func TestHosts(t *testing.T) {
 	// The configuration alone shows it, also without a token and on a node without a VIP.
 	c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName)
 	c.expectFindings(c.standby(), []string{"name-not-in-hosts"}, "--name", apiName)
+}
+
+// TestForeignHost has cert-manager request a challenge for another name than that of the API, which
+// is the only accepted one by default. The finding has the line that accepts it.
+func TestForeignHost(t *testing.T) {
+	for _, m := range shared.lab.ControlPlane {
+		must(t, m.WriteAPIServerURL(internalName))
+		t.Cleanup(func() { must(t, os.Remove(m.APIServerURL())) })
+	}
+	c := healthy(t, nil)
+	c.expectFindings(c.holder(), []string{})
+	const other = "other.lab.test"
+	must(t, c.Internet.SetName(t.Context(), other, c.API))
+	selfCheck := func() lab.Answer {
+		answer, err := c.Internet.GetAs(t.Context(), lab.SelfCheckAgent, "http://"+other+acmePath+"a-token-of-no-solver")
+		must(t, err)
+		return answer
+	}
+	if a := selfCheck(); a.Status != 400 {
+		t.Errorf("a challenge for another name: %+v", a)
+	}
+	r := c.expectFindings(c.holder(), []string{"name-not-in-hosts"})
+	c.expectText(r, "name-not-in-hosts", "this host does not accept challenges for NAME",
+		"on every control-plane node: hosts: [api.lab.test, NAME]")
+	// The line of the finding accepts the name.
+	must(t, c.ControlPlane[0].WriteConfig(c.holder().DefaultConfig()+"hosts: [api.lab.test, "+other+"]\n"))
+	_, err := c.Services[0].Await(t.Context(), "the new configuration", func(seen lab.Status) error {
+		if len(seen.Hosts.Names) != 2 {
+			return fmt.Errorf("accepted: %+v", seen.Hosts)
+		}
+		return nil
+	})
+	must(t, err)
+	c.expectFindings(c.holder(), []string{"certificate-name-missing"}) // of the lab's API server
+	if a := selfCheck(); a.Status != 503 {
+		t.Errorf("a challenge for an accepted name: %+v", a)
+	}
 }
 
 // TestVIPNotServed stops the service on the VIP holder.
