@@ -260,8 +260,15 @@ func (r *Rehearsal) startService(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s serves; ready %.0f s after the service: %s", holder.Name, time.Since(started).Seconds(), text),
-		nil
+	seen, err := r.services[holder.Index].AwaitReason(ctx, "Serving")
+	if err != nil {
+		return "", err
+	}
+	if accepted := seen.Hosts.Names; !slices.Equal(accepted, []string{r.apiName()}) {
+		return "", fmt.Errorf("challenges are accepted for %q", accepted)
+	}
+	return fmt.Sprintf("%s serves %s only; ready %.0f s after the service: %s", holder.Name, r.apiName(),
+		time.Since(started).Seconds(), text), nil
 }
 
 // config returns the configuration of the service on a node.

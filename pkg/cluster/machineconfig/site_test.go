@@ -113,6 +113,10 @@ func TestSite(t *testing.T) {
 			"# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080, verifyNames: " +
 				"['*.apps.cluster.example.com']}\n", "", nil,
 		},
+		"any name": {
+			machineconfig.Site{Config: given("hosts: ['*']\nupstream: {scheme: https}\n"), Domain: "b.example"},
+			"hosts: ['*']\nupstream: {scheme: https, verifyNames: ['*.apps.b.example']}\n", "", nil,
+		},
 		"names of its own": {
 			machineconfig.Site{
 				Config:    given("hosts: [api.a.example]\nupstream: {verifyNames: [router.example]}\n"),
