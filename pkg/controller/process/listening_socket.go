@@ -152,7 +152,8 @@ func listenAt(at netip.AddrPort) (fd int, err error) {
 	case at.Addr().IsUnspecified(): // on a host without IPv6 too
 		network, address = "tcp", net.JoinHostPort("", strconv.Itoa(int(at.Port())))
 	}
-	return newListeningSocket(net.ListenConfig{KeepAlive: -1}, network, address)
+	config := net.ListenConfig{KeepAlive: -1, Control: sockopt.BufferSizes(socketBuffer)}
+	return newListeningSocket(config, network, address)
 }
 
 func newListeningSocket(config net.ListenConfig, network, address string) (fd int, err error) {
@@ -185,7 +186,7 @@ func newListeningSocket(config net.ListenConfig, network, address string) (fd in
 func delayAcknowledgments(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) }
 
 // socketBuffer bounds what the kernel buffers for one client in each direction: a request
-// head has 8 KiB, and a response little more than its fields. Without the bound, the
+// head has 8 KiB, and a response, or the metrics, not much more. Without the bound, the
 // buffers of a few thousand hostile clients would grow to gigabytes. It is set before
 // listen: accepted sockets inherit it, and the kernel advertises the window accordingly
 // (tcp(7), SO_RCVBUF).

@@ -4,6 +4,7 @@ package process
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"testing"
@@ -19,6 +20,11 @@ func newTestListener(t *testing.T) *net.TCPListener {
 	t.Helper()
 	fd, err := listen(0)
 	must(t, err)
+	return openListener(t, fd)
+}
+
+func openListener(t *testing.T, fd int) *net.TCPListener {
+	t.Helper()
 	file := os.NewFile(uintptr(fd), "listener")
 	defer file.Close()
 	ln, err := net.FileListener(file)
@@ -33,7 +39,17 @@ func newTestListener(t *testing.T) *net.TCPListener {
 
 func TestListenerIsPlainTCPWithSmallBuffers(t *testing.T) {
 	t.Parallel()
-	ln := newTestListener(t)
+	metrics, err := listenAt(netip.MustParseAddrPort("127.0.0.1:0"))
+	must(t, err)
+	for process, ln := range map[string]*net.TCPListener{
+		"proxy": newTestListener(t), "exporter": openListener(t, metrics),
+	} {
+		t.Run(process, func(t *testing.T) { expectPlainTCP(t, ln) })
+	}
+}
+
+func expectPlainTCP(t *testing.T, ln *net.TCPListener) {
+	t.Helper()
 	client, err := net.Dial("tcp", ln.Addr().String())
 	must(t, err)
 	defer client.Close()
