@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 )
 
 // delay is the time between the first event of a file and the signal: an editor or a template
@@ -24,7 +25,7 @@ const delay = 50 * time.Millisecond
 // Watcher signals that a watched file may have changed.
 type Watcher struct {
 	log     *slog.Logger
-	notify  *fsnotify.Watcher
+	notify  *fsnotify.Watcher // nil if the kernel permits none
 	changed chan struct{}
 
 	mu    sync.Mutex
@@ -32,11 +33,18 @@ type Watcher struct {
 	names map[string]map[string]bool // watched names by directory
 }
 
-// New returns a watcher that watches no files yet. The caller must call Run.
+// New returns a watcher that watches no files yet. The caller must call Run. Other processes
+// with the user ID of this one can have all instances that the kernel permits the ID: the
+// watcher then signals new paths only.
 func New(log *slog.Logger) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
+	if errors.Is(err, unix.EMFILE) {
+		log.Warn("cannot watch files; they are read every 30 s instead: increase fs.inotify.max_user_instances",
+			slog.String("event", "file-watch"), slog.Any("error", err))
+		return &Watcher{log: log, changed: make(chan struct{}, 1)}, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot watch files: %w: increase fs.inotify.max_user_instances", err)
+		return nil, fmt.Errorf("cannot watch files: %w", err)
 	}
 	return &Watcher{log: log, notify: notify, changed: make(chan struct{}, 1)}, nil
 }
@@ -69,6 +77,9 @@ func (w *Watcher) signal() {
 // updateWatches derives the directories from the current paths and updates the kernel's
 // watches.
 func (w *Watcher) updateWatches() {
+	if w.notify == nil {
+		return
+	}
 	names := make(map[string]map[string]bool)
 	for _, path := range w.paths {
 		for _, step := range pathAndLinks(path) {
@@ -160,6 +171,10 @@ func pathAndLinks(path string) []string {
 // Run signals Changed for the kernel's events until ctx ends, and then removes the
 // watches.
 func (w *Watcher) Run(ctx context.Context) error {
+	if w.notify == nil {
+		<-ctx.Done()
+		return nil
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- w.run(ctx) }() // a file system that hangs blocks it
 	select {
