@@ -14,8 +14,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
@@ -23,11 +21,9 @@ import (
 )
 
 // The bounds of one scrape. Connections are not kept alive: an idle connection would
-// occupy one of few slots. A scraper sends its request immediately, so that a short
-// timeout for the head, which allows for one lost packet, frees the slots of silent
-// connections.
+// occupy one of few slots. A scraper sends its request immediately, so that the timeout
+// for the head is short: it allows for one lost packet.
 const (
-	maxConnections    = 16
 	maxHeaderBytes    = 8 << 10
 	readHeaderTimeout = 500 * time.Millisecond
 	readTimeout       = 5 * time.Second
@@ -70,7 +66,7 @@ func run(ctx context.Context, conn *wire.Child, timeout time.Duration) error {
 	if err := conn.Send(protocol.Event{Ready: &protocol.Ready{}}); err != nil {
 		return fmt.Errorf("report that metrics are served: %w", err)
 	}
-	if err := server.Serve(netutil.LimitListener(ln, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(&boundedListener{Listener: ln}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return <-ended
@@ -88,6 +84,7 @@ func newServer(handler http.Handler) *http.Server {
 		// Errors of a connection concern its client, and not the journal.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
+	server.ConnContext = withConnection
 	server.Protocols.SetHTTP1(true)
 	server.SetKeepAlivesEnabled(false)
 	return server
@@ -120,6 +117,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	setRequested(r.Context(), r.ContentLength == 0) // net/http waits for the rest of a body
 	text, err := h.source.text(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
+)
+
+const (
+	// maxConnections and maxPerSource bound the open connections. A scrape needs one for a few
+	// milliseconds. The descriptor limit of this process allows twice as many.
+	maxConnections = 128
+	maxPerSource   = 64
+	// minTime is how long every client has for its request. It bounds the connections that are
+	// accepted at a time: 2,000 a second of one source.
+	minTime = 30 * time.Millisecond
+	// retryDelay is the wait while no connection may be replaced. Accepting is then too far ahead
+	// of reading.
+	retryDelay = 3 * time.Millisecond
+)
+
+// boundedListener accepts every connection. Beyond the bounds, it closes another one in its place,
+// so that a scrape never waits for clients that keep theirs open.
+type boundedListener struct {
+	net.Listener
+
+	mu   sync.Mutex
+	open []*connection // in the order of their arrival
+}
+
+// connection is the connection of a client.
+type connection struct {
+	net.Conn
+
+	listener   *boundedListener
+	source     netip.Prefix
+	acceptedAt time.Time
+
+	stage stage // the listener's mutex guards it
+}
+
+type stage uint8
+
+const (
+	unread    stage = iota // nothing was read
+	partial                // the end of the request was not read, or the response is on its way
+	requested              // the client waits for this process
+)
+
+// Accept implements net.Listener.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{Conn: accepted, listener: l, source: sourceOf(accepted.RemoteAddr()), acceptedAt: time.Now()}
+	l.mu.Lock()
+	l.open = append(l.open, c)
+	l.mu.Unlock()
+	for {
+		l.mu.Lock()
+		replaced, retry := replaceable(l.open, time.Now(), (*connection).hasUnread)
+		l.mu.Unlock()
+		if replaced != nil {
+			_ = replaced.Close()
+		}
+		if !retry {
+			return c, nil
+		}
+		<-time.After(retryDelay)
+	}
+}
+
+// replaceable returns the connection that the last one of open replaces, or nil if all are within
+// the bounds. It is the one that has kept this process waiting longest, for minTime at least; if
+// the source of the last one has too many, one of these. A client that has sent its request is
+// replaced only after readHeaderTimeout. retry means that none may be replaced yet.
+func replaceable(open []*connection, now time.Time, hasUnread func(*connection) bool) (
+	replaced *connection, retry bool,
+) {
+	others, newest := open[:len(open)-1], open[len(open)-1]
+	ofSource := 0
+	for _, c := range open {
+		if c.source == newest.source {
+			ofSource++
+		}
+	}
+	if ofSource <= maxPerSource && len(open) <= maxConnections {
+		return nil, false
+	}
+	for _, c := range others {
+		if ofSource > maxPerSource && c.source != newest.source {
+			continue
+		}
+		age := now.Sub(c.acceptedAt)
+		switch isLate := c.stage == partial || c.stage == unread && !hasUnread(c); {
+		case isLate && age >= minTime:
+			return c, false
+		case age >= readHeaderTimeout && replaced == nil:
+			replaced = c
+		}
+	}
+	return replaced, replaced == nil
+}
+
+// Read implements net.Conn. A scraper sends its request in one packet.
+func (c *connection) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.setRequested(bytes.HasSuffix(p[:n], []byte("\r\n\r\n")))
+	}
+	return n, err
+}
+
+// setRequested records whether the client of a request waits for this process.
+func (c *connection) setRequested(waits bool) {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	if c.stage = partial; waits {
+		c.stage = requested
+	}
+}
+
+// hasUnread reports whether bytes have arrived.
+func (c *connection) hasUnread() bool {
+	socket, is := c.Conn.(syscall.Conn)
+	if !is {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	err = sockopt.Control(raw, func(fd int) (err error) {
+		var one [1]byte
+		n, _, _, _, err = unix.Recvmsg(fd, one[:], nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return err
+	})
+	return err == nil && n > 0
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	c.listener.mu.Lock()
+	c.listener.open = slices.DeleteFunc(c.listener.open, func(other *connection) bool { return other == c })
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// sourceOf returns an IPv4 address, or the /64 of an IPv6 address: one host can use any of it.
+func sourceOf(client net.Addr) netip.Prefix {
+	tcp, is := client.(*net.TCPAddr)
+	if !is {
+		return netip.Prefix{}
+	}
+	from := tcp.AddrPort().Addr().Unmap()
+	source, _ := from.Prefix(min(64, from.BitLen()))
+	return source
+}
+
+type connectionKey struct{}
+
+// withConnection returns the context of the requests of a connection.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// setRequested records whether the client of a request waits for this process.
+func setRequested(ctx context.Context, waits bool) {
+	if c, is := ctx.Value(connectionKey{}).(*connection); is {
+		c.setRequested(waits)
+	}
+}

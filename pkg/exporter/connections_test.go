@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exporter
+
+import (
+	"net"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestReplaceable: a connection beyond the bound of its source replaces one of that, and any beyond
+// the bound of all. Clients that wait for this process are the last to be replaced.
+func TestReplaceable(t *testing.T) {
+	t.Parallel()
+	const arrived = requested + 1 // unread, but bytes have arrived
+	late := make(map[*connection]bool)
+	at := func(source string, stages ...stage) (all []*connection) {
+		for _, s := range stages {
+			c := &connection{source: sourceOf(&net.TCPAddr{IP: net.ParseIP(source), Port: 1}), stage: s}
+			if s == arrived {
+				c.stage, late[c] = unread, true
+			}
+			all = append(all, c)
+		}
+		return all
+	}
+	one := func(source string, n int) []*connection { return at(source, slices.Repeat([]stage{unread}, n)...) }
+	var sources []*connection // as many as connections may be open
+	for i := range maxConnections {
+		sources = append(sources, one(net.IPv4(192, 0, 2, byte(i)).String(), 1)...)
+	}
+	const inTime = readHeaderTimeout - 1
+	innocent := func(stages ...stage) []*connection {
+		return at("192.0.2.1", append(slices.Repeat([]stage{arrived, requested}, maxPerSource/2), stages...)...)
+	}
+	for name, tt := range map[string]struct {
+		open  []*connection
+		age   time.Duration // of all
+		want  int           // index, or -1
+		retry bool
+	}{
+		"one":                   {one("192.0.2.1", 1), minTime, -1, false},
+		"a source at its bound": {one("192.0.2.1", maxPerSource), minTime, -1, false},
+		"a source beyond it":    {slices.Concat(one("192.0.2.2", 3), one("192.0.2.1", maxPerSource+1)), minTime, 3, false},
+		"one /64": {
+			slices.Concat(one("192.0.2.2", 3), one("2001:db8::1", maxPerSource), one("2001:db8::2", 1)), minTime, 3, false,
+		},
+		"two of IPv6":      {slices.Concat(one("2001:db8::1", maxPerSource), one("2001:db8:0:1::1", 1)), minTime, -1, false},
+		"mapped":           {slices.Concat(one("192.0.2.1", maxPerSource), one("::ffff:192.0.2.1", 1)), minTime, 0, false},
+		"none is late yet": {one("192.0.2.1", maxPerSource+1), minTime - 1, -1, true},
+		"one is late":      {innocent(partial, unread), minTime, maxPerSource, false},
+		"only requests":    {innocent(unread), inTime, -1, true},
+		"for long":         {innocent(unread), readHeaderTimeout, 0, false},
+		"all bounds hold":  {sources, minTime, -1, false},
+		"a source of each": {slices.Concat(sources, one("198.51.100.1", 1)), minTime, 0, false},
+		"a source that is not the last one's": {
+			slices.Concat(one("198.51.100.1", maxPerSource), sources[:maxPerSource+1]), minTime, 0, false,
+		},
+	} {
+		got, retry := replaceable(tt.open, time.Time{}.Add(tt.age), func(c *connection) bool { return late[c] })
+		if i := slices.Index(tt.open, got); i != tt.want || retry != tt.retry {
+			t.Errorf("%s: %d, retry: %t; want %d, %t", name, i, retry, tt.want, tt.retry)
+		}
+	}
+}
