@@ -4,12 +4,17 @@ package textfile_test
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
@@ -46,10 +51,66 @@ func TestRead(t *testing.T) {
 		t.Errorf("a link to itself: %v", err)
 	}
 	for _, name := range []string{path("fifo"), dir} { // Read must not wait for a writer
-		if _, err := textfile.Read(name, 5); err == nil || err.Error() != name+" is not a regular file: replace it by one" {
+		if _, err := textfile.Read(name, 5); err == nil || err.Error() != name+" is not a regular file: replace it by a regular file" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestKernelFiles: a file that the kernel invents is regular. Reading one can block, or change something.
+func TestKernelFiles(t *testing.T) {
+	t.Parallel()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/proc/kmsg", link); err != nil { // blocks until the kernel writes a line
+		t.Fatal(err)
+	}
+	for _, path := range []string{link, "/proc/self/status", "/proc/sys/kernel/ostype", "/sys/kernel/notes"} {
+		if _, err := os.Lstat(path); err != nil {
+			t.Fatal(err)
+		}
+		want := path + " is a file of the kernel, such as one in /proc or /sys: use a copy of it"
+		if _, err := textfile.Read(path, 1<<20); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, mode, err := textfile.ReadMode(os.Args[0], 5); !errors.Is(err, textfile.ErrTooLong) || mode.Perm()&0o111 == 0 {
+		t.Errorf("the program: %v, %v", mode, err)
+	}
+	if _, err := textfile.Read("/dev/null", 5); !errors.Is(err, textfile.ErrNotRegular) {
+		t.Errorf("a device: %v", err)
+	}
+}
+
+// TestWithin: an access that hangs costs an error after a while, and others of its path cost one at once.
+// Their number is bounded.
+func TestWithin(t *testing.T) { //nolint:paralleltest // the bound is one for the process
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		hang := func() (int, error) { <-release; return 1, io.ErrUnexpectedEOF }
+		expect := func(path string, access func() (int, error), want error, after time.Duration) {
+			t.Helper()
+			begin := time.Now()
+			value, err := textfile.Within(path, access)
+			if !errors.Is(err, want) || (err == nil) != (value == 2) || time.Since(begin) != after {
+				t.Errorf("%s: %d, %v after %v, want %v after %v", path, value, err, time.Since(begin), want, after)
+			}
+		}
+		returns := func() (int, error) { <-time.After(time.Second); return 2, nil }
+		expect("/a", hang, textfile.ErrHangs, textfile.Timeout)
+		expect("/a", returns, textfile.ErrHangs, 0)
+		expect("/b", returns, nil, time.Second)
+		var others sync.WaitGroup
+		for i := range 62 {
+			others.Go(func() { expect(fmt.Sprintf("/%d", i), hang, textfile.ErrHangs, textfile.Timeout) })
+		}
+		others.Wait()
+		expect("/b", returns, nil, time.Second)
+		expect("/c", hang, textfile.ErrHangs, textfile.Timeout)
+		expect("/b", returns, textfile.ErrHangs, 0)
+		close(release)
+		synctest.Wait()
+		expect("/a", returns, nil, time.Second)
+	})
 }
 
 // TestReplace: the file has the old content or the new one, and no other file remains.

@@ -41,7 +41,7 @@ type loader struct {
 // readFile also returns all text that was read, to notice changes.
 func readFile(path string) (d Discovery, content string, err error) {
 	ld := &loader{deadline: time.Now().Add(maxReadTime)}
-	text, err := ld.read(path)
+	text, err := ld.read(path, false)
 	if err == nil {
 		d.VIPs, err = parse(source{path, text}, ld.include)
 	}
@@ -49,18 +49,24 @@ func readFile(path string) (d Discovery, content string, err error) {
 	return d, ld.content.String(), err
 }
 
-// read reads a whole regular file. It does not block on a FIFO.
-func (ld *loader) read(path string) (string, error) {
-	if !slices.Contains(ld.paths, path) {
-		ld.paths = append(ld.paths, path)
-	}
+// errIgnored reports a file that an include line ignores.
+var errIgnored = errors.New("no file to include")
+
+// read reads a whole regular file.
+func (ld *loader) read(path string, included bool) (string, error) {
 	if time.Now().After(ld.deadline) {
 		return "", fmt.Errorf("reading the files takes longer than %v", maxReadTime)
+	}
+	data, mode, err := textfile.ReadMode(path, max(0, maxBytes-ld.content.Len()))
+	if included && (errors.Is(err, textfile.ErrNotRegular) || mode.Perm()&0o111 != 0) {
+		return "", errIgnored
+	}
+	if !slices.Contains(ld.paths, path) {
+		ld.paths = append(ld.paths, path)
 	}
 	if ld.files++; ld.files > maxFiles {
 		return "", fmt.Errorf("more than %d files", maxFiles)
 	}
-	data, err := textfile.Read(path, max(0, maxBytes-ld.content.Len()))
 	if errors.Is(err, textfile.ErrTooLong) {
 		err = fmt.Errorf("the files have more than %d bytes: is %s a keepalived.conf?", maxBytes, path)
 	}
@@ -88,14 +94,11 @@ func (ld *loader) include(from, pattern string) (sources []source, err error) {
 	}
 	for _, name := range names {
 		path := dir + name
-		if info, err := os.Stat(path); err == nil && (!info.Mode().IsRegular() || info.Mode().Perm()&0o111 != 0) {
-			continue
-		}
-		text, err := ld.read(path)
+		text, err := ld.read(path, true)
 		switch {
 		case err == nil:
 			sources = append(sources, source{path, text})
-		case !isAbsent(err):
+		case !isAbsent(err) && !errors.Is(err, errIgnored):
 			return nil, err
 		}
 	}
@@ -105,16 +108,17 @@ func (ld *loader) include(from, pattern string) (sources []source, err error) {
 // list returns the names in a directory that match a pattern, sorted.
 func (ld *loader) list(dir, pattern string) (matching []string, err error) {
 	ld.paths = append(ld.paths, dir)
-	f, err := os.Open(dir)
-	if err != nil {
-		if isAbsent(err) {
-			err = nil
+	names, err := textfile.Within(dir, func() ([]string, error) {
+		f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(maxDirEntries)
+		defer f.Close()
+		return f.Readdirnames(maxDirEntries)
+	})
 	switch {
+	case isAbsent(err):
+		return nil, nil
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, err
 	case len(names) == maxDirEntries:

@@ -137,7 +137,7 @@ func TestIncludeIgnores(t *testing.T) {
 // TestReadTime ends a read that takes too long.
 func TestReadTime(t *testing.T) {
 	ld := &loader{deadline: time.Now().Add(-time.Nanosecond)}
-	if _, err := ld.read("testdata/blocks.conf"); err == nil || !strings.Contains(err.Error(), "takes longer than 2s") {
+	if _, err := ld.read("testdata/blocks.conf", false); err == nil || !strings.Contains(err.Error(), "takes longer than 2s") {
 		t.Error(err)
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 // maxDescriptors limits the search through the descriptors of all processes. Each costs about a
@@ -46,12 +44,10 @@ func FindProcess(inode uint64, likely ...int) (Process, bool) {
 				return Process{}, false
 			}
 			if found, err := os.Readlink(filepath.Join(dir, d.Name())); err == nil && found == wanted {
-				comm, err := textfile.Read(filepath.Join("/proc", strconv.Itoa(pid), "comm"), maxComm)
+				comm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm")) // at most 64 bytes
 				return Process{pid, replaceUnprintable(strings.TrimSuffix(string(comm), "\n"))}, err == nil
 			}
 		}
 	}
 	return Process{}, false
 }
-
-const maxComm = 64
