@@ -226,7 +226,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *process.Liste
 func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.Observe(o.VIPs)
 	c.exporter.PutAddress(o.Config.Metrics.ListenAddress)
-	c.stats.ObserveHosts(o.Config.Hosts)
+	c.stats.ObserveHosts(slices.Concat(o.Config.Hosts, o.APINames))
 	c.expiry.Observe(o.Config.Hosts, o.APINames, o.APINamesErr, o.VIPs)
 	c.selfTester.Observe(o.Config, o.APINames, o.VIPs)
 	c.vipTester.Observe(o.Config, o.VIPs, o.OneHost)

@@ -40,7 +40,7 @@ type Recorder struct {
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
-	hosts           []string // of the configuration
+	hosts           []string // of the configuration and of the API
 	certificates    []string // the names of the API server's certificates
 	rejected        map[report.Rejection]uint64
 	acceptErrors    uint64 // in this window
@@ -60,8 +60,9 @@ func NewRecorder(
 	}
 }
 
-// ObserveHosts takes the names that the configuration lists. See [challengelog.ChallengeLog.Reserve].
-func (r *Recorder) ObserveHosts(hosts []string) { r.reserve(&r.hosts, slices.Clone(hosts)) }
+// ObserveHosts takes the names that the configuration lists, and those of the API as files of this
+// host have them. See [challengelog.ChallengeLog.Reserve].
+func (r *Recorder) ObserveHosts(names []string) { r.reserve(&r.hosts, slices.Clone(names)) }
 
 // ObserveCertificates takes the certificates that the API server presents.
 func (r *Recorder) ObserveCertificates(all []report.Certificate) {
