@@ -19,8 +19,8 @@ const (
 
 // entryBudget bounds the journal entries of a group. Anybody can request tokens that do not
 // exist, from many addresses, with any User-Agent. So a third of the budget is only for sources
-// that have not used their share, and another third only for the ends of challenges: beside a
-// flood of single requests, a challenge that lasts has its end in the journal.
+// that have not used their share, and another third only for the ends of challenges that last:
+// those have an entry beside a flood of invented tokens from the same address.
 type entryBudget struct {
 	size        float64
 	entries     logbudget.Budget
@@ -32,22 +32,22 @@ func newEntryBudget(size, refill float64) entryBudget {
 	return entryBudget{size: size, entries: logbudget.New(size, refill), sources: make(map[netip.Prefix]int)}
 }
 
-func (b *entryBudget) spend(kind EventKind, source netip.Prefix, now time.Time) bool {
+func (b *entryBudget) spend(kind EventKind, c *Challenge, now time.Time) bool {
 	if now.Sub(b.windowStart) >= sourceWindow {
 		clear(b.sources)
 		b.windowStart = now
 	}
 	reserve := 0.0
-	if b.sources[source] >= sourceEntries {
+	if b.sources[c.source] >= sourceEntries {
 		reserve += b.size / 3
 	}
-	if kind != Ended {
+	if kind != Ended || !c.repeated {
 		reserve += b.size / 3
 	}
 	if !b.entries.SpendAbove(reserve, now) {
 		return false
 	}
-	b.sources[source]++
+	b.sources[c.source]++
 	return true
 }
 

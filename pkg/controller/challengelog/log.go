@@ -122,7 +122,7 @@ func (l *ChallengeLog) Record(request report.Challenge, now time.Time) (entries 
 	case before == c.result:
 		return entries
 	}
-	if !g.budgetOf(c).spend(kind, c.source, now) {
+	if !g.budgetOf(c).spend(kind, c, now) {
 		l.suppressed++
 		return entries
 	}
@@ -224,7 +224,7 @@ func (l *ChallengeLog) summarize(g *group, ended []*Challenge, now time.Time) []
 			l.attempts = append(l.attempts, c.attempt())
 		}
 		// The first entry of a single request has everything. Other requests without entries are counted.
-		if c.Requests == 1 || !g.budgetOf(c).spend(Ended, c.source, now) {
+		if c.Requests == 1 || !g.budgetOf(c).spend(Ended, c, now) {
 			continue
 		}
 		e := c.entry(Ended, c.summary())

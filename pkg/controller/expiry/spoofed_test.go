@@ -93,14 +93,16 @@ func withRecorder(t *testing.T, test func(w *watcherTest, record func(protocol.C
 func TestSpoofedRequestsHideNoFailure(t *testing.T) {
 	const api, app, certManager, stranger = "api.example.com", "app.example.com", "192.0.2.10", "203.0.113.9"
 	for name, flood := range map[string]spoofer{
-		"of nobody":              {},
-		"for another host":       {host: app, kind: report.CertManager, client: certManager, status: 503},
-		"for an answering host":  {host: app, kind: report.CertManager, client: certManager, status: 200},
-		"for the name":           {host: api, kind: report.CertManager, client: stranger, status: 503},
-		"for the name, repeated": {host: api, kind: report.CertManager, client: stranger, status: 503, repeat: 3},
-		"of cert-manager's host": {host: api, kind: report.CertManager, client: certManager, status: 503},
-		"for the name as check":  {host: api, kind: report.CheckClient, client: certManager, status: 503},
-		"of many clients":        {host: api, kind: report.CertManager, clients: 200, status: 503},
+		"of nobody":                        {},
+		"for another host":                 {host: app, kind: report.CertManager, client: certManager, status: 503},
+		"for an answering host":            {host: app, kind: report.CertManager, client: certManager, status: 200},
+		"for the name":                     {host: api, kind: report.CertManager, client: stranger, status: 503},
+		"for the name, repeated":           {host: api, kind: report.CertManager, client: stranger, status: 503, repeat: 3},
+		"of cert-manager's host":           {host: api, kind: report.CertManager, client: certManager, status: 503},
+		"for the name as check":            {host: api, kind: report.CheckClient, client: certManager, status: 503},
+		"of cert-manager's host, repeated": {host: api, kind: report.CertManager, client: certManager, status: 503, repeat: 3},
+		"of many clients, repeated":        {host: api, kind: report.CertManager, clients: 200, status: 503, repeat: 3},
+		"of many clients":                  {host: api, kind: report.CertManager, clients: 200, status: 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
