@@ -5,7 +5,6 @@ package selfcheck
 import (
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -177,22 +176,17 @@ func (s SelfCheck) rejected() []string {
 // nameNotAllowed is the finding about names, with the line of the configuration that accepts
 // them besides the others. If this host accepts any name, another one needs that.
 func (s SelfCheck) nameNotAllowed(endpoint string, names []string) findings.Finding {
-	line := `["*"]`
+	all := []string{"*"}
 	if len(s.Accepted) > 0 {
-		all := slices.Clone(s.Accepted)
+		all = slices.Clone(s.Accepted)
 		for _, name := range names {
 			if !slices.Contains(all, name) {
 				all = append(all, name)
 			}
 		}
-		for i, name := range all {
-			if strings.Contains(name, ":") { // an IPv6 address
-				all[i] = strconv.Quote(name)
-			}
-		}
-		line = "[" + strings.Join(all, ", ") + "]"
 	}
 	return findings.New(findings.NameNotAllowed, findings.Values{
-		"endpoint": endpoint, "name": strings.Join(names, " and "), "line": "hosts: " + line,
+		"endpoint": endpoint, "name": strings.Join(names, " and "),
+		"line": `hosts: ["` + strings.Join(all, `", "`) + `"]`,
 	})
 }

@@ -20,7 +20,11 @@ import (
 func TestNameNotAllowed(t *testing.T) {
 	t.Parallel()
 	front := protocol.FetchResult{Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges)}
-	const api, other = "api.lab.test", "other.example.com"
+	const (
+		api, other = "api.lab.test", "other.example.com"
+		apiFirst   = `hosts: ["api.lab.test", "other.example.com"]`
+		otherFirst = `hosts: ["other.example.com", "api.lab.test"]`
+	)
 	for name, tt := range map[string]struct {
 		names, accepted []string
 		held            bool
@@ -30,18 +34,18 @@ func TestNameNotAllowed(t *testing.T) {
 	}{
 		"any name":       {names: []string{api}, held: true},
 		"listed":         {names: []string{api}, accepted: []string{other, api}, held: true},
-		"not listed":     {[]string{api}, []string{other}, true, false, findings.Problem, "hosts: [other.example.com, api.lab.test]"},
-		"the second one": {[]string{api, other}, []string{api}, true, false, findings.Problem, "hosts: [api.lab.test, other.example.com]"},
+		"not listed":     {[]string{api}, []string{other}, true, false, findings.Problem, otherFirst},
+		"the second one": {[]string{api, other}, []string{api}, true, false, findings.Problem, apiFirst},
 		"beside an address": {
-			[]string{api}, []string{"2001:db8::5"}, true, false, findings.Problem, `hosts: ["2001:db8::5", api.lab.test]`,
+			[]string{api}, []string{"2001:db8::5"}, true, false, findings.Problem, `hosts: ["2001:db8::5", "api.lab.test"]`,
 		},
-		"on a standby":   {[]string{api}, []string{other}, false, false, findings.Warning, "hosts: [other.example.com, api.lab.test]"},
+		"on a standby":   {[]string{api}, []string{other}, false, false, findings.Warning, otherFirst},
 		"without a name": {accepted: []string{other}, held: true},
 		"by another host": {
 			[]string{api, other},
 			[]string{api, other},
 			false, true, findings.Problem,
-			"hosts: [api.lab.test, other.example.com]",
+			apiFirst,
 		},
 		"by another host, any name here": {[]string{api}, nil, false, true, findings.Problem, `hosts: ["*"]`},
 	} {
@@ -78,7 +82,7 @@ func TestForeignHost(t *testing.T) {
 			SelfCheck{Names: []string{"api.lab.test"}, Accepted: []string{"api.lab.test"}, ForeignHost: at},
 			"warning: The proxy at this host does not accept challenges for NAME, the name of a challenge that cert-manager or a " +
 				"CA requested at 10:20:30 UTC: oc get challenge -A shows pending ones. If clients use this name for the API, set this " +
-				"line in /etc/http01-proxyd/config.yaml on every control-plane node: hosts: [api.lab.test, NAME]. ",
+				`line in /etc/http01-proxyd/config.yaml on every control-plane node: hosts: ["api.lab.test", "NAME"]. `,
 		},
 		"a known one": {
 			SelfCheck{Names: []string{"api.lab.test"}, Accepted: []string{"other.lab.test"}, ForeignHost: at},

@@ -238,7 +238,7 @@ func TestForeignHost(t *testing.T) {
 	}
 	r := c.expectFindings(c.holder(), []string{"name-not-in-hosts"})
 	c.expectText(r, "name-not-in-hosts", "this host does not accept challenges for NAME",
-		"on every control-plane node: hosts: [api.lab.test, NAME]")
+		`on every control-plane node: hosts: ["api.lab.test", "NAME"]`)
 	// The line of the finding accepts the name.
 	must(t, c.ControlPlane[0].WriteConfig(c.holder().DefaultConfig()+"hosts: [api.lab.test, "+other+"]\n"))
 	_, err := c.Services[0].Await(t.Context(), "the new configuration", func(seen lab.Status) error {
