@@ -134,14 +134,20 @@ func TestScrapesDuringFlood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stop := floodMetrics(t, tt.sends, tt.source)
 			defer stop()
-			for range 4 {
+			const scrapes = 4
+			succeeded := 0
+			for range scrapes {
 				<-time.After(100 * time.Millisecond) // closed clients connect again after 200 to 380 ms
 				begin := time.Now()
 				code, body, err := fetchWithin(t, scrapeTimeout, http.MethodGet, metricsURL)
-				if code != http.StatusOK || err != nil || !strings.Contains(body, "http01_proxy_up 1") {
-					t.Errorf("%d, %v after %v", code, err, time.Since(begin))
+				t.Logf("a scrape took %v: %d, %v", time.Since(begin), code, err)
+				if code == http.StatusOK && err == nil && strings.Contains(body, "http01_proxy_up 1") {
+					succeeded++
 				}
-				t.Logf("a scrape took %v", time.Since(begin))
+			}
+			// On a machine without free processors, a request can come late, after minTime.
+			if succeeded < scrapes-1 {
+				t.Errorf("%d of %d scrapes have succeeded", succeeded, scrapes)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,16 +47,14 @@ type connection struct {
 	listener   *boundedListener
 	source     netip.Prefix
 	acceptedAt time.Time
-
-	stage stage // the listener's mutex guards it
+	stage      atomic.Int32 // set without a wait after a read
 }
 
-type stage uint8
-
+// The stages of a connection.
 const (
-	unread    stage = iota // nothing was read
-	partial                // the end of the request was not read, or the response is on its way
-	requested              // the client waits for this process
+	unread    = iota // nothing was read
+	partial          // the end of the request was not read
+	requested        // the client waits for this process
 )
 
 // Accept implements net.Listener.
@@ -103,8 +102,8 @@ func replaceable(open []*connection, now time.Time, hasUnread func(*connection) 
 		if ofSource > maxPerSource && c.source != newest.source {
 			continue
 		}
-		age := now.Sub(c.acceptedAt)
-		switch isLate := c.stage == partial || c.stage == unread && !hasUnread(c); {
+		age, stage := now.Sub(c.acceptedAt), c.stage.Load()
+		switch isLate := stage == partial || stage == unread && !hasUnread(c); {
 		case isLate && age >= minTime:
 			return c, false
 		case age >= readHeaderTimeout && replaced == nil:
@@ -117,19 +116,13 @@ func replaceable(open []*connection, now time.Time, hasUnread func(*connection) 
 // Read implements net.Conn. A scraper sends its request in one packet.
 func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if n > 0 {
-		c.setRequested(bytes.HasSuffix(p[:n], []byte("\r\n\r\n")))
+	switch {
+	case bytes.HasSuffix(p[:n], []byte("\r\n\r\n")):
+		c.stage.Store(requested)
+	case n > 0:
+		c.stage.Store(partial)
 	}
 	return n, err
-}
-
-// setRequested records whether the client of a request waits for this process.
-func (c *connection) setRequested(waits bool) {
-	c.listener.mu.Lock()
-	defer c.listener.mu.Unlock()
-	if c.stage = partial; waits {
-		c.stage = requested
-	}
 }
 
 // hasUnread reports whether bytes have arrived.
@@ -177,9 +170,9 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// setRequested records whether the client of a request waits for this process.
-func setRequested(ctx context.Context, waits bool) {
+// setPartial records that the end of a request was not read.
+func setPartial(ctx context.Context) {
 	if c, is := ctx.Value(connectionKey{}).(*connection); is {
-		c.setRequested(waits)
+		c.stage.Store(partial)
 	}
 }

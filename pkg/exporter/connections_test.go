@@ -15,24 +15,24 @@ func TestReplaceable(t *testing.T) {
 	t.Parallel()
 	const arrived = requested + 1 // unread, but bytes have arrived
 	late := make(map[*connection]bool)
-	at := func(source string, stages ...stage) (all []*connection) {
+	at := func(source string, stages ...int32) (all []*connection) {
 		for _, s := range stages {
-			c := &connection{source: sourceOf(&net.TCPAddr{IP: net.ParseIP(source), Port: 1}), stage: s}
-			if s == arrived {
-				c.stage, late[c] = unread, true
+			c := &connection{source: sourceOf(&net.TCPAddr{IP: net.ParseIP(source), Port: 1})}
+			if late[c] = s == arrived; !late[c] {
+				c.stage.Store(s)
 			}
 			all = append(all, c)
 		}
 		return all
 	}
-	one := func(source string, n int) []*connection { return at(source, slices.Repeat([]stage{unread}, n)...) }
+	one := func(source string, n int) []*connection { return at(source, slices.Repeat([]int32{unread}, n)...) }
 	var sources []*connection // as many as connections may be open
 	for i := range maxConnections {
 		sources = append(sources, one(net.IPv4(192, 0, 2, byte(i)).String(), 1)...)
 	}
 	const inTime = readHeaderTimeout - 1
-	innocent := func(stages ...stage) []*connection {
-		return at("192.0.2.1", append(slices.Repeat([]stage{arrived, requested}, maxPerSource/2), stages...)...)
+	innocent := func(stages ...int32) []*connection {
+		return at("192.0.2.1", append(slices.Repeat([]int32{arrived, requested}, maxPerSource/2), stages...)...)
 	}
 	for name, tt := range map[string]struct {
 		open  []*connection

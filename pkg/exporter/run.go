@@ -117,7 +117,11 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	setRequested(r.Context(), r.ContentLength == 0) // net/http waits for the rest of a body
+	if r.ContentLength != 0 { // net/http waits for the body, also after the response
+		setPartial(r.Context())
+		http.Error(w, "a request for metrics has no content", http.StatusRequestEntityTooLarge)
+		return
+	}
 	text, err := h.source.text(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
