@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -111,6 +112,8 @@ func TestOnlyMetricsAreServed(t *testing.T) {
 	s.stop()
 }
 
+const metricsRequest = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+
 // scrapeTimeout is Prometheus's default. During the flood of TestScrapesDuringFlood, a scrape takes
 // up to 0.6 s, or 1.5 s on two processors with a load of 30.
 const scrapeTimeout = 10 * time.Second
@@ -129,6 +132,7 @@ func TestScrapesDuringFlood(t *testing.T) {
 		"silent":                      {"", one},
 		"one byte":                    {"G", one},
 		"one byte, 300 addresses":     {"G", many},
+		"no reader":                   {metricsRequest, many},
 		"a body that does not follow": {"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", many},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +167,7 @@ func floodMetrics(t *testing.T, sends string, source func(i int) net.IP) (stop f
 	opened.Add(clients)
 	for i := range clients {
 		all.Go(func() {
-			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: source(i)}}
+			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: source(i)}, Control: sockopt.BufferSizes(1)}
 			once := sync.OnceFunc(opened.Done)
 			defer once()
 			for ctx.Err() == nil {
@@ -172,14 +176,14 @@ func floodMetrics(t *testing.T, sends string, source func(i int) net.IP) (stop f
 					_, _ = io.WriteString(conn, sends)
 					once()
 					end := context.AfterFunc(ctx, func() { _ = conn.Close() })
+					if sends == metricsRequest {
+						await(ctx, time.Second) // before it reads
+					}
 					_, _ = io.Copy(io.Discard, conn)
 					end()
 					_ = conn.Close()
 				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Duration(200+i%10*20) * time.Millisecond):
-				}
+				await(ctx, time.Duration(200+i%10*20)*time.Millisecond)
 			}
 		})
 	}
@@ -187,6 +191,13 @@ func floodMetrics(t *testing.T, sends string, source func(i int) net.IP) (stop f
 	return func() {
 		cancel()
 		all.Wait()
+	}
+}
+
+func await(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 

@@ -26,6 +26,9 @@ const (
 	// minTime is how long every client has for its request. It bounds the connections that are
 	// accepted at a time: 2,000 a second of one source.
 	minTime = 30 * time.Millisecond
+	// answerTime is how long a client that has sent its request has for the response at least, while
+	// others wait: some do not read it.
+	answerTime = 100 * time.Millisecond
 	// retryDelay is the wait while no connection may be replaced. Accepting is then too far ahead
 	// of reading.
 	retryDelay = 3 * time.Millisecond
@@ -84,7 +87,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 // replaceable returns the connection that the last one of open replaces, or nil if all are within
 // the bounds. It is the one that has kept this process waiting longest, for minTime at least; if
 // the source of the last one has too many, one of these. A client that has sent its request is
-// replaced only after readHeaderTimeout. retry means that none may be replaced yet.
+// replaced only after answerTime. retry means that none may be replaced yet.
 func replaceable(open []*connection, now time.Time, hasUnread func(*connection) bool) (
 	replaced *connection, retry bool,
 ) {
@@ -106,7 +109,7 @@ func replaceable(open []*connection, now time.Time, hasUnread func(*connection) 
 		switch isLate := stage == partial || stage == unread && !hasUnread(c); {
 		case isLate && age >= minTime:
 			return c, false
-		case age >= readHeaderTimeout && replaced == nil:
+		case age >= answerTime && replaced == nil:
 			replaced = c
 		}
 	}

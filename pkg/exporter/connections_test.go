@@ -30,7 +30,7 @@ func TestReplaceable(t *testing.T) {
 	for i := range maxConnections {
 		sources = append(sources, one(net.IPv4(192, 0, 2, byte(i)).String(), 1)...)
 	}
-	const inTime = readHeaderTimeout - 1
+	const inTime = answerTime - 1
 	innocent := func(stages ...int32) []*connection {
 		return at("192.0.2.1", append(slices.Repeat([]int32{arrived, requested}, maxPerSource/2), stages...)...)
 	}
@@ -51,7 +51,7 @@ func TestReplaceable(t *testing.T) {
 		"none is late yet": {one("192.0.2.1", maxPerSource+1), minTime - 1, -1, true},
 		"one is late":      {innocent(partial, unread), minTime, maxPerSource, false},
 		"only requests":    {innocent(unread), inTime, -1, true},
-		"for long":         {innocent(unread), readHeaderTimeout, 0, false},
+		"for long":         {innocent(unread), answerTime, 0, false},
 		"all bounds hold":  {sources, minTime, -1, false},
 		"a source of each": {slices.Concat(sources, one("198.51.100.1", 1)), minTime, 0, false},
 		"a source that is not the last one's": {
