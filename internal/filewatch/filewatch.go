@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
 // delay is the time between the first event of a file and the signal: an editor or a template
@@ -82,8 +85,13 @@ func (w *Watcher) updateWatches() {
 	}
 	names := make(map[string]map[string]bool)
 	for _, path := range w.paths {
-		for _, step := range pathAndLinks(path) {
-			addWatchedNames(names, step)
+		// Without the watch of a path that hangs, its file is read regularly nevertheless.
+		found, _ := textfile.Within(path, func() (map[string]map[string]bool, error) { return watchedNames(path), nil })
+		for dir, of := range found {
+			if names[dir] == nil {
+				names[dir] = make(map[string]bool)
+			}
+			maps.Copy(names[dir], of)
 		}
 	}
 	for dir := range w.names {
@@ -104,6 +112,15 @@ func (w *Watcher) updateWatches() {
 
 // anyName stands for all entries of a directory. No file can have this name.
 const anyName = "/"
+
+// watchedNames returns the names to watch for a path and the links in it, by directory.
+func watchedNames(path string) map[string]map[string]bool {
+	names := make(map[string]map[string]bool)
+	for _, step := range pathAndLinks(path) {
+		addWatchedNames(names, step)
+	}
+	return names
+}
 
 // addWatchedNames adds the name to watch for path: its name in its directory or, if
 // that does not exist, the first missing name in the nearest existing ancestor.

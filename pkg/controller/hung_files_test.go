@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -81,6 +82,45 @@ func TestFirstConfigurationWithHungFile(t *testing.T) {
 			}
 			s.await("the stall", func(r report.Report) bool { return r.EgressProxy.InvalidInput == report.EgressInputFile })
 			s.stop() // also while the file hangs
+		})
+	}
+}
+
+// TestBlockingInclude: a file of keepalived.conf that cannot be read costs an error. The table follows the
+// VIPs, and the configuration is read.
+func TestBlockingInclude(t *testing.T) {
+	const instances = "vrrp_instance lab_API_0 {\nvirtual_ipaddress {\n" + vip + "\n}\n}\n" +
+		"vrrp_instance lab_INGRESS_0 {\nvirtual_ipaddress {\n" + ingressAddr + "\n}\n}\n"
+	const hangs = "stalled/%s has not returned for 5s: check its file system"
+	for name, tt := range map[string]struct{ included, want string }{
+		"a file of procfs that blocks": {"link", "link is a file of the kernel, such as one in /proc or /sys"},
+		"a file that hangs":            {"stalled/file", fmt.Sprintf(hangs, "file")},
+		"a directory that hangs":       {"stalled/*.conf", "stalled has not returned for 5s: check its file system"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addNetwork(t, writeKey)
+			addVIP(t)
+			s := newService(t, "")
+			mountStalled(t, filepath.Join(s.dir, "stalled"))
+			must(t, os.Symlink("/proc/kmsg", filepath.Join(s.dir, "link")))
+			file := filepath.Join(s.dir, "keepalived.conf")
+			must(t, os.WriteFile(file, []byte(instances), 0o600))
+			s.configure("vips: {keepalivedConfig: " + file + "}\n")
+			s.start(nil)
+			s.awaitReason(report.Serving)
+			must(t, os.WriteFile(file, []byte("include "+tt.included+"\n"+instances), 0o600))
+			s.awaitLog(tt.want)
+			nstest.Run(t, "ip", "addr", "del", vip+"/32", "dev", "lan0")
+			s.await("a table without VIP", func(r report.Report) bool { return r.Table.Present && len(r.Table.Elements) == 0 })
+			addVIP(t)
+			s.await("a table with VIP", func(r report.Report) bool { return len(r.Table.Elements) == 1 })
+			checkAnswered(t, "while the include hangs")
+			s.configure(explicit)
+			s.awaitLog("new configuration active")
+			if log := s.log.String(); strings.Contains(log, "has not returned for 10s") {
+				t.Error("reading stalled")
+			}
+			s.stop()
 		})
 	}
 }

@@ -29,7 +29,7 @@ func Run(ctx context.Context, o Options, progress func(pending []string)) (resul
 
 func run(ctx context.Context, opts Options, progress func(pending []string)) (result.Report, error) {
 	if opts.Coordination != nil {
-		h, err := inspectHost(ctx, opts)
+		h, err := inspectWithin(ctx, opts)
 		if err != nil {
 			return result.Report{}, err
 		}
@@ -37,7 +37,7 @@ func run(ctx context.Context, opts Options, progress func(pending []string)) (re
 	}
 	bounded, cancel := context.WithTimeout(ctx, cmp.Or(opts.Timeout, DefaultTimeout))
 	defer cancel()
-	h, err := inspectHost(bounded, opts)
+	h, err := inspectWithin(bounded, opts)
 	if err != nil {
 		return result.Report{}, err
 	}

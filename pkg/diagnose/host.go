@@ -3,6 +3,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,6 +101,27 @@ type host struct {
 	names      []string             // of the API, as far as known without network requests
 	accepted   report.AcceptedHosts // as the service decides
 	service    *service.Service
+}
+
+// inspectWithin is inspectHost, unless the file system of a file does not respond.
+func inspectWithin(ctx context.Context, o Options) (host, error) {
+	type inspected struct {
+		host
+		err error
+	}
+	state := newFuture(func() (i inspected) {
+		i.host, i.err = inspectHost(ctx, o)
+		return i
+	})
+	timeout := cmp.Or(o.Timeout, DefaultTimeout)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	i, known := state.await(bounded)
+	if !known {
+		return host{}, fmt.Errorf("reading the files of this host has not returned within %v: check their file systems: %w",
+			timeout, context.Cause(bounded))
+	}
+	return i.host, i.err
 }
 
 // inspectHost collects the state that the checks share.

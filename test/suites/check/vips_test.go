@@ -227,7 +227,33 @@ func TestConfiguration(t *testing.T) {
 		r := c.expectFindings(n, []string{"config-unreadable"}, "--config", t.TempDir())
 		c.expectText(r, "config-unreadable", "is not a regular file")
 	})
+	t.Run("a file of procfs that blocks", func(*testing.T) {
+		r := c.expectFindings(n, []string{"config-unreadable"}, "--config", "/proc/kmsg")
+		c.expectText(r, "config-unreadable", "is a file of the kernel")
+	})
+	t.Run("a file system that hangs", func(t *testing.T) {
+		stalled := t.TempDir()
+		file := filepath.Join(stalled, "file")
+		for want, flags := range map[string][]string{
+			file + " has not returned for 5s: check its file system": {"--config", file},
+			"reading the files of this host has not returned within 8s: check their file systems": {
+				"--config", file, "--state-dir", stalled, "--manifests", stalled, "--timeout", "8s",
+			},
+		} {
+			text, err := n.Run(t.Context(), "sh",
+				slices.Concat([]string{"-c", hungCheck, "sh", stalled, shared.binary, "check"}, n.CheckFlags(), flags)...)
+			if err != nil || !strings.Contains(text, want) {
+				t.Errorf("%v: %s\nlacks %q", err, text, want)
+			}
+		}
+	})
 }
+
+// hungCheck runs a command while the server of a file system does not respond.
+const hungCheck = `dir=$1; shift; exec 9<>/dev/fuse || exit 1
+mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 stalled "$dir" || exit 1
+timeout 60 "$@" 2>&1
+[ $? != 124 ]; code=$?; umount -l "$dir"; exit $code`
 
 // TestWithoutRoot holds that check without root lists what it could not check, and that
 // its exit code is then neither that of a problem nor that of success.
