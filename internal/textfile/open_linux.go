@@ -3,6 +3,7 @@
 package textfile
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,19 +16,12 @@ import (
 // block, or change something. It opens nothing else, because that alone has effects on a device, and judges
 // again what it has opened.
 func open(path string) (*os.File, fs.FileMode, error) {
-	var system unix.Statfs_t
-	info, err := os.Stat(path)
-	if err == nil {
-		err = unix.Statfs(path, &system)
-	}
-	if err == nil {
-		err = judge(path, info.Mode(), system)
-	}
-	if err != nil {
+	byPath := func(s *unix.Statfs_t) error { return unix.Statfs(path, s) }
+	if _, err := judge(path, func() (fs.FileInfo, error) { return os.Stat(path) }, byPath); err != nil {
 		return nil, 0, err
 	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	for err == unix.EINTR { //nolint:errorlint // the number itself
+	fd, err := -1, error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
@@ -36,30 +30,29 @@ func open(path string) (*os.File, fs.FileMode, error) {
 	// Not nonblocking, so that Go does not poll it: a file system that hangs would hold up all other polling.
 	err = unix.SetNonblock(fd, false)
 	f := os.NewFile(uintptr(fd), path)
-	if err == nil {
-		info, err = f.Stat()
+	mode, unfit := judge(path, f.Stat, func(s *unix.Statfs_t) error { return unix.Fstatfs(fd, s) })
+	if err = errors.Join(err, unfit); err != nil {
+		return nil, 0, errors.Join(err, f.Close())
 	}
-	if err == nil {
-		err = unix.Fstatfs(fd, &system)
-	}
-	if err == nil {
-		err = judge(path, info.Mode(), system)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, 0, err
-	}
-	return f, info.Mode(), nil
+	return f, mode, nil
 }
 
-func judge(path string, mode fs.FileMode, system unix.Statfs_t) error {
-	switch {
-	case !mode.IsRegular():
-		return fmt.Errorf("%s is not a regular file: %w", path, ErrNotRegular)
-	case slices.Contains(kernelFileSystems(), uint32(system.Type)): //nolint:gosec // all of these have 32 bits
-		return fmt.Errorf("%s is a file of the kernel, such as one in /proc or /sys: use a copy of it", path)
+// judge returns the mode of a file, or why it is not read.
+func judge(path string, stat func() (fs.FileInfo, error), system func(*unix.Statfs_t) error) (fs.FileMode, error) {
+	info, err := stat()
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	var in unix.Statfs_t
+	switch err := system(&in); {
+	case err != nil:
+		return 0, &fs.PathError{Op: "statfs", Path: path, Err: err}
+	case !info.Mode().IsRegular():
+		return 0, fmt.Errorf("%s is not a regular file: %w", path, ErrNotRegular)
+	case slices.Contains(kernelFileSystems(), uint32(in.Type)): //nolint:gosec // all of these have 32 bits
+		return 0, fmt.Errorf("%s is a file of the kernel, such as one in /proc or /sys: use a copy of it", path)
+	}
+	return info.Mode(), nil
 }
 
 // kernelFileSystems are those whose files are functions of the kernel (statfs(2)).
