@@ -23,16 +23,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/dns/dnsmessage"
-	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
@@ -365,17 +364,11 @@ func TestCAFileForRootOnly(t *testing.T) {
 	for name, mode := range map[string]os.FileMode{"..": 0o755, ".": 0o755, "proxy.env": 0o644, "system.crt": 0o644} {
 		must(t, os.Chmod(filepath.Join(w.dir, name), mode))
 	}
-	// Like the service: a thread without root's access to files.
+	// Like the service: without root's access to files. A read runs in a thread of its own, and all threads
+	// get this user.
 	read := func() contents {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		become := func(uid int) {
-			if _, err := unix.SetfsuidRetUid(uid); err != nil {
-				t.Error(err)
-			}
-		}
-		become(65534)
-		defer become(0)
+		must(t, syscall.Seteuid(65534))
+		defer func() { must(t, syscall.Seteuid(0)) }()
 		c, _ := w.reader.read(w.config.EgressProxy, time.Now())
 		return c
 	}
