@@ -60,7 +60,7 @@ type container struct {
 func readPods(
 	program, dir string, matches func(file string) bool, addPod func(*Discovery, manifest) error,
 ) (d Discovery, err error) {
-	entries, err := os.ReadDir(dir)
+	entries, err := textfile.Within(dir, func() ([]os.DirEntry, error) { return os.ReadDir(dir) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return Discovery{}, nil
 	}
