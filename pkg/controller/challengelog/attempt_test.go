@@ -127,3 +127,21 @@ func TestAttempt(t *testing.T) {
 		})
 	}
 }
+
+// TestOutranks: of several attempts, one that cannot be forged is reported, or else the longest.
+func TestOutranks(t *testing.T) {
+	t.Parallel()
+	lasting := func(d time.Duration, invalid bool) Attempt {
+		return Attempt{Started: startTime(), Ended: startTime().Add(d), Invalid: invalid}
+	}
+	ranked := []Attempt{
+		lasting(0, false), lasting(time.Hour, false), lasting(time.Second, true), lasting(time.Minute, true),
+	}
+	for i, a := range ranked {
+		for j, b := range ranked {
+			if a.Outranks(b) != (i > j) {
+				t.Errorf("attempt %d outranks %d: %t", i, j, a.Outranks(b))
+			}
+		}
+	}
+}

@@ -41,6 +41,7 @@ func TestFailedRenewals(t *testing.T) {
 		return &a
 	}
 	invalid := func(a *challengelog.Attempt) { a.Invalid = true }
+	refused := func(a *challengelog.Attempt) { a.Cause = "ingress-refused" }
 	old, next := all{presents(vip4, "", "i", 0), presents(vip4, api, "a", 0), presents(vip6, api, "a", 0)},
 		all{presents(vip4, "", "i", 0), presents(vip4, api, "b", 60), presents(vip6, api, "b", 60)}
 	half := all{presents(vip4, "", "i", 0), presents(vip4, api, "a", 0), presents(vip6, api, "b", 60)}
@@ -92,6 +93,19 @@ func TestFailedRenewals(t *testing.T) {
 			{at: day + 15*time.Minute, found: old, want: "1 71 route-missing"},
 			{at: day + time.Hour, attempt: ended(day+time.Hour, 2), found: old, pending: true},
 			{at: day + 2*time.Hour, found: old, want: "2 70 route-missing"},
+		},
+		"requests that look like other attempts do not put off the decision": {
+			{at: 0, found: old},
+			{at: late, attempt: ended(late, 1), found: old, pending: true},
+			{at: late + 10*time.Minute, attempt: ended(late+10*time.Minute, 2), found: old, pending: true},
+			{at: late + 15*time.Minute, found: old, want: "1 27 route-missing"},
+		},
+		"an attempt that cannot be forged replaces one that can": {
+			{at: 0, found: old},
+			{at: late, attempt: ended(late, 1), found: old, pending: true},
+			{at: late + 5*time.Minute, attempt: ended(late+5*time.Minute, 2, invalid, refused), found: old, pending: true},
+			{at: late + 10*time.Minute, attempt: ended(late+10*time.Minute, 3, invalid), found: old, pending: true},
+			{at: late + 20*time.Minute, found: old, want: "1 27 ingress-refused"},
 		},
 		"another name": {
 			{at: 0, found: old},
