@@ -87,8 +87,8 @@ func (v VIPs) Explicit() bool { return len(v.API) > 0 }
 
 // Limits bound the resources that clients can use.
 type Limits struct {
-	MaxConnections int
-	PerSource      int           // concurrent connections from one IPv4 address or IPv6 /64; 0: no limit
+	MaxConnections int           // concurrent challenges that are forwarded
+	PerSource      int           // of these, from one IPv4 address or IPv6 /64; 0: no limit
 	HeadTimeout    time.Duration // from accept until the request head is complete
 	HeadBytes      int
 }

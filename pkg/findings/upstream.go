@@ -19,6 +19,7 @@ const (
 	IngressPROXYProtocol    ID = "ingress-proxy-protocol"
 	LocalResources          ID = "local-resources"
 	ExchangeStopped         ID = "exchange-stopped"
+	ExchangeGivenUp         ID = "exchange-given-up"
 	RouteMissing            ID = "route-missing"
 	RouteMissingForAddress  ID = "route-missing-for-address"
 	RouteLoop               ID = "route-loop"
@@ -139,6 +140,14 @@ func ingressEntries() []Entry {
 			Symptom:     "One challenge gets 502 with `the proxy cannot connect to the upstream` while the service is being stopped.",
 			Message:     "The exchange with {upstream} ended because the service is stopping",
 			Remediation: "No action is necessary. CAs and cert-manager retry, and the next start answers them.",
+		},
+		{
+			ID: ExchangeGivenUp, Exchange: true, Check: check, JournalOnly: true, Level: Problem,
+			Reply:   "upstream responds too slowly while other requests wait",
+			Symptom: "Challenges get 504 with `upstream responds too slowly while other requests wait`.",
+			Message: "{upstream} had not responded when all slots were in use, and the exchange ended for others that waited",
+			Remediation: "Find out why the route of this host name responds slowly, and who requests it so often. " +
+				"If the clients are legitimate, raise limits.maxConnections or limits.perSource. To accept challenges for the API's name only, set hosts.",
 		},
 	}
 }

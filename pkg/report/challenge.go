@@ -125,9 +125,9 @@ const (
 	TooLarge     Rejection = "too-large"
 	HeadTimeout  Rejection = "head-timeout"
 	ClientGone   Rejection = "client-gone"
-	SourceLimit  Rejection = "source-limit" // the oldest without a request is reset
-	Evicted      Rejection = "evicted"
-	Loop         Rejection = "loop" // Via contains this service
+	SourceLimit  Rejection = "source-limit" // it waited, and its source had too many
+	Evicted      Rejection = "evicted"      // it waited, and all sources together had too many
+	Loop         Rejection = "loop"         // Via contains this service
 )
 
 // HeadParsed reports whether the request head was parsed before the rejection. Only then

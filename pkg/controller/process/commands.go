@@ -433,8 +433,9 @@ func (s *Supervisor) sendListener(port uint16) bool {
 	return true
 }
 
-// reservedDescriptors are for everything but requests, and for evicted connections.
-const reservedDescriptors = 256
+// reservedDescriptors are for everything but requests, and for evicted connections, which have two
+// each.
+const reservedDescriptors = 640
 
 // boundConnections limits maxConnections by the resources of this host, and logs that.
 func (s *Supervisor) boundConnections(maxConnections int) int {
@@ -454,8 +455,8 @@ func (s *Supervisor) boundConnections(maxConnections int) int {
 // fewer than maxConnections. A client that is queued in the backlog is better off than one that
 // is accepted and gets a 502.
 //
-// A request takes two descriptors: to the client and to the ingress. Half as many clients can wait
-// for a slot of their source, and a quarter as many descriptors are for idle connections to the
+// A challenge takes two descriptors: to the client and to the ingress. Half as many clients can wait
+// for their heads or for a slot, and a quarter as many descriptors are for idle connections to the
 // ingress. All connections to the ingress can be to one address. They take at most half of the
 // ports with which this host can connect there.
 func connectionBound(maxConnections, descriptors, ports int) (bound int, reason string) {

@@ -204,14 +204,14 @@ func (r *Recorder) logWindowCounts() {
 // they were legitimate.
 func logConnectionLimits(log *slog.Logger, rejected map[report.Rejection]uint64) {
 	if n := rejected[report.SourceLimit]; n > 0 {
-		log.Warn(fmt.Sprintf("%d connections were reset in the last minute: their source had more than limits.perSource, "+
-			"and they had sent no request; "+
+		log.Warn(fmt.Sprintf("%d connections were reset in the last minute: their source had more than limits.perSource "+
+			"allows, and they waited for a slot or had sent no request; "+
 			"if a load balancer or address translation hides the clients' addresses, set limits.perSource: 0", n),
 			slog.String("event", "source-limit"), slog.Uint64("count", n))
 	}
 	if n := rejected[report.Evicted]; n > 0 {
-		log.Warn(fmt.Sprintf("%d connections without a request were reset in the last minute: "+
-			"all limits.maxConnections slots were in use; "+
+		log.Warn(fmt.Sprintf("%d connections were reset in the last minute: more clients than limits.maxConnections "+
+			"allows waited for a slot or had sent no request; "+
 			"if these connections were legitimate, raise it, and LimitNOFILE, MemoryMax and GOMEMLIMIT of the unit with it", n),
 			slog.String("event", "evicted"), slog.Uint64("count", n))
 	}

@@ -38,7 +38,7 @@ func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResu
 	})()
 	var response upstream.Relay
 	defer response.Reset()
-	at, failure := client.Exchange(request, &response)
+	at, failure := client.Exchange(context.WithoutCancel(ctx), request, &response)
 	if at.IsValid() {
 		f.UpstreamAddr = cause.WithoutZone(at)
 	}

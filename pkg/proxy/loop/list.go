@@ -36,9 +36,12 @@ func (l *List[T]) Backward(yield func(*T) bool) {
 	}
 }
 
+// IsListed reports whether the node is in a list.
+func (n *Node[T]) IsListed() bool { return n.next != nil }
+
 // Remove takes the node out of its list. It reports whether it was in one.
 func (n *Node[T]) Remove() bool {
-	if n.next == nil {
+	if !n.IsListed() {
 		return false
 	}
 	n.prev.next, n.next.prev = n.next, n.prev

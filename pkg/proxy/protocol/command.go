@@ -27,7 +27,7 @@ type Command struct {
 type Configure struct {
 	// Hosts are canonical: in lower case, without port, trailing dot and brackets. Empty: any name.
 	Hosts          []string      `json:"hosts"`
-	MaxConnections int           `json:"maxConnections"` // in flight at once, over all listeners
+	MaxConnections int           `json:"maxConnections"` // slots: challenges that are forwarded at once, over all listeners
 	PerSource      int           `json:"perSource"`      // of these, from one IPv4 address or IPv6 /64; 0: no bound
 	HeadTimeout    time.Duration `json:"headTimeout"`    // from accept until the request head is complete
 	HeadBytes      int           `json:"headBytes"`      // of a request head

@@ -11,7 +11,7 @@ import (
 
 const (
 	// maxEvicted bounds the evicted connections that have not ended yet. They still
-	// occupy a descriptor and memory.
+	// occupy descriptors and memory.
 	maxEvicted = 256
 	// maxCandidates bounds the search for a connection that its client keeps
 	// waiting.
@@ -19,11 +19,20 @@ const (
 	// unreadRetryDelay is the wait when heads have arrived and their workers are
 	// late. Accepting is then too far ahead of reading.
 	unreadRetryDelay = time.Millisecond
-	// minHeadTime is the time that every client gets for its head, even when all
-	// slots are taken. The head of a validator arrives with the last packet of the
-	// handshake. The value slows down only a flood that takes all default slots 50
+	// minHeadTime is the time that every client gets for its head, even when the waiting room
+	// is full. The head of a validator arrives with the last packet of the
+	// handshake. The value slows down only a flood that fills the default waiting room 50
 	// times a second.
 	minHeadTime = 20 * time.Millisecond
+	// minExchangeTime is the time that the ingress gets for a challenge, even when all slots
+	// are taken and others wait. A shorter one would end exchanges that a busy ingress is about
+	// to answer. With a longer one, a flood from very many sources, which get slots in turn,
+	// could keep a CA waiting.
+	minExchangeTime = 250 * time.Millisecond
+	// minExchangeTimeOfSource is the same when a source has all of its own slots. A CA can begin
+	// hundreds of validations at once, and a busy ingress needs that time for them. If more hosts
+	// than slots wait, the time is shorter, so that each host gets its turn within a second.
+	minExchangeTimeOfSource = time.Second
 	// slotTimeout bounds a wait for a slot. A change ends it earlier.
 	slotTimeout = time.Second
 )
@@ -32,178 +41,252 @@ type admission uint8
 
 const (
 	admitted   admission = iota
-	waits                // admitted, with a complete head, until its source has a free slot
-	rejected             // its source is at its bound, and too many others wait
-	overloaded           // no slot is free
+	waits                // in the waiting room, with a complete head, until it gets a slot
+	rejected             // its source has its part of the waiting room, which is full
+	overloaded           // the waiting room is full
 )
 
-// admit adds the new connection c in a stage, if necessary in place of another one:
+// admit adds the new connection c in a stage, if necessary in place of another one. unbounded
+// adds c without any check.
 //
-// A source at its bound may have more connections that wait: for their heads, or with a
-// complete head for a slot. A CA can begin hundreds of validations at once. A complete head
-// gets the slot of a connection without one. Connections beyond a bound take no slot from
-// others. There are at most half as many of them as slots.
+// Only a challenge takes a slot. It gets one as soon as its head is complete, or waits in the
+// queue of its source. If all slots are taken, or all of its source, claim ends an exchange that
+// the ingress keeps waiting. So neither a slow route nor a client with many requests for one
+// takes the slots of others for long. Requests that are not forwarded need no slot.
 //
-// When there are as many, the source loses the connection that has waited longest for its
-// head. Rejecting the newest connection would be cheaper. But a client that floods from
+// The waiting room has half as many places as there are slots: for connections without a
+// complete head, for queued challenges, and for answered clients that still send. When it is
+// full, a connection that has waited longest is evicted: of the same source if that has its part,
+// or else of another one with more. Rejecting the newest connection would be cheaper. But a client that floods from
 // behind an address translator could then lock out all others behind it, for
 // example a CA. A validator sends its head with the last packet of the handshake.
 // The newest connection is therefore most likely a validator's, and the oldest
-// without a head least likely. The newest is rejected only if no connection of its
-// source can be evicted.
-//
-// When all slots are taken, the same rule applies to all connections. If none can
-// be evicted because all are being answered, c must wait for maxWait or until a
-// connection ends. unbounded adds c without any check.
+// without a head least likely. If none has waited for long enough, c is rejected if its source
+// is the cause, and otherwise must wait for maxWait or until a connection ends.
 func (t *table) admit(c *connection, s stage, unbounded bool) (a admission, maxWait time.Duration) {
-	t.mu.Lock()
+	t.lock(c)
 	defer t.mu.Unlock()
 	t.joinSource(c)
-	waiting := false
-	if !unbounded {
-		if a, waiting, maxWait = t.makeRoom(c, s == answering, c.acceptedAt, maxEvicted); a != admitted {
-			t.leaveSource(c)
+	if !unbounded && (s != answering || !t.hasSlot(c.source)) {
+		if a, maxWait = t.makeRoom(c.source, s == lingering); a != admitted {
+			t.leave(c)
 			if a == overloaded {
 				t.paused[c.worker] = true
 			}
 			return a, maxWait
 		}
 	}
-	c.stage, c.waiting = answering, waiting
-	t.count(c, 1)
-	return t.place(c, s), 0
+	switch {
+	case s != answering:
+		t.list(c, s)
+		return admitted, 0
+	case unbounded:
+		t.joinHost(c)
+		t.list(c, answering)
+		return admitted, 0
+	default:
+		return t.place(c)
+	}
 }
 
-// place puts c into a stage. A request beyond the bound of its source waits for a slot.
-// The caller holds mu.
-func (t *table) place(c *connection, s stage) admission {
-	waiting := c.waiting
-	if s == answering && waiting {
-		if !t.yield(c.source) {
-			t.move(c, queued, true)
-			t.grant(c.source) // noticed continues if there is one
-			return waits
-		}
-		waiting = false
+// lock begins an operation of the worker of c.
+func (t *table) lock(c *connection) {
+	t.mu.Lock()
+	t.now = t.clock(c)
+}
+
+// hasSlot reports whether a challenge of a source gets a slot at once. The caller holds mu.
+func (t *table) hasSlot(s *source) bool { return t.all.slots() < t.limit && t.hasRoom(s) }
+
+// place gives a challenge a slot, or queues it until maxWait has passed or noticed is called. The
+// caller holds mu, and has taken c out of its stage.
+func (t *table) place(c *connection) (a admission, maxWait time.Duration) {
+	t.joinHost(c)
+	if t.hasSlot(c.source) {
+		t.list(c, answering)
+		return admitted, 0
 	}
-	t.move(c, s, waiting)
-	return admitted
+	t.list(c, queued)
+	maxWait, _ = t.claimSlot(c)
+	return waits, maxWait
+}
+
+// claim has a queued challenge get a slot in its turn, in place of exchanges that the ingress keeps
+// waiting. maxWait is the time until another one may be ended, unless something changes. short is
+// the bound that keeps c waiting, or empty if c does not wait any more.
+func (t *table) claim(c *connection) (maxWait time.Duration, short report.Rejection) {
+	t.lock(c)
+	defer t.mu.Unlock()
+	return t.claimSlot(c)
+}
+
+// claimSlot is claim. The caller holds mu.
+func (t *table) claimSlot(c *connection) (maxWait time.Duration, short report.Rejection) {
+	for c.stage == queued {
+		var old *connection
+		enough := minExchangeTime
+		if t.hasRoom(c.source) {
+			old, short = t.longestExchange(), report.Evicted
+		} else {
+			old, short = c.source.longestExchange(), report.SourceLimit
+			enough = max(enough, minExchangeTimeOfSource*time.Duration(c.source.slots())/
+				time.Duration(max(c.source.slots(), c.source.flowCount)))
+		}
+		switch {
+		case old == nil:
+			return slotTimeout, short
+		case t.all.counts[evicted] >= maxEvicted:
+			return minHeadTime, short
+		}
+		if remaining := old.since.Add(enough).Sub(t.now); remaining > 0 {
+			return remaining, short
+		}
+		t.evict(old, short) // which gives its slot to the next challenge
+	}
+	return 0, ""
+}
+
+// longestExchange returns the exchange that has waited longest, of the busiest host if one is
+// busy. Bytes of a response change nothing: a route that sends them one by one would keep its
+// slots. A client can invent hosts; without a busy one, all exchanges have the same time. The
+// caller holds mu.
+func (t *table) longestExchange() *connection {
+	var busiest *host
+	for h := range t.busy.Backward { // busyPart at most
+		if busiest == nil || h.count > busiest.count {
+			busiest = h
+		}
+	}
+	if busiest == nil {
+		return t.all.lists[answering].First()
+	}
+	return busiest.exchanges.First()
+}
+
+// longestExchange is the same among the exchanges of one source. The caller holds the mutex of
+// the table.
+func (s *source) longestExchange() (old *connection) {
+	count := s.slots() / busyPart
+	for c := range s.lists[answering].Backward {
+		c.host.ofSource++
+	}
+	for c := range s.lists[answering].Backward {
+		if n := c.host.ofSource; n > count || old != nil && n == count {
+			old, count = c, n
+		}
+	}
+	for c := range s.lists[answering].Backward {
+		c.host.ofSource = 0
+	}
+	if old == nil {
+		old = s.lists[answering].First()
+	}
+	return old
 }
 
 // finishReading ends the wait for the head of c. challenge means that it is complete and is
 // to be forwarded. Otherwise the worker answers at once. rejected means that c was evicted,
 // and no other connection can be evicted in its place: the head of a challenge may have
 // arrived after its worker had last read.
-func (t *table) finishReading(c *connection, challenge bool) admission {
-	t.mu.Lock()
+func (t *table) finishReading(c *connection, challenge bool) (a admission, maxWait time.Duration) {
+	t.lock(c)
 	defer t.mu.Unlock()
 	switch {
-	case c.stage == evicted && (!challenge || !t.readmit(c)):
-		return rejected
-	case challenge:
-		return t.place(c, answering)
-	default:
-		t.move(c, answering, c.waiting)
-		return admitted
+	case !challenge && c.stage == evicted:
+		return rejected, 0
+	case !challenge:
+		t.move(c, lingering)
+		return admitted, 0
 	}
-}
-
-// readmit lets an evicted connection stay, whose head has arrived in time. Another
-// connection is evicted in its place, so that the bounds hold, or c waits for a slot of its
-// source. If there is no candidate for a slot of all, c takes the one that it had as an
-// evicted connection. The caller holds mu.
-func (t *table) readmit(c *connection) bool {
-	// c leaves the evicted connections when another one joins them.
-	a, waiting, _ := t.makeRoom(c, true, c.worker.Now(), maxEvicted+1)
-	if a == rejected || a == overloaded && t.all.slots >= t.limit+maxEvicted {
-		return false
-	}
-	t.move(c, answering, waiting)
-	return true
-}
-
-// makeRoom evicts connections until c fits, or returns what to do with c. c is not in
-// flight yet, or evicted. complete means that its head is. Candidates are connections that
-// were accepted before now. limit bounds the evicted connections. The caller holds mu.
-func (t *table) makeRoom(c *connection, complete bool, now time.Time, limit int) (
-	a admission, waiting bool, maxWait time.Duration,
-) {
-	hasRoom := t.hasRoom(c.source)
-	if hasRoom && t.all.slots < t.limit {
-		return admitted, false, 0
-	}
-	if t.all.evicted >= limit {
-		return overloaded, false, slotTimeout
-	}
-	if !hasRoom {
-		if a, waiting = t.makeRoomInSource(c.source, complete, now); waiting || a != admitted {
-			return a, waiting, 0
+	wasEvicted := c.stage == evicted
+	t.unlist(c)
+	if wasEvicted && !t.hasSlot(c.source) {
+		if a, _ = t.makeRoom(c.source, false); a != admitted {
+			t.list(c, evicted)
+			return rejected, 0
 		}
 	}
+	return t.place(c)
+}
+
+// room returns the number of places in the waiting room.
+func (t *table) room() int { return (t.limit + 1) / 2 }
+
+// part returns the number of places that each source is sure of.
+func (t *table) part() int { return (t.perSource + 1) / 2 }
+
+// makeRoom evicts connections until the waiting room has a place for a connection of a source, or
+// returns why there is none. answered means that the connection has its response: only another
+// such one is evicted for it. The caller holds mu.
+func (t *table) makeRoom(s *source, answered bool) (a admission, maxWait time.Duration) {
 	// Two evictions for one connection, so that a lowered limit is reached.
 	for range 2 {
-		if t.all.slots < t.limit {
+		if t.all.waiting() < t.room() {
 			break
 		}
-		old, wait := t.evictionCandidate(&t.lingering, &t.reading, now.Add(-minHeadTime))
-		if old == nil {
-			return overloaded, false, wait
+		if t.all.counts[evicted] >= maxEvicted {
+			return overloaded, slotTimeout
 		}
-		t.evict(old, report.Evicted)
+		group, before, why, none := &t.all, t.now.Add(-minHeadTime), report.Evicted, overloaded
+		greedy := t.greedy.First()
+		if t.perSource > 0 && s.waiting() >= t.part() {
+			greedy, none = s, rejected
+		}
+		if greedy != nil {
+			group, before, why = &greedy.group, t.now, report.SourceLimit
+		}
+		old, wait := t.evictionCandidate(group, before)
+		switch {
+		case old == nil:
+			return none, wait
+		case answered && old.stage != lingering:
+			return rejected, 0
+		}
+		t.evict(old, why)
 	}
-	return admitted, false, 0
+	return admitted, 0
 }
 
-// makeRoomInSource makes room for a connection of a source at its bound, or has it wait
-// beyond the bound. The caller holds mu.
-func (t *table) makeRoomInSource(own *source, complete bool, now time.Time) (a admission, waiting bool) {
-	if t.all.waiting >= t.limit/2 || own.lingering.First() != nil {
-		old, _ := t.evictionCandidate(&own.lingering, &own.late, now)
-		if old == nil {
-			old, _ = t.evictionCandidate(&own.lingering, &own.reading, now)
-		}
-		if old == nil {
-			return rejected, false
-		}
-		t.evict(old, report.SourceLimit)
-	}
-	// One with a complete head, which has waited longer, can have got the slot.
-	return admitted, !t.hasRoom(own) && (!complete || !t.yield(own))
-}
-
-// evictionCandidate returns the connection whose client loses least: one that has
-// its response, or else the one that has waited longest for its head. If the head has
-// arrived and is unread, the client is not late, but its worker is. Such a
+// evictionCandidate returns the connection in the waiting room whose client loses least: one that
+// has its response, or else the one that has waited longest for its head, or else for a slot. If
+// the head has arrived and is unread, the client is not late, but its worker is. Such a
 // connection moves to the end. If no connection is older than before, wait is the
 // time until one is, unless something changes. The caller holds mu.
-func (t *table) evictionCandidate(lingering, reading *connectionList, before time.Time) (
-	c *connection, wait time.Duration,
-) {
-	if c := lingering.First(); c != nil {
+func (t *table) evictionCandidate(g *group, before time.Time) (c *connection, wait time.Duration) {
+	if c := g.lists[lingering].First(); c != nil {
 		return c, 0
 	}
+	wait = slotTimeout
 	for range maxCandidates {
-		c := reading.First()
+		c := g.lists[readingHead].First()
 		if c == nil {
-			return nil, slotTimeout
+			break
 		}
 		if remaining := c.acceptedAt.Sub(before); remaining > 0 {
-			return nil, remaining
+			wait = remaining
+			break
 		}
 		if !loop.HasUnread(c.fd) {
 			return c, 0
 		}
-		t.move(c, readingHead, c.waiting)
+		wait = unreadRetryDelay
+		t.move(c, readingHead)
 	}
-	return nil, unreadRetryDelay
+	if c = g.lists[queued].First(); c == nil {
+		return nil, wait
+	}
+	if remaining := c.since.Sub(before); remaining > 0 {
+		return nil, min(wait, remaining)
+	}
+	return c, 0
 }
 
-// evict ends the wait for the client of c. The worker of c does the rest, so that evict
-// never waits. The caller holds mu.
+// evict ends the wait for the client of c, or for the ingress. The worker of c does the rest, so
+// that evict never waits. The caller holds mu.
 func (t *table) evict(c *connection, why report.Rejection) {
-	t.move(c, evicted, false)
+	t.move(c, evicted)
 	c.evictionReason = why
-	t.grant(c.source)
+	t.grant()
 	c.worker.Post(c.noticed)
 }
 

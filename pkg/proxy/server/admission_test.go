@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,8 +18,11 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -63,30 +67,26 @@ func openHalfSent(t *testing.T, f *testServer, source string) *net.TCPConn {
 	return tcp
 }
 
-// TestPerSource: connections without a head wait beyond the bound of their source. When too
-// many wait, the longest waiting one of the source is evicted for its newest. Other sources
-// lose nothing.
+// TestPerSource: when the waiting room is full, a source with its part of it loses the connection
+// that has waited longest for its head. Other sources lose nothing.
 func TestPerSource(t *testing.T) {
 	s := testSettings()
-	s.MaxConnections, s.PerSource = 8, 3
+	s.MaxConnections, s.PerSource = 14, 6
 	f := startServer(t, s)
 	var other [3]*net.TCPConn
-	var own [8]*net.TCPConn // within the bound, and beyond
+	var own [5]*net.TCPConn
 	for i := range other {
 		other[i] = openHalfSent(t, f, "127.0.0.3")
 	}
 	for i := range len(own) - 1 {
 		own[i] = openHalfSent(t, f, "127.0.0.2")
 	}
-	if n := f.Waiting(); n != 4 {
-		t.Errorf("%d connections wait beyond the bound, want 4", n)
-	}
-	own[7] = dialFrom(t, "127.0.0.2", f.addr)
-	send(t, own[7], "GET")
-	wantReset(t, "the oldest beyond the bound", own[3])
+	own[4] = dialFrom(t, "127.0.0.2", f.addr)
+	send(t, own[4], "GET")
+	wantReset(t, "the oldest of the source", own[0])
 	wantRejection(t, f, report.SourceLimit)
 	for i, tcp := range own {
-		if i != 3 {
+		if i != 0 {
 			wantResponse(t, "another one of the source", tcp)
 		}
 	}
@@ -96,8 +96,7 @@ func TestPerSource(t *testing.T) {
 	wantNoConnections(t, f)
 }
 
-// TestHalfSentHeadsYield: a complete request needs no eviction while its source has only
-// connections without a head.
+// TestHalfSentHeadsYield: connections without a head take no slots from requests.
 func TestHalfSentHeadsYield(t *testing.T) {
 	s := testSettings()
 	s.PerSource = 2
@@ -124,13 +123,14 @@ func wantNoConnections(t *testing.T, f *testServer) {
 	nstest.Await(t, "every connection has ended", func() bool { return f.InFlight() == 0 && f.Sources() == 0 })
 }
 
-// TestPerSourceAnswering: no response is given up for a newer request of its source. The
-// newer one waits for a slot, and is served in its turn.
+// TestPerSourceAnswering: a request beyond the bound of its source waits for a slot, and is served
+// in its turn.
 func TestPerSourceAnswering(t *testing.T) {
 	router, requested, proceed := delayedIngress(t)
 	s := testSettings()
 	s.PerSource = 2
 	f := startServer(t, s, router)
+	f.StopClock()
 	var own [6]*net.TCPConn
 	for i := range own {
 		own[i] = dialFrom(t, "127.0.0.2", f.addr)
@@ -139,7 +139,7 @@ func TestPerSourceAnswering(t *testing.T) {
 			<-requested
 		}
 	}
-	nstest.Await(t, "the newer ones wait", func() bool { return f.Waiting() == len(own)-s.PerSource })
+	nstest.Await(t, "the newer ones wait", func() bool { return f.Queued() == len(own)-s.PerSource })
 	if got := roundTrip(t, f.addr, "GET / HTTP/1.0\r\n\r\n"); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 		t.Errorf("another source was answered %q", got)
 	}
@@ -160,6 +160,58 @@ func TestPerSourceAnswering(t *testing.T) {
 	wantNoConnections(t, f)
 }
 
+// TestSlotOfSlowExchange: when all slots are taken, the exchange that has waited for long enough
+// ends with a 504 that says why, for a challenge that waits. So does its connection to the ingress.
+func TestSlotOfSlowExchange(t *testing.T) {
+	for name, protocolVersion := range map[string]ingress.ProxyProtocol{
+		"exchanged by an event loop": ingress.ProxyProtocolOff, "delegated": ingress.ProxyProtocolV1,
+	} {
+		for short, perSource := range map[string]int{"all": 0, "its source": 1} {
+			t.Run(name+", "+short, func(t *testing.T) {
+				ended := make(chan struct{})
+				router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
+					head := readHead(r)
+					if !strings.Contains(head, slowPath) {
+						_, _ = io.WriteString(tcp, okResponse)
+						return
+					}
+					_, _ = io.Copy(io.Discard, tcp)
+					close(ended)
+				})
+				s := testSettings()
+				if s.PerSource = perSource; perSource == 0 {
+					s.MaxConnections = 1
+				}
+				f := startServer(t, s, router)
+				f.upstream.Update(upstream.Settings{Upstream: ingress.Upstream{
+					Addresses: []netip.Addr{router.Addr()}, Port: router.Port(), ConnectTimeout: testTimeout,
+					ProxyProtocol: protocolVersion,
+				}})
+				slow := dial(t, f.addr)
+				send(t, slow, "GET "+slowPath+" HTTP/1.1\r\nHost: slow.example.com\r\n\r\n")
+				nstest.Await(t, "it has the slot", func() bool { return f.InFlight() == 1 && f.ReadingHeads() == 0 })
+				next := dial(t, f.addr)
+				send(t, next, challengeRequest)
+				if got := readAll(t, next); !strings.HasSuffix(got, "token.key") {
+					t.Errorf("the next one was answered %q", got)
+				}
+				got := readAll(t, slow)
+				if !strings.HasPrefix(got, "HTTP/1.1 504 ") || !strings.HasSuffix(got, cause.Reply("exchange-given-up")) {
+					t.Errorf("the slow one was answered %q", got)
+				}
+				waitFor(t, ended)
+				challenges, _ := f.rec.await(t, 2)
+				i := slices.IndexFunc(challenges, func(c report.Challenge) bool { return c.Host == "slow.example.com" })
+				if i < 0 || challenges[i].Cause != "exchange-given-up" || challenges[i].Status != 504 ||
+					challenges[i].Upstream != router {
+					t.Errorf("recorded %+v", challenges)
+				}
+				wantNoConnections(t, f)
+			})
+		}
+	}
+}
+
 // TestBeyondBoundEnds: a connection beyond the bound of its source has headTimeout for its
 // head, like others, and then for a slot.
 func TestBeyondBoundEnds(t *testing.T) {
@@ -175,6 +227,7 @@ func TestBeyondBoundEnds(t *testing.T) {
 			s := testSettings()
 			s.PerSource, s.HeadTimeout = 1, 200*time.Millisecond
 			f := startServer(t, s, router)
+			f.StopClock()
 			first := dialFrom(t, "127.0.0.2", f.addr)
 			send(t, first, challengeRequest)
 			<-requested
@@ -195,8 +248,8 @@ func TestBeyondBoundEnds(t *testing.T) {
 	}
 }
 
-// TestAcceptedWithoutSlot: connections that were accepted while all slots are taken have no
-// timer of their own. Each one is served when those before it have used up their time.
+// TestAcceptedWithoutSlot: challenges that arrive while all slots of their source are taken wait.
+// Each one is served when those before it have used up their time.
 func TestAcceptedWithoutSlot(t *testing.T) {
 	const clients = 12
 	router := startIngress(t, func(_ *net.TCPConn, r *bufio.Reader) {
@@ -205,14 +258,14 @@ func TestAcceptedWithoutSlot(t *testing.T) {
 		}
 	})
 	s := testSettings()
-	s.MaxConnections, s.Upstream.Timeout = 1, 50*time.Millisecond
+	s.MaxConnections, s.PerSource, s.Upstream.Timeout = 4*clients, 1, 50*time.Millisecond
 	f := startServer(t, s, router)
 	var all [clients]*net.TCPConn
 	for i := range all {
 		all[i] = dial(t, f.addr)
 		send(t, all[i], challengeRequest)
 	}
-	nstest.Await(t, "one waits for a slot", func() bool { return f.HasWaiting() || f.InFlight() == 0 })
+	nstest.Await(t, "one waits for a slot", func() bool { return f.Queued() > 0 || f.InFlight() == 0 })
 	for _, tcp := range all {
 		if got := readAll(t, tcp); !strings.HasPrefix(got, "HTTP/1.1 504 ") {
 			t.Errorf("answered %q", got)
@@ -224,11 +277,11 @@ func TestAcceptedWithoutSlot(t *testing.T) {
 	wantNoConnections(t, f)
 }
 
-// TestEviction: when all slots are taken, the connection that has waited longest
+// TestEviction: when the waiting room is full, the connection that has waited longest
 // for its head is evicted, whatever its source.
 func TestEviction(t *testing.T) {
 	s := testSettings()
-	s.MaxConnections = 3
+	s.MaxConnections = 6
 	f := startServer(t, s)
 	var all [4]*net.TCPConn
 	for i := range 3 {
@@ -245,10 +298,10 @@ func TestEviction(t *testing.T) {
 }
 
 // TestLingeringIsEvictedFirst: a client that has its response and still sends
-// occupies no slot, and is not counted twice.
+// takes no place from others, and is not counted twice.
 func TestLingeringIsEvictedFirst(t *testing.T) {
 	s := testSettings()
-	s.MaxConnections = 2
+	s.MaxConnections = 4
 	f := startServer(t, s)
 	slow := openHalfSent(t, f, "127.0.0.2")
 	talker := dialFrom(t, "127.0.0.3", f.addr)
@@ -282,7 +335,7 @@ func TestLoweredLimits(t *testing.T) {
 		openHalfSent(t, f, "127.0.0.2")
 	}
 	s := testSettings()
-	s.MaxConnections = 5
+	s.MaxConnections = 10
 	f.Update(&s)
 	for range 20 {
 		dialFrom(t, "127.0.0.2", f.addr)

@@ -54,13 +54,15 @@ type connection struct {
 	noticed     func() // stageChanged
 
 	// The table's mutex guards these.
-	stage                   stage
-	evictionReason          report.Rejection // set with stage evicted
-	waiting                 bool             // beyond the bound of its source
-	source                  *source          // nil while it is not in flight; only its worker changes it
-	tableEntry, sourceEntry listNode
+	stage                              stage
+	since                              time.Time        // of its stage
+	evictionReason                     report.Rejection // set with stage evicted
+	source                             *source          // nil while it is not in flight; only its worker changes it
+	host                               *host            // of a challenge, after place
+	tableEntry, sourceEntry, hostEntry listNode
 
-	client netip.AddrPort
+	client   netip.AddrPort
+	hostname string // of a challenge: the name in Host
 
 	inlineBuf  [firstReadSize]byte
 	buf        []byte // received bytes: inlineBuf, or a larger buffer
@@ -170,6 +172,7 @@ func (c *connection) releaseRequest() {
 }
 
 func (c *connection) judge() {
+	c.hostname = c.worker.hostOf(&c.head)[:len(c.head.Hostname())]
 	fault := c.head.Validate(c.allowsHost, len(c.buf)-c.headLength)
 	switch {
 	case fault != reqhead.None:
@@ -215,7 +218,8 @@ func (c *connection) admit(unbounded bool) {
 	if c.headLength > 0 {
 		stage = answering
 	}
-	switch a, maxWait := c.worker.server.table.admit(c, stage, unbounded); {
+	a, maxWait := c.worker.server.table.admit(c, stage, unbounded)
+	switch {
 	case a == overloaded:
 		// New connections are queued in the kernel's backlog meanwhile.
 		c.worker.held = append(c.worker.held, c)
@@ -223,17 +227,17 @@ func (c *connection) admit(unbounded bool) {
 	case a == admitted && stage == readingHead:
 		c.await(c.headDeadline())
 	default:
-		c.continueWith(a)
+		c.continueWith(a, maxWait)
 	}
 }
 
-func (c *connection) continueWith(a admission) {
+func (c *connection) continueWith(a admission, maxWait time.Duration) {
 	switch a {
 	case admitted:
 		c.forward()
 	case waits:
 		c.to(queueing)
-		c.await(c.headDeadline())
+		c.awaitSlot(maxWait)
 	default:
 		_, reason := c.worker.server.table.stageOf(c)
 		if reason == "" {
@@ -244,20 +248,59 @@ func (c *connection) continueWith(a admission) {
 	}
 }
 
+// awaitSlot waits for a slot, until the next exchange may be ended for it.
+func (c *connection) awaitSlot(maxWait time.Duration) {
+	deadline := c.headDeadline()
+	if next := c.worker.Now().Add(maxWait); next.Before(deadline) {
+		deadline = next
+	}
+	c.await(deadline)
+}
+
+// claimSlot continues the wait for a slot.
+func (c *connection) claimSlot() {
+	switch maxWait, short := c.worker.server.table.claim(c); {
+	case short == "": // stageChanged follows
+	case c.worker.Now().Before(c.headDeadline()):
+		c.awaitSlot(maxWait)
+	default:
+		c.abort()
+		c.reject(short)
+	}
+}
+
 // stageChanged continues after another connection has evicted this one or left it a slot. It
 // may be late: c can be another connection by now.
 func (c *connection) stageChanged() {
 	if !c.isInFlight() {
 		return
 	}
-	switch stage, _ := c.worker.server.table.stageOf(c); {
-	case stage == evicted && c.state == reading:
-		c.read() // its head may have arrived meanwhile
-	case stage == evicted && c.state == draining:
-		c.abort()
-		c.leave()
+	switch stage, reason := c.worker.server.table.stageOf(c); {
+	case stage == evicted:
+		c.endEarly(reason)
 	case stage == answering && c.state == queueing:
 		c.forward()
+	}
+}
+
+// endEarly ends an evicted connection.
+func (c *connection) endEarly(reason report.Rejection) {
+	switch c.state {
+	case reading:
+		c.read() // its head may have arrived meanwhile
+	case queueing:
+		c.abort()
+		c.reject(reason)
+	case connecting, sending, awaiting, delegated:
+		c.giveUp()
+	case replying:
+		c.abort() // a part of the response may be on its way
+		c.clientGone = true
+		c.finish()
+	case draining:
+		c.abort()
+		c.leave()
+	default:
 	}
 }
 
@@ -266,8 +309,7 @@ func (c *connection) expired() {
 	case reading:
 		c.read() // its head may have arrived, and its worker be late
 	case queueing:
-		c.abort()
-		c.reject(report.SourceLimit)
+		c.claimSlot()
 	case connecting:
 		c.exchangeFailed(upstream.DialError(c.direct.Addr, os.ErrDeadlineExceeded))
 	case sending, awaiting:
@@ -424,7 +466,7 @@ func (c *connection) release() {
 		c.relay.Reset()
 		relays.Put(c.relay)
 	}
-	c.settings, c.exchange, c.pending = nil, exchange{}, nil
+	c.settings, c.exchange, c.pending, c.hostname = nil, exchange{}, nil, ""
 	c.watched, c.clientGone, c.expectsMore, c.written, c.discarded, c.headLength = false, false, false, 0, 0, 0
 	c.out, c.evictionReason = kept(c.out), ""
 	if w := c.worker; len(w.free) < maxFree {

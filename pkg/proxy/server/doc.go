@@ -7,7 +7,8 @@
 // A connection carries one request and is closed after the response; validators use no
 // other kind. Package reqhead decides which requests may be forwarded. Every wait is
 // bounded: for the head, for a slot, for the challenge as a whole, for each write, and for a
-// client that still sends after the response.
+// client that still sends after the response. When slots are short, an exchange that the ingress
+// keeps waiting ends for another one.
 //
 // Each connection belongs to one worker, which runs on an event loop. The worker exchanges
 // plain HTTP with the ingress itself. Everything else is delegated to a goroutine, which
@@ -20,7 +21,7 @@
 //	state      | next                                             | waits for
 //	closed     | reading                                          | a client
 //	reading    | queueing connecting sending delegated replying   | the head
-//	queueing   | connecting sending delegated replying            | a slot of its source
+//	queueing   | connecting sending delegated replying            | a slot
 //	connecting | sending delegated replying                       | a connection to the ingress
 //	sending    | connecting awaiting delegated replying           | the ingress to take the request
 //	awaiting   | connecting delegated replying                    | the response

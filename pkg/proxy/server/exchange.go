@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"strconv"
@@ -39,8 +40,11 @@ type exchange struct {
 	link        *link
 	firstByteBy time.Time // of the response
 
-	hasDelegate bool            // a goroutine that uses this memory
-	relay       *upstream.Relay // with the response to a delegate
+	hasDelegate bool               // a goroutine that uses this memory
+	ctx         context.Context    // of the delegate
+	cancel      context.CancelFunc // ends it early
+	relay       *upstream.Relay    // with the response to a delegate
+	givenUp     bool               // others need its slot
 }
 
 //nolint:gochecknoglobals // memory between exchanges of delegates
@@ -58,16 +62,13 @@ func (c *connection) forward() {
 	if c.head.IsHead() {
 		method = "HEAD"
 	}
-	if host := c.head.Host(); c.worker.host != string(host) {
-		c.worker.host = string(host) // most requests have the same host as the last one
-	}
 	token := c.head.Token() // printable ASCII
 	c.record = report.Challenge{
 		Time:        begin,
 		VIP:         vip,
 		Client:      c.client,
 		Method:      method,
-		Host:        c.worker.host,
+		Host:        c.worker.hostOf(&c.head),
 		Token:       tokenHash(token),
 		TokenPrefix: string(token[:min(len(token)/2, maxTokenPrefix)]),
 		ClientKind:  clientKindOf(c.head.UserAgent()),
@@ -243,6 +244,22 @@ func (c *connection) exchangeFailed(e *upstream.Error) {
 	c.exchanged(nil, c.direct.Addr, e)
 }
 
+// giveUp ends an exchange whose slot others need. The connection to the ingress is reset: in
+// TIME_WAIT it would occupy a port, and an ingress that waits for its own servers would not
+// notice another end.
+func (c *connection) giveUp() {
+	c.givenUp = true
+	if c.hasDelegate {
+		c.cancel() // its end follows
+		return
+	}
+	if c.link != nil {
+		loop.ResetOnClose(c.link.fd)
+	}
+	c.closeLink()
+	c.exchanged(nil, c.direct.Addr, upstream.GivenUp(c.direct.Addr))
+}
+
 // releaseLink keeps the connection to the ingress for the next exchange if that is possible.
 // Bytes that may still be unread would be the next response.
 func (c *connection) releaseLink() {
@@ -313,6 +330,7 @@ func (c *connection) delegate() {
 	c.worker.StopTimer(&c.timer)
 	c.to(delegated)
 	c.hasDelegate = true
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	select {
 	case c.worker.delegates <- c:
 		c.worker.idleDelegates.Add(-1)
@@ -335,11 +353,15 @@ func (w *worker) runDelegates(c *connection) {
 
 func (c *connection) exchangeDelegated() {
 	c.relay, _ = relays.Get().(*upstream.Relay)
-	from, failure := c.worker.server.upstream.Exchange(&c.request, c.relay)
+	from, failure := c.worker.server.upstream.Exchange(c.ctx, &c.request, c.relay)
+	c.cancel()
 	c.worker.Post(func() {
 		if c.hasDelegate = false; c.state == closed {
 			c.release()
 			return
+		}
+		if c.givenUp && failure != nil && failure.ClientStatus != 0 {
+			failure = upstream.GivenUp(from)
 		}
 		c.exchanged(c.relay, from, failure)
 	})

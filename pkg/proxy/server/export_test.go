@@ -5,6 +5,7 @@ package server
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,42 +25,39 @@ func (s *Server) Held() int {
 // HasWaiting reports whether an accepted connection waits for a slot.
 func (s *Server) HasWaiting() bool { return s.Held() > 0 }
 
-// Waiting returns the number of connections beyond the bound of their source.
-func (s *Server) Waiting() int {
+// Queued returns the number of challenges that wait for a slot.
+func (s *Server) Queued() int {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	return s.table.all.waiting
+	return s.table.all.counts[queued]
+}
+
+// StopClock has the bounds see no time pass: nobody has waited for long enough to be evicted.
+func (s *Server) StopClock() {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	now := time.Now()
+	s.table.clock = func(*connection) time.Time { return now }
 }
 
 // ReadingHeads returns the number of connections whose partial head was read.
 func (s *Server) ReadingHeads() int {
-	read := func(c *connection) bool {
+	return s.countMatching(readingHead, func(c *connection) bool {
 		info, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		return err == nil && info.Bytes_received > 0 && !loop.HasUnread(c.fd)
-	}
-	n := s.countMatching(&s.table.reading, read)
-	s.table.mu.Lock()
-	defer s.table.mu.Unlock()
-	for _, of := range s.table.sources {
-		for c := range of.late.Backward {
-			if read(c) {
-				n++
-			}
-		}
-	}
-	return n
+	})
 }
 
 // Lingering returns the number of connections that have their response and still
 // send.
 func (s *Server) Lingering() int {
-	return s.countMatching(&s.table.lingering, func(*connection) bool { return true })
+	return s.countMatching(lingering, func(*connection) bool { return true })
 }
 
-func (s *Server) countMatching(in *connectionList, like func(*connection) bool) (n int) {
+func (s *Server) countMatching(in stage, like func(*connection) bool) (n int) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	for c := range in.Backward {
+	for c := range s.table.all.lists[in].Backward {
 		if like(c) {
 			n++
 		}

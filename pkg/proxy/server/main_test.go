@@ -29,7 +29,15 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-func TestMain(m *testing.M) { nstest.Main(m) }
+func TestMain(m *testing.M) {
+	if parameters := os.Getenv(slowFloodVariable); parameters != "" {
+		if err := runSlowFlood(parameters); err != nil {
+			panic(err)
+		}
+		return
+	}
+	nstest.Main(m)
+}
 
 // testTimeout bounds every wait of a test. Only a failing test reaches it.
 const testTimeout = nstest.Timeout

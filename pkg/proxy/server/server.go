@@ -26,9 +26,10 @@ type Upstream interface {
 	// Direct returns the route of requests that the event loops exchange themselves. ok is
 	// false if Exchange must.
 	Direct(vip netip.Addr) (d upstream.Direct, ok bool)
-	// Exchange forwards r to the ingress, all before the deadline. It returns the ingress
-	// address. The response for the client is in x, unless the failure has a ClientStatus.
-	Exchange(r *upstream.Request, x *upstream.Relay) (from netip.AddrPort, failure *upstream.Error)
+	// Exchange forwards r to the ingress, all before the deadline and the end of ctx. It returns
+	// the ingress address. The response for the client is in x, unless the failure has a
+	// ClientStatus.
+	Exchange(ctx context.Context, r *upstream.Request, x *upstream.Relay) (from netip.AddrPort, failure *upstream.Error)
 }
 
 // Recorder records how each connection ended, with exactly one call, and failures of
@@ -101,7 +102,7 @@ func (s *Server) Run(ctx context.Context, source func(name string) (beat, done f
 
 // Listen accepts connections from a listening socket until StopListening. It takes ownership of fd.
 //
-// While MaxConnections are in flight and no client can be evicted, each event loop accepts
+// While the waiting room is full and no client can be evicted, each event loop accepts
 // a few more connections and stops. New connections are queued in the kernel's backlog.
 // Errors of accept(2), such as a lack of descriptors, are recorded and retried.
 func (s *Server) Listen(fd int) error {

@@ -382,7 +382,9 @@ type blockingUpstream struct{ requested, proceed chan struct{} }
 
 func (blockingUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
 
-func (w blockingUpstream) Exchange(*upstream.Request, *upstream.Relay) (netip.AddrPort, *upstream.Error) {
+func (w blockingUpstream) Exchange(
+	context.Context, *upstream.Request, *upstream.Relay,
+) (netip.AddrPort, *upstream.Error) {
 	w.requested <- struct{}{}
 	<-w.proceed
 	return netip.AddrPort{}, &upstream.Error{Cause: findings.ExchangeStopped, ClientStatus: 502}
@@ -393,7 +395,9 @@ type recordingUpstream chan upstream.Request
 
 func (recordingUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
 
-func (n recordingUpstream) Exchange(r *upstream.Request, _ *upstream.Relay) (netip.AddrPort, *upstream.Error) {
+func (n recordingUpstream) Exchange(
+	_ context.Context, r *upstream.Request, _ *upstream.Relay,
+) (netip.AddrPort, *upstream.Error) {
 	requested := *r
 	requested.Head, requested.Target = slices.Clone(r.Head), slices.Clone(r.Target)
 	n <- requested
@@ -532,38 +536,34 @@ func TestClientResetsWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestBacklog has one slot, taken by a client that is being answered. The next
-// client waits for a slot, which an end or an update provides. The end of Serve
+// TestBacklog has a waiting room with one place, taken by a client without a head. The next
+// client waits for a place, which an end or an update provides. The end of Serve
 // does not cost it its response.
 func TestBacklog(t *testing.T) {
-	for name, free := range map[string]func(f *testServer, proceed chan struct{}){
-		"a connection ends":   func(_ *testServer, proceed chan struct{}) { close(proceed) },
-		"the limit is raised": func(f *testServer, _ chan struct{}) { f.Update(new(testSettings())) },
-		"Serve ends":          func(f *testServer, _ chan struct{}) { f.stop() },
+	for name, free := range map[string]func(f *testServer, holder *net.TCPConn){
+		"a connection ends":   func(_ *testServer, holder *net.TCPConn) { _ = holder.CloseWrite() },
+		"the limit is raised": func(f *testServer, _ *net.TCPConn) { f.Update(new(testSettings())) },
+		"Serve ends":          func(f *testServer, _ *net.TCPConn) { f.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			router, requested, proceed := delayedIngress(t)
 			s := testSettings()
 			s.MaxConnections = 1
-			f := startServer(t, s, router)
-			holder := dial(t, f.addr)
-			send(t, holder, challengeRequest)
-			<-requested
+			f := startServer(t, s)
+			f.StopClock()
+			holder := openHalfSent(t, f, "127.0.0.2")
 			waiting := dial(t, f.addr)
 			send(t, waiting, "GET")
 			nstest.Await(t, "the other is accepted", func() bool { return f.HasWaiting() })
 			if n := f.InFlight(); n != 1 {
 				t.Errorf("%d connections in flight", n)
 			}
-			free(f, proceed)
+			free(f, holder)
 			send(t, waiting, " / HTTP/1.1\r\nHost: a\r\n\r\n")
 			if got := readAll(t, waiting); !strings.HasSuffix(got, reqhead.OnlyChallenges) {
 				t.Errorf("answered %q", got)
 			}
-			if name != "a connection ends" {
-				close(proceed)
-			}
-			if got := readAll(t, holder); !strings.HasSuffix(got, "token.key") {
+			_ = holder.CloseWrite()
+			if got := readAll(t, holder); !strings.HasSuffix(got, "incomplete request head") {
 				t.Errorf("answered %q", got)
 			}
 		})
@@ -597,7 +597,7 @@ type unusedUpstream struct{}
 
 func (unusedUpstream) Direct(netip.Addr) (d upstream.Direct, ok bool) { return d, false }
 
-func (unusedUpstream) Exchange(*upstream.Request, *upstream.Relay) (netip.AddrPort, *upstream.Error) {
+func (unusedUpstream) Exchange(context.Context, *upstream.Request, *upstream.Relay) (netip.AddrPort, *upstream.Error) {
 	panic("nothing may be forwarded")
 }
 
@@ -651,7 +651,7 @@ func TestDescriptorLimit(t *testing.T) {
 }
 
 // TestHeartbeats shows that the loop sends heartbeats while it has nothing to
-// accept and while no slot is free.
+// accept and while the waiting room is full.
 func TestHeartbeats(t *testing.T) {
 	for name, full := range map[string]bool{"idle": false, "full": true} {
 		t.Run(name, func(t *testing.T) {
@@ -663,8 +663,9 @@ func TestHeartbeats(t *testing.T) {
 			ln := newListener(t)
 			serveUntilStop(t, g, ln)
 			if full {
-				send(t, dial(t, ln.addr), challengeRequest)
-				<-up.requested
+				g.StopClock()
+				send(t, dial(t, ln.addr), "GET")
+				nstest.Await(t, "the first one is accepted", func() bool { return g.InFlight() == 1 })
 				send(t, dial(t, ln.addr), "GET")
 				nstest.Await(t, "the next one waits", g.HasWaiting)
 			}

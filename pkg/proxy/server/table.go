@@ -5,6 +5,7 @@ package server
 import (
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 )
@@ -14,25 +15,33 @@ type stage uint8
 
 const (
 	readingHead stage = iota // waits for its head
-	queued                   // has a complete head, and waits for a slot of its source
-	answering                // waits for the upstream, or for the write of its response
+	queued                   // has the complete head of a challenge, and waits for a slot
 	lingering                // has its response and waits for the client to close; see connection.end
+	answering                // has a slot: waits for the upstream, or for the write of its response
 	evicted                  // must end; its worker has not noticed yet
+	stageCount
 )
 
-// table holds the connections in flight of all workers and enforces their bounds. Each
-// operation on one connection takes constant time and allocates nothing.
+// table holds the connections in flight of all workers and enforces their bounds. A challenge
+// that is forwarded has a slot. Other connections have a place in the waiting room. Unless a
+// bound is reached, each operation on one connection takes constant time and allocates nothing.
 type table struct {
 	mu        sync.Mutex
-	limit     int
-	perSource int // 0: no bound
-	all       tally
-	// Connections with a slot that can be evicted. The first one has waited longest.
-	reading, lingering connectionList
+	limit     int // slots
+	perSource int // slots of one source; 0: no bound
+	all       group
+	now       time.Time // of the current operation
+	clock     func(*connection) time.Time
 
 	sources    map[netip.Addr]*source
-	sourcePool sync.Pool        // of *source
-	paused     map[*worker]bool // accept nothing until a connection ends or lingers, or the limit changes
+	sourcePool sync.Pool // of *source
+	hosts      map[string]*host
+	hostPool   sync.Pool // of *host
+	flows      map[flowKey]*flow
+	busy       loop.List[host]   // those with more than an equal part of the slots; see busyPart
+	turns      loop.List[source] // those whose next challenge waits for one of all slots
+	greedy     loop.List[source] // those with more than their part of the waiting room
+	paused     map[*worker]bool  // accept nothing until a connection ends or lingers, or the limit changes
 }
 
 type (
@@ -40,48 +49,77 @@ type (
 	listNode       = loop.Node[connection]
 )
 
-// tally counts connections in flight.
-type tally struct {
-	slots   int // have a slot: the bounds count them
-	waiting int // beyond the bound of their source
-	evicted int // in stage evicted
+// group holds the connections in flight of all sources, or of one, by their stage. The first
+// one of each list has been in its stage for the longest time.
+type group struct {
+	lists  [stageCount]connectionList
+	counts [stageCount]int
 }
 
-func (n *tally) total() int { return n.slots + n.waiting + n.evicted }
+func (g *group) slots() int { return g.counts[answering] }
 
-func (n *tally) add(c *connection, difference int) {
-	switch {
-	case c.stage == evicted:
-		n.evicted += difference
-	case c.waiting:
-		n.waiting += difference
-	default:
-		n.slots += difference
-	}
-}
+// waiting counts the waiting room.
+func (g *group) waiting() int { return g.counts[readingHead] + g.counts[queued] + g.counts[lingering] }
+
+func (g *group) total() int { return g.slots() + g.waiting() + g.counts[evicted] }
 
 // source holds the connections in flight of one source.
 type source struct {
-	tally
+	group
 
 	addr netip.Addr // as sourceOf returns it
-	// The first one of each list has waited longest. late: for its head, beyond the bound.
-	reading, late, lingering, queue connectionList
+	// The flows that have queued challenges, in the order of their turns.
+	flows     loop.List[flow]
+	flowCount int
+
+	turn, greedy loop.Node[source] // in the lists of table
 }
 
+// host is the name in the Host field of challenges with a slot, or queued.
+type host struct {
+	name      string
+	users     int // connections that refer to it
+	exchanges connectionList
+	count     int // of exchanges
+	ofSource  int // scratch of source.longestExchange
+	busy      loop.Node[host]
+}
+
+// flow is the queued challenges of one source for one host.
+type flow struct {
+	key   flowKey
+	queue connectionList
+	turn  loop.Node[flow]
+}
+
+type flowKey struct {
+	source *source
+	host   *host
+}
+
+// busyPart is the part of the slots that a host must exceed to be busy. A CA that validates one
+// name from many places at once has far less.
+const busyPart = 16
+
 func newTable() *table {
-	t := &table{sources: make(map[netip.Addr]*source), paused: make(map[*worker]bool)}
+	t := &table{
+		sources: make(map[netip.Addr]*source), hosts: make(map[string]*host), flows: make(map[flowKey]*flow),
+		paused: make(map[*worker]bool), clock: func(c *connection) time.Time { return c.worker.Now() },
+	}
 	t.sourcePool.New = func() any { return new(source) }
+	t.hostPool.New = func() any { return new(host) }
 	return t
 }
 
 func (t *table) setLimits(all, perSource int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.now = time.Now()
 	t.limit, t.perSource = all, perSource
 	for _, s := range t.sources {
-		t.grant(s)
+		t.update(s)
 	}
+	t.grant()
 	t.signalChange()
 }
 
@@ -92,56 +130,84 @@ func (t *table) inFlight() int {
 	return t.all.total()
 }
 
-// count adds c to the counts, or removes it. The caller holds mu.
-func (t *table) count(c *connection, difference int) {
-	t.all.add(c, difference)
-	c.source.add(c, difference)
+// move puts c into another stage. The caller holds mu.
+func (t *table) move(c *connection, s stage) {
+	t.unlist(c)
+	t.list(c, s)
 }
 
-// move puts c into a stage, with a slot or waiting beyond the bound of its source. The caller
-// holds mu.
-func (t *table) move(c *connection, s stage, waiting bool) {
-	t.count(c, -1)
+// list puts c into a stage. The caller holds mu.
+func (t *table) list(c *connection, s stage) {
+	c.stage, c.since = s, t.now
+	t.all.counts[s]++
+	c.source.counts[s]++
+	t.all.lists[s].PushBack(&c.tableEntry, c)
+	c.source.lists[s].PushBack(&c.sourceEntry, c)
+	switch s {
+	case answering:
+		c.host.exchanges.PushBack(&c.hostEntry, c)
+		t.countExchange(c.host, 1)
+	case queued:
+		key := flowKey{c.source, c.host}
+		f := t.flows[key]
+		if f == nil {
+			f = &flow{key: key}
+			t.flows[key] = f
+			c.source.flows.PushBack(&f.turn, f)
+			c.source.flowCount++
+		}
+		f.queue.PushBack(&c.hostEntry, c)
+	default:
+	}
+	t.update(c.source)
+}
+
+// unlist takes c out of its stage. The caller holds mu.
+func (t *table) unlist(c *connection) {
+	t.all.counts[c.stage]--
+	c.source.counts[c.stage]--
 	c.tableEntry.Remove()
 	c.sourceEntry.Remove()
-	c.stage, c.waiting = s, waiting
-	t.count(c, 1)
-	switch {
-	case s == readingHead && waiting:
-		c.source.late.PushBack(&c.sourceEntry, c)
-	case s == readingHead:
-		t.reading.PushBack(&c.tableEntry, c)
-		c.source.reading.PushBack(&c.sourceEntry, c)
-	case s == queued:
-		c.source.queue.PushBack(&c.sourceEntry, c)
-	case s == lingering:
-		c.source.lingering.PushBack(&c.sourceEntry, c)
-		if !waiting { // otherwise its eviction would free no slot
-			t.lingering.PushBack(&c.tableEntry, c)
+	c.hostEntry.Remove()
+	switch c.stage {
+	case answering:
+		t.countExchange(c.host, -1)
+	case queued:
+		if f := t.flows[flowKey{c.source, c.host}]; f.queue.First() == nil {
+			f.turn.Remove()
+			delete(t.flows, f.key)
+			c.source.flowCount--
 		}
+	default:
 	}
+	t.update(c.source)
 }
 
-// startLingering marks c as answered. Answered connections are evicted first. It reports
-// false if c was evicted before.
+func (t *table) countExchange(h *host, difference int) {
+	h.count += difference
+	setListed(&t.busy, &h.busy, h, h.count > t.limit/busyPart)
+}
+
+// startLingering marks c as answered. Answered connections are evicted first. It reports false
+// if c was evicted before, or the waiting room has no place for it.
 func (t *table) startLingering(c *connection) bool {
-	t.mu.Lock()
+	t.lock(c)
 	defer t.mu.Unlock()
-	if c.stage == evicted {
+	if c.stage == evicted || c.stage == answering && t.all.waiting() >= t.room() {
 		return false
 	}
-	t.move(c, lingering, c.waiting)
+	t.move(c, lingering)
+	t.grant()
 	t.signalChange()
 	return true
 }
 
 func (t *table) remove(c *connection) {
-	t.mu.Lock()
+	t.lock(c)
 	defer t.mu.Unlock()
-	t.count(c, -1)
-	c.tableEntry.Remove()
-	c.sourceEntry.Remove()
-	t.leaveSource(c)
+	t.unlist(c)
+	t.leave(c)
+	t.grant()
 	t.signalChange()
 }
 
@@ -182,38 +248,65 @@ func (t *table) joinSource(c *connection) {
 	c.source = s
 }
 
-// leaveSource deletes a source without connections, or gives the slot of c to another one.
+// joinHost finds the host of a challenge. The caller holds mu.
+func (t *table) joinHost(c *connection) {
+	h := t.hosts[c.hostname]
+	if h == nil {
+		h, _ = t.hostPool.Get().(*host)
+		h.name = c.hostname
+		t.hosts[h.name] = h
+	}
+	h.users++
+	c.host = h
+}
+
+// leave ends the references of c to its source and host, and deletes those without connections.
 // The caller holds mu.
-func (t *table) leaveSource(c *connection) {
-	s := c.source
-	c.source = nil
+func (t *table) leave(c *connection) {
+	s, h := c.source, c.host
+	c.source, c.host = nil, nil
 	if s.total() == 0 {
 		delete(t.sources, s.addr)
 		t.sourcePool.Put(s)
+	}
+	if h == nil {
 		return
 	}
-	t.grant(s)
-}
-
-// yield moves the connection of a source that has waited longest for its head beyond the
-// bound. It reports whether there is one: its slot is free for a complete head. The caller
-// holds mu.
-func (t *table) yield(s *source) bool {
-	c := s.reading.First()
-	if c != nil {
-		t.move(c, readingHead, true)
+	if h.users--; h.users == 0 {
+		delete(t.hosts, h.name)
+		t.hostPool.Put(h)
 	}
-	return c != nil
 }
 
 // hasRoom reports whether the bound of a source leaves a slot. The caller holds mu.
-func (t *table) hasRoom(s *source) bool { return t.perSource == 0 || s.slots < t.perSource }
+func (t *table) hasRoom(s *source) bool { return t.perSource == 0 || s.slots() < t.perSource }
 
-// grant gives free slots of a source to those of its connections that have waited longest
-// with a complete head. The caller holds mu.
-func (t *table) grant(s *source) {
-	for c := s.queue.First(); c != nil && t.hasRoom(s); c = s.queue.First() {
-		t.move(c, answering, false)
+// update gives a source turns while it has queued challenges and its bound leaves a slot, and notes
+// whether it is greedy. The caller holds mu.
+func (t *table) update(s *source) {
+	setListed(&t.turns, &s.turn, s, s.counts[queued] > 0 && t.hasRoom(s))
+	setListed(&t.greedy, &s.greedy, s, t.perSource > 0 && s.waiting() > t.part())
+}
+
+func setListed[T any](in *loop.List[T], n *loop.Node[T], owner *T, listed bool) {
+	switch {
+	case !listed:
+		n.Remove()
+	case !n.IsListed():
+		in.PushBack(n, owner)
+	}
+}
+
+// grant gives free slots to queued challenges: the sources have their turns, and in each source
+// the hosts. One busy host does not keep others of its source waiting. The caller holds mu.
+func (t *table) grant() {
+	for s := t.turns.First(); s != nil && t.all.slots() < t.limit; s = t.turns.First() {
+		f := s.flows.First()
+		c := f.queue.First()
+		s.turn.Remove()
+		f.turn.Remove()
+		s.flows.PushBack(&f.turn, f)
+		t.move(c, answering)
 		c.worker.Post(c.noticed)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -133,18 +134,18 @@ func TestRandomOperations(t *testing.T) {
 			t.Parallel()
 			const limit, perSource = 12, 4
 			random := rand.New(rand.NewPCG(1, 2))
-			l := newTable()
-			l.setLimits(limit, perSource)
+			l, now := newTestTable(limit, perSource)
 			var idle, in []*connection
 			for i := range 40 {
-				idle = append(idle, newTestConnection(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 7)})))
+				c := newTestConnection(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 7)}))
+				c.hostname = strconv.Itoa(i % 5)
+				idle = append(idle, c)
 			}
-			now := time.Now()
 			for step := range 20_000 {
-				now = now.Add(time.Second)
+				*now = now.Add(time.Duration(random.IntN(1000)) * time.Millisecond)
 				if len(idle) > 0 && random.IntN(2) == 0 {
 					c := idle[random.IntN(len(idle))]
-					c.acceptedAt = now
+					c.acceptedAt = *now
 					stages := []stage{readingHead, answering, lingering}
 					if isIn(l.admit(c, stages[random.IntN(3)], !fixed && random.IntN(50) == 0)) {
 						in, idle = append(in, c), without(idle, c)
@@ -152,8 +153,10 @@ func TestRandomOperations(t *testing.T) {
 				} else if len(in) > 0 {
 					c := in[random.IntN(len(in))]
 					switch {
-					case c.stage == readingHead, c.stage == evicted && random.IntN(2) == 0:
+					case c.stage == readingHead, c.stage == evicted && c.host == nil && random.IntN(2) == 0:
 						l.finishReading(c, random.IntN(2) == 0)
+					case c.stage == queued && random.IntN(2) == 0:
+						l.claim(c)
 					case c.stage == answering && random.IntN(2) == 0:
 						l.startLingering(c)
 					default:
@@ -172,21 +175,29 @@ func TestRandomOperations(t *testing.T) {
 			for _, c := range in {
 				l.remove(c)
 			}
-			if l.all != (tally{}) || len(l.sources) != 0 {
-				t.Errorf("in the end: %+v, %d sources", l.all, len(l.sources))
+			if l.all.total() != 0 || len(l.sources)+len(l.hosts)+len(l.flows) != 0 {
+				t.Errorf("in the end: %v, %d sources, %d hosts, %d flows", l.all.counts, len(l.sources), len(l.hosts), len(l.flows))
 			}
 		})
 	}
 }
 
+// newTestTable returns a table with the time at now.
+func newTestTable(limit, perSource int) (l *table, now *time.Time) {
+	l, now = newTable(), new(time.Unix(0, 0))
+	l.clock = func(*connection) time.Time { return *now }
+	l.setLimits(limit, perSource)
+	return l, now
+}
+
 func checkBounds(t *testing.T, l *table) {
 	t.Helper()
-	if active := l.all.slots + l.all.waiting; active > l.limit+maxEvicted {
-		t.Fatalf("%d connections in flight besides the evicted ones, want at most %d", active, l.limit+maxEvicted)
+	if l.all.slots() > l.limit || l.all.waiting() > l.room() {
+		t.Fatalf("%v connections by stage", l.all.counts)
 	}
 	for _, s := range l.sources {
-		if s.slots > l.perSource {
-			t.Fatalf("%d connections of one source, want at most %d", s.slots, l.perSource)
+		if s.slots() > l.perSource {
+			t.Fatalf("%d slots of one source, want at most %d", s.slots(), l.perSource)
 		}
 	}
 }
@@ -204,62 +215,56 @@ func without(list []*connection, c *connection) []*connection {
 // checkTable compares the counts and lists of the table with its connections.
 func checkTable(t *testing.T, l *table, in []*connection) {
 	t.Helper()
-	all, of := tally{}, map[*source]tally{}
-	inTable, inSource := map[*connectionList][]*connection{}, map[*connectionList][]*connection{}
+	want := map[*connectionList][]*connection{}
+	exchanges := map[*host]int{}
+	sources := map[*source]bool{}
 	for _, c := range in {
-		sum := of[c.source]
-		switch {
-		case c.stage == evicted:
-			all.evicted++
-			sum.evicted++
-		case c.waiting:
-			all.waiting++
-			sum.waiting++
-		case c.stage == queued:
-			t.Fatal("a request within the bound waits for a slot")
-		default:
-			all.slots++
-			sum.slots++
+		sources[c.source] = true
+		for _, list := range []*connectionList{&l.all.lists[c.stage], &c.source.lists[c.stage]} {
+			want[list] = append(want[list], c)
 		}
-		of[c.source] = sum
-		list, own := (*connectionList)(nil), (*connectionList)(nil)
 		switch c.stage {
-		case readingHead:
-			list, own = &l.reading, &c.source.reading
-			if c.waiting {
-				own = &c.source.late
-			}
-		case lingering:
-			list, own = &l.lingering, &c.source.lingering
+		case answering:
+			want[&c.host.exchanges] = append(want[&c.host.exchanges], c)
+			exchanges[c.host]++
 		case queued:
-			own = &c.source.queue
+			f := l.flows[flowKey{c.source, c.host}]
+			want[&f.queue] = append(want[&f.queue], c)
 		default:
 		}
-		if list != nil && !c.waiting {
-			inTable[list] = append(inTable[list], c)
+	}
+	groups := []*group{&l.all}
+	for s := range sources {
+		groups = append(groups, &s.group)
+		due := s.counts[queued] > 0 && l.hasRoom(s)
+		if s.turn.IsListed() != due || due && l.all.slots() < l.limit {
+			t.Fatalf("a source with %d challenges in its queue and %d of %d slots has turns: %v; %d of %d slots are taken",
+				s.counts[queued], s.slots(), l.perSource, s.turn.IsListed(), l.all.slots(), l.limit)
 		}
-		if own != nil {
-			inSource[own] = append(inSource[own], c)
+		if greedy := l.perSource > 0 && s.waiting() > l.part(); greedy != s.greedy.IsListed() && l.perSource == 4 {
+			t.Fatalf("a source with %d connections in the waiting room is greedy: %v", s.waiting(), !greedy)
 		}
 	}
-	if l.all != all {
-		t.Fatalf("%+v in flight, want %+v", l.all, all)
+	for _, g := range groups {
+		for stage := range g.lists {
+			checkList(t, &g.lists[stage], want)
+			if n := len(want[&g.lists[stage]]); n != g.counts[stage] {
+				t.Fatalf("%d connections are counted in stage %d, want %d", g.counts[stage], stage, n)
+			}
+		}
 	}
-	if len(l.sources) != len(of) {
-		t.Fatalf("%d sources, want %d", len(l.sources), len(of))
+	for _, h := range l.hosts {
+		if checkList(t, &h.exchanges, want); h.count != exchanges[h] {
+			t.Fatalf("%d exchanges of a host, want %d", h.count, exchanges[h])
+		}
 	}
-	checkList(t, &l.reading, inTable)
-	checkList(t, &l.lingering, inTable)
-	for s, sum := range of {
-		if s.tally != sum {
-			t.Fatalf("%+v of a source, want %+v", s.tally, sum)
+	for key, f := range l.flows {
+		if checkList(t, &f.queue, want); f.queue.First() == nil || !f.turn.IsListed() || key.source.flowCount == 0 {
+			t.Fatal("a flow without challenges or without turns")
 		}
-		if s.queue.First() != nil && l.hasRoom(s) {
-			t.Fatalf("a request waits, and %d of %d slots of its source are taken", s.slots, l.perSource)
-		}
-		for _, list := range []*connectionList{&s.reading, &s.late, &s.lingering, &s.queue} {
-			checkList(t, list, inSource)
-		}
+	}
+	if len(l.sources) != len(sources) {
+		t.Fatalf("%d sources, want %d", len(l.sources), len(sources))
 	}
 }
 
@@ -282,15 +287,14 @@ func checkList(t *testing.T, list *connectionList, want map[*connectionList][]*c
 func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		limit, perSource int
-		last             admission // when all heads have arrived
+		perSource int
+		last      admission // when all heads have arrived
 	}{
-		"of all":        {3, 0, overloaded},
-		"of its source": {3, 2, rejected}, // one of three waits beyond the bound
+		"of all":        {0, overloaded},
+		"of its source": {2, rejected},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newTable()
-			l.setLimits(test.limit, test.perSource)
+			l, now := newTestTable(6, test.perSource) // three in the waiting room
 			var c [5]*connection
 			var clients [5]net.Conn
 			for i := range c {
@@ -302,6 +306,7 @@ func TestUnreadHeadIsNotEvicted(t *testing.T) {
 			}
 			sendByte(t, clients[0], c[0])
 			sendByte(t, clients[2], c[2])
+			*now = time.Unix(4, 0)
 			l.admit(c[3], readingHead, false)
 			if c[0].stage != readingHead || c[1].stage != evicted || c[2].stage != readingHead || c[3].stage != readingHead {
 				t.Fatalf("stages %d, %d, %d, %d", c[0].stage, c[1].stage, c[2].stage, c[3].stage)
@@ -330,25 +335,26 @@ func sendByte(t *testing.T, client net.Conn, c *connection) {
 // evicted.
 func TestEvictionsAreBounded(t *testing.T) {
 	t.Parallel()
-	l := newTable()
-	l.setLimits(1, 0)
+	l, now := newTestTable(1, 0)
 	from := netip.MustParseAddr("192.0.2.1")
 	var all []*connection
 	for i := range maxEvicted + 1 {
 		c := newTestConnection(t, from)
-		c.acceptedAt = time.Unix(int64(i), 0)
+		*now = time.Unix(int64(i), 0)
+		c.acceptedAt = *now
 		if a, _ := l.admit(c, readingHead, false); a != admitted {
 			t.Fatalf("connection %d has to wait", i)
 		}
 		all = append(all, c)
 	}
 	c := newTestConnection(t, from)
-	c.acceptedAt = time.Unix(maxEvicted+1, 0)
+	*now = time.Unix(maxEvicted+1, 0)
+	c.acceptedAt = *now
 	if a, _ := l.admit(c, readingHead, false); a != overloaded || l.all.total() != maxEvicted+1 || !l.paused[c.worker] {
 		t.Fatalf("%d in flight, the next one: %d", l.all.total(), a)
 	}
 	c.worker.resume.Expired = func() {}
-	if l.finishReading(all[0], false) != rejected || all[0].evictionReason != report.Evicted {
+	if a, _ := l.finishReading(all[0], false); a != rejected || all[0].evictionReason != report.Evicted {
 		t.Errorf("the first leaves for %q", all[0].evictionReason)
 	}
 	l.remove(all[0])
@@ -360,131 +366,215 @@ func TestEvictionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHeadOfEvictedConnection: a head that arrives after the eviction of its connection
-// is served if another connection can be evicted, or waits for a slot of its source. If
-// nothing else is possible, it keeps the place of an evicted connection.
+// TestHeadOfEvictedConnection: a head that arrives after the eviction of its connection gets a slot,
+// or a place in the waiting room if another connection can be evicted.
 func TestHeadOfEvictedConnection(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		limit, perSource int
-		others           stage // of the connection that was admitted in its place
-		want, other      stage // of both
-		active           int
+		slots       int       // that are taken
+		others      stage     // of the connection that was admitted in its place
+		want        admission // of the head
+		stage, next stage     // of both
 	}{
-		"another waits for its head":               {1, 0, readingHead, answering, evicted, 1},
-		"another is being answered":                {1, 0, answering, answering, answering, 2},
-		"another lingers":                          {1, 0, lingering, answering, evicted, 1},
-		"another of its source waits for its head": {9, 1, readingHead, answering, readingHead, 2},
-		"another of its source is being answered":  {9, 1, answering, queued, answering, 2},
+		"a slot is free":             {0, readingHead, admitted, answering, readingHead},
+		"another waits for its head": {1, readingHead, waits, queued, evicted},
+		"another lingers":            {1, lingering, waits, queued, evicted},
+		"another waits for a slot":   {1, queued, waits, queued, evicted},
+		"another has waited for 0 s": {1, stageCount, rejected, evicted, readingHead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newTable()
-			l.setLimits(test.limit, test.perSource)
-			var c [2]*connection
-			for i := range c {
-				c[i] = newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
-				c[i].acceptedAt = time.Unix(int64(i), 0)
-				l.admit(c[i], readingHead, false)
+			l, now := newTestTable(1, 0) // and one place in the waiting room
+			all := []*connection{}
+			for i := range 3 {
+				c := newTestConnection(t, netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))
+				c.acceptedAt = time.Unix(int64(i), 0)
+				all = append(all, c)
 			}
-			if test.perSource > 0 { // the second waits beyond the bound
-				l.evict(c[0], report.SourceLimit)
-				l.move(c[1], readingHead, false)
+			*now = time.Unix(1, 0)
+			l.admit(all[0], readingHead, false)
+			*now = time.Unix(2, 0)
+			l.admit(all[1], readingHead, false)
+			if l.admit(all[2], answering, true); test.slots == 0 {
+				l.remove(all[2])
+				all = all[:2]
 			}
-			if test.others != readingHead {
-				l.finishReading(c[1], true)
+			switch test.others {
+			case lingering:
+				l.finishReading(all[1], false)
+			case queued:
+				l.finishReading(all[1], true)
+			case stageCount:
+				all[1].acceptedAt = *now
+			default:
 			}
-			if test.others == lingering {
-				l.startLingering(c[1])
+			if test.others != stageCount {
+				*now = now.Add(minExchangeTime / 2)
 			}
-			if a := l.finishReading(c[0], true); a == rejected {
-				t.Errorf("it must end for %q", c[0].evictionReason)
+			if a, _ := l.finishReading(all[0], true); a != test.want || all[0].stage != test.stage || all[1].stage != test.next {
+				t.Errorf("got %d; stages %d and %d, want %d, %d and %d", a, all[0].stage, all[1].stage, test.want, test.stage,
+					test.next)
 			}
-			if c[0].stage != test.want || c[1].stage != test.other {
-				t.Errorf("stages %d and %d, want %d and %d", c[0].stage, c[1].stage, test.want, test.other)
-			}
-			if active := l.all.slots + l.all.waiting; active != test.active {
-				t.Errorf("%d connections are in flight besides the evicted ones, want %d", active, test.active)
-			}
-			checkTable(t, l, c[:])
+			checkTable(t, l, all)
 		})
 	}
 }
 
-// TestQueueOfSource: requests beyond the bound of their source get its slots in the order of
-// their arrival. Half of all slots are for them. A newer one gets none before them.
-func TestQueueOfSource(t *testing.T) {
-	t.Parallel()
-	l := newTable()
-	l.setLimits(8, 2)
-	var c [7]*connection
-	for i := range c {
-		c[i] = newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
-		c[i].acceptedAt = time.Unix(int64(i), 0)
-		a, _ := l.admit(c[i], answering, false)
-		if want := [...]admission{admitted, admitted, waits, waits, waits, waits, rejected}[i]; a != want {
-			t.Fatalf("connection %d: %d, want %d", i, a, want)
+// challengesOf admits the challenges of a source for hosts, each a millisecond after the last.
+func challengesOf(t *testing.T, l *table, now *time.Time, from string, hosts ...string) (all []*connection) {
+	t.Helper()
+	for _, name := range hosts {
+		*now = now.Add(time.Millisecond)
+		c := newTestConnection(t, netip.MustParseAddr(from))
+		c.acceptedAt, c.hostname = *now, name
+		if !isIn(l.admit(c, answering, false)) {
+			t.Fatal("a challenge was not admitted")
 		}
+		all = append(all, c)
 	}
-	other := newTestConnection(t, netip.MustParseAddr("192.0.2.2"))
-	other.acceptedAt = time.Unix(9, 0)
-	if a, _ := l.admit(other, answering, false); a != admitted {
-		t.Errorf("another source: %d", a)
-	}
-	l.startLingering(c[0])
-	if a, _ := l.admit(c[6], answering, false); a != waits || c[0].stage != evicted || c[2].stage != answering ||
-		c[6].stage != queued {
-		t.Errorf("a newer request: %d; stages %d, %d, %d", a, c[0].stage, c[2].stage, c[6].stage)
-	}
-	for i := range 4 {
-		l.remove(c[i+1])
-		if c[i+3].stage != answering {
-			t.Errorf("connection %d is in stage %d after %d has ended", i+3, c[i+3].stage, i+1)
+	return all
+}
+
+// wantTurns ends one exchange after the other. The queued challenges must get the slots in order.
+func wantTurns(t *testing.T, l *table, turns ...*connection) {
+	t.Helper()
+	for i, c := range turns {
+		if c.stage != queued {
+			t.Fatalf("number %d is in stage %d before its turn", i, c.stage)
 		}
-	}
-	l.setLimits(8, 1)
-	a, _ := l.admit(c[1], answering, false)
-	if l.setLimits(8, 0); a != waits || c[1].stage != answering {
-		t.Errorf("without a bound: stage %d", c[1].stage)
+		if l.remove(l.all.lists[answering].First()); c.stage != answering {
+			t.Fatalf("number %d is in stage %d in its turn", i, c.stage)
+		}
 	}
 }
 
-// TestEvictionsFreeSlots: a connection beyond the bound of its source, which waits for its head
-// or lingers, has no slot of all. It is not evicted for one, since none would become free.
-func TestEvictionsFreeSlots(t *testing.T) {
+// TestTurns: the sources have their turns, and in each source its hosts. A challenge behind many of
+// the same source for another host does not wait for them.
+func TestTurns(t *testing.T) {
 	t.Parallel()
-	for name, finish := range map[string]func(l *table, c *connection){
-		"waits for its head": func(*table, *connection) {},
-		"lingers": func(l *table, c *connection) {
-			l.finishReading(c, false) // it is refused
-			l.startLingering(c)
+	l, now := newTestTable(40, 2)
+	c := challengesOf(t, l, now, "192.0.2.1", "a", "a", "a", "a", "a", "b", "a", "b", "c")
+	wantTurns(t, l, c[2], c[5], c[8], c[3], c[7], c[4], c[6])
+
+	l, now = newTestTable(8, 0)
+	c = challengesOf(t, l, now, "192.0.2.1", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a")
+	c = append(c, challengesOf(t, l, now, "192.0.2.2", "a")...)
+	c = append(c, challengesOf(t, l, now, "192.0.2.3", "a")...)
+	wantTurns(t, l, c[8], c[10], c[11], c[9])
+
+	l, now = newTestTable(40, 1)
+	c = challengesOf(t, l, now, "192.0.2.1", "a", "a", "a")
+	if l.setLimits(40, 2); c[1].stage != answering || c[2].stage != queued {
+		t.Errorf("after the bound was raised: stages %d and %d", c[1].stage, c[2].stage)
+	}
+	if l.setLimits(40, 0); c[2].stage != answering {
+		t.Errorf("without a bound: stage %d", c[2].stage)
+	}
+}
+
+// TestExchangeEndsForAnother: while slots are short, the exchange that has waited longest ends, of
+// the busiest host if one is busy, and of the same source if that is at its bound.
+func TestExchangeEndsForAnother(t *testing.T) {
+	t.Parallel()
+	numbered := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, strconv.Itoa(i))
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		limit, perSource int
+		first, second    []string // hosts of the challenges of two sources
+		next             string   // host of another one of the second source
+		enough           time.Duration
+		want             int // which one ends
+	}{
+		"a busy host": {
+			32, 0, []string{"slow"}, slices.Repeat([]string{"busy"}, 31), "api", minExchangeTime, 1,
+		},
+		"the busiest host": {
+			32, 0, slices.Repeat([]string{"busy"}, 15), slices.Repeat([]string{"busiest"}, 17), "api", minExchangeTime, 15,
+		},
+		"the busiest host of itself": {
+			32, 0, []string{"slow"}, slices.Repeat([]string{"busy"}, 31), "busy", minExchangeTime, 1,
+		},
+		"a CA is not busy": {
+			32, 0, numbered(30), []string{"api", "api"}, "api", minExchangeTime, 0,
+		},
+		"a busy host of the source": {
+			64, 32, slices.Repeat([]string{"busy"}, 32), append([]string{"slow"}, slices.Repeat([]string{"busy"}, 31)...),
+			"api", minExchangeTimeOfSource, 33,
+		},
+		"many hosts of the source": {
+			64, 32, slices.Repeat([]string{"busy"}, 32), numbered(32), "api", minExchangeTimeOfSource, 32,
+		},
+		"twice as many hosts as slots of the source": {
+			64, 8, nil, numbered(23), "api", minExchangeTimeOfSource / 2, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newTable()
-			l.setLimits(2, 1)
-			var c [4]*connection
-			for i, from := range []string{"192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"} {
-				c[i] = newTestConnection(t, netip.MustParseAddr(from))
-				c[i].acceptedAt = time.Unix(int64(i), 0)
+			l, now := newTestTable(test.limit, test.perSource)
+			all := challengesOf(t, l, now, "192.0.2.1", test.first...)
+			all = append(all, challengesOf(t, l, now, "192.0.2.2", test.second...)...)
+			next := challengesOf(t, l, now, "192.0.2.2", test.next)[0]
+			old := all[test.want]
+			*now = old.since.Add(test.enough - time.Millisecond)
+			if wait, short := l.claim(next); wait != time.Millisecond || short == "" || next.stage != queued {
+				t.Fatalf("too early: wait %v for %q in stage %d", wait, short, next.stage)
 			}
-			l.admit(c[0], answering, false)
-			l.admit(c[1], readingHead, false) // beyond the bound
-			finish(l, c[1])
-			l.admit(c[2], answering, false)
-			if a, _ := l.admit(c[3], readingHead, false); a != overloaded || c[1].stage == evicted || !c[1].waiting {
-				t.Errorf("admission %d; the one beyond the bound is in stage %d", a, c[1].stage)
+			*now = old.since.Add(test.enough)
+			l.claim(next)
+			for i, c := range all {
+				if c.stage == evicted != (i == test.want) {
+					t.Errorf("number %d is in stage %d", i, c.stage)
+				}
 			}
-			checkTable(t, l, c[:3])
-			// One of the source may be evicted for the next one of the source.
-			c[3].client = c[0].client
-			if a, _ := l.admit(c[3], readingHead, false); a != admitted || c[1].stage != evicted ||
-				c[1].evictionReason != report.SourceLimit || !c[3].waiting {
-				t.Errorf("of its source: admission %d; stages %d and %d", a, c[1].stage, c[3].stage)
-			}
-			checkTable(t, l, c[:])
+			checkTable(t, l, append(all, next))
 		})
+	}
+}
+
+// TestNewRequestsAlwaysFindAPlace: although challenges fill all slots and the waiting room, a new
+// connection gets a place. So a request that is not forwarded is answered.
+func TestNewRequestsAlwaysFindAPlace(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]string{"another source": "192.0.2.2", "the same source": "192.0.2.1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, now := newTestTable(8, 6)
+			all := challengesOf(t, l, now, "192.0.2.1", slices.Repeat([]string{"a"}, 10)...)
+			for range 20 {
+				*now = now.Add(time.Millisecond)
+				c := newTestConnection(t, netip.MustParseAddr(from))
+				c.acceptedAt = *now
+				if a, _ := l.admit(c, readingHead, false); a != admitted || l.all.waiting() > l.room() {
+					t.Fatalf("admission %d; %v connections by stage", a, l.all.counts)
+				}
+				l.remove(c)
+			}
+			if all[6].stage != evicted || all[7].stage != queued {
+				t.Errorf("stages of the queue: %d and %d", all[6].stage, all[7].stage)
+			}
+		})
+	}
+}
+
+// TestLingeringTakesNoPlace: a client that has its response and still sends gets no place that
+// others have.
+func TestLingeringTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	l, now := newTestTable(2, 0)
+	from := netip.MustParseAddr("192.0.2.1")
+	answered := newTestConnection(t, from)
+	l.admit(answered, answering, false)
+	reads, lingers := newTestConnection(t, from), newTestConnection(t, from)
+	reads.acceptedAt = *now
+	l.admit(reads, readingHead, false)
+	*now = now.Add(time.Minute)
+	a, _ := l.admit(lingers, lingering, false)
+	if a != rejected || l.startLingering(answered) || reads.stage != readingHead {
+		t.Errorf("admission %d; %v connections by stage", a, l.all.counts)
 	}
 }
 
@@ -493,7 +583,7 @@ func TestAdmissionAllocatesNothing(t *testing.T) {
 	l := newTable()
 	l.setLimits(10, 10)
 	c := newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
-	l.sources[netip.Addr{}] = nil // the runtime allocates with the first key
+	l.sources[netip.Addr{}], l.hosts["another"] = nil, nil // the runtime allocates with the first key
 	if n := testing.AllocsPerRun(1000, func() {
 		l.admit(c, readingHead, false)
 		l.finishReading(c, true)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 )
 
 const (
@@ -48,7 +49,7 @@ type worker struct {
 	idleDelegates atomic.Int32     // goroutines that wait
 
 	scratch [scratchSize]byte
-	host    string // of the last request
+	host    string // of the last challenge
 }
 
 func newWorker(s *Server) (*worker, error) {
@@ -196,6 +197,14 @@ func (w *worker) admitHeld(unbounded bool) {
 		c.acceptedAt = w.Now() // its time begins with a slot
 		c.admit(unbounded)
 	}
+}
+
+// hostOf returns the Host field of a request. Most requests have the same host as the last one.
+func (w *worker) hostOf(r *reqhead.Request) string {
+	if host := r.Host(); w.host != string(host) {
+		w.host = string(host)
+	}
+	return w.host
 }
 
 func (w *worker) newConnection(fd int, client netip.AddrPort) *connection {

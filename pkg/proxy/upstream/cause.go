@@ -165,6 +165,11 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	return e
 }
 
+// GivenUp is an exchange that ended early because others needed its slot.
+func GivenUp(addr netip.AddrPort) *Error {
+	return &Error{Cause: findings.ExchangeGivenUp, Addr: addr, ClientStatus: 504}
+}
+
 // IsRepeatable reports whether a request is sent again that got no byte on a kept connection:
 // the peer or the path has ended, and neither the time nor this process. The path ends with
 // ETIMEDOUT, or the error of an ICMP message or of the local route (net/ipv4/tcp_timer.c,

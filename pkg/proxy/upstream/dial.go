@@ -51,6 +51,14 @@ func (c *conn) abort() {
 	_ = c.socket.Close()
 }
 
+// closeWith has the end of ctx close the connection, instead of the end of another context. It
+// returns false if that has ended.
+func (c *conn) closeWith(ctx context.Context) bool {
+	open := c.unregister()
+	c.unregister = context.AfterFunc(ctx, func() { _ = c.socket.Close() })
+	return open
+}
+
 // socket is the lowest layer of a connection.
 type socket struct {
 	net.Conn
@@ -99,18 +107,18 @@ func (f dialFunc) first(
 	return nil, last, err
 }
 
-// connect opens a connection with all layers of the route. It is closed with the client.
-func (c *Client) connect(a *attempt) (*conn, *Error) {
-	opened, failure := c.reach(c.ctx, a)
+// connect opens a connection with all layers of the route. The end of ctx closes it.
+func (c *Client) connect(ctx context.Context, a *attempt) (*conn, *Error) {
+	opened, failure := c.reach(ctx, a)
 	if failure == nil {
-		if failure = opened.prepare(c.ctx, a); failure != nil {
+		if failure = opened.prepare(ctx, a); failure != nil {
 			opened.abort()
 		}
 	}
 	switch {
 	case failure == nil:
 		return opened, nil
-	case c.ctx.Err() != nil:
+	case ctx.Err() != nil:
 		return nil, &Error{Cause: findings.ExchangeStopped, Addr: a.route.addr, ClientStatus: 502, Err: failure.Err}
 	default:
 		return nil, a.route.attributeToProxy(failure)

@@ -44,7 +44,7 @@ func TestEndlessResponse(t *testing.T) {
 				ended <- err
 			})
 			var x Relay
-			_, e := newPlainClient(t, r).Exchange(newRequest(), &x)
+			_, e := newPlainClient(t, r).Exchange(t.Context(), newRequest(), &x)
 			if e == nil || e.Cause != findings.ResponseTooLarge || e.ClientStatus != 502 {
 				t.Fatalf("%v", e)
 			}

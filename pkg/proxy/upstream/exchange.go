@@ -3,6 +3,7 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -39,20 +40,23 @@ type attempt struct {
 	request        *Request
 }
 
-// Exchange forwards r to the ingress, all before the deadline. It tries the addresses of the
+// Exchange forwards r to the ingress, all before the deadline and the end of ctx. It tries the addresses of the
 // VIP's family first, then the others. It tries the next address only while no byte of a
 // response has arrived.
 //
 // It returns the address that was tried last, or the zero value. The complete response for the
 // client is in x, unless the error has a ClientStatus.
-func (c *Client) Exchange(r *Request, x *Relay) (from netip.AddrPort, failure *Error) {
+func (c *Client) Exchange(ctx context.Context, r *Request, x *Relay) (from netip.AddrPort, failure *Error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
 	settings, redirected := c.active.Load(), r.Redirected
 	for {
 		current := r // in its current form
 		if redirected {
 			current = r.redirectedToTLS()
 		}
-		conn, failure := c.tryAddresses(x, settings, current, redirected)
+		conn, failure := c.tryAddresses(ctx, x, settings, current, redirected)
 		if failure != nil {
 			return failure.Addr, failure
 		}
@@ -81,7 +85,7 @@ func (c *Client) Exchange(r *Request, x *Relay) (from netip.AddrPort, failure *E
 
 // release ends an exchange. It keeps the connection for the next one if that is possible.
 func (c *Client) release(settings *activeSettings, conn *conn, x *Relay) {
-	if x.Reusable() {
+	if x.Reusable() && conn.closeWith(c.ctx) {
 		settings.idle.put(conn, c.maxIdleTime)
 	} else {
 		conn.abort()
@@ -128,7 +132,9 @@ func (x *Relay) result(route *upstreamRoute) *Error {
 
 // tryAddresses tries the addresses in turn until one sends the head of a response.
 // The head is then in x. redirected means that a redirect to TLS is followed.
-func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, redirected bool) (*conn, *Error) {
+func (c *Client) tryAddresses(
+	ctx context.Context, x *Relay, settings *activeSettings, r *Request, redirected bool,
+) (*conn, *Error) {
 	var first *Error
 	routes := settings.inOrder(r.VIP.Addr(), redirected)
 	// With another first address, the settings have changed.
@@ -137,7 +143,7 @@ func (c *Client) tryAddresses(x *Relay, settings *activeSettings, r *Request, re
 	}
 	for i, route := range routes {
 		firstByteBy := FirstByteDeadline(r.Deadline, len(routes)-1-i)
-		conn, err := c.tryAddress(x, settings, &attempt{route, settings.ConnectTimeout, r.Deadline, firstByteBy, r})
+		conn, err := c.tryAddress(ctx, x, settings, &attempt{route, settings.ConnectTimeout, r.Deadline, firstByteBy, r})
 		if err == nil {
 			return conn, nil
 		}
@@ -168,7 +174,7 @@ func FirstByteDeadline(deadline time.Time, others int) time.Time {
 // tryAddress sends the request to one address, on an idle connection if one can take it. If
 // an idle connection is lost, the request is sent again on a new one: GET and HEAD are
 // idempotent (RFC 9110 section 9.2.2).
-func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*conn, *Error) {
+func (c *Client) tryAddress(ctx context.Context, x *Relay, settings *activeSettings, a *attempt) (*conn, *Error) {
 	head := a.request.Head
 	if a.route.usesAbsoluteForm() {
 		var err error
@@ -179,9 +185,11 @@ func (c *Client) tryAddress(x *Relay, settings *activeSettings, a *attempt) (*co
 	for conn := settings.idle.take(a.route, a.request.Host); ; conn = nil {
 		if conn == nil {
 			var failure *Error
-			if conn, failure = c.connect(a); failure != nil {
+			if conn, failure = c.connect(ctx, a); failure != nil {
 				return nil, failure
 			}
+		} else {
+			conn.closeWith(ctx)
 		}
 		err := x.sendAndReadHead(conn, a, head)
 		if err == nil {

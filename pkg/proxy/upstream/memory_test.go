@@ -88,7 +88,7 @@ func TestLargeResponses(t *testing.T) {
 func TestSocketBuffers(t *testing.T) {
 	r := startRouter(t, "127.0.0.1:0", func(_ int, _ *net.TCPConn, b *bufio.Reader) { _, _ = b.ReadByte() })
 	c := newPlainClient(t, r)
-	conn, failure := c.connect(&attempt{
+	conn, failure := c.connect(c.ctx, &attempt{
 		c.active.Load().plain[0], testTimeout, time.Now().Add(testTimeout),
 		time.Now().Add(testTimeout), newRequest(),
 	})

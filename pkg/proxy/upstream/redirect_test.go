@@ -362,7 +362,7 @@ func FuzzRedirect(f *testing.F) {
 		ask.Host, ask.Target = host, []byte(target)
 		// Some answers end only with the deadline.
 		ask.Deadline = time.Now().Add(100 * time.Millisecond)
-		from, _ := c.Exchange(ask, new(Relay))
+		from, _ := c.Exchange(t.Context(), ask, new(Relay))
 		seen.check(t, plain.addr, secure.addr)
 		if from != secure.addr {
 			return

@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -208,7 +209,7 @@ func exchangeText(t testing.TB, c *Client, r *Request) (out string, status int, 
 	t.Helper()
 	var x Relay
 	defer x.Reset()
-	from, e = c.Exchange(r, &x)
+	from, e = c.Exchange(t.Context(), r, &x)
 	if e != nil {
 		checkTexts(t, e)
 		if e.ClientStatus != 0 {
@@ -706,6 +707,42 @@ func TestCloseEndsExchanges(t *testing.T) {
 	}
 }
 
+// TestEndOfContext: the end of its context ends an exchange, on a new connection and on a kept one.
+// A kept connection outlives the context of the exchange that has opened it.
+func TestEndOfContext(t *testing.T) {
+	asked := make(chan struct{})
+	r := startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
+		for i := 0; readRequest(b) && i == 0; i++ {
+			_, _ = io.WriteString(tcp, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+		close(asked)
+		_, _ = io.Copy(io.Discard, b)
+	})
+	c := newPlainClient(t, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	var x Relay
+	defer x.Reset()
+	if _, e := c.Exchange(ctx, newRequest(), &x); e != nil {
+		t.Fatal(e)
+	}
+	cancel()
+	x.Reset()
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	if _, e := c.Exchange(ctx, newRequest(), &x); e == nil || e.Cause != findings.ExchangeStopped {
+		t.Errorf("on the kept connection: %v", e)
+	}
+	if _, e := c.Exchange(ctx, newRequest(), &x); e == nil || e.Cause != findings.ExchangeStopped {
+		t.Errorf("after the end of its context: %v", e)
+	}
+	if n := r.accepted(); n > 2 {
+		t.Errorf("%d connections", n)
+	}
+}
+
 // TestFamilies has one router on each loopback address, on one port, and makes them
 // unreachable in every way of a network.
 func TestFamilies(t *testing.T) {
@@ -829,7 +866,7 @@ func benchmark(b *testing.B, c *Client) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ask.Deadline = time.Now().Add(testTimeout)
-		if _, failure := c.Exchange(ask, &x); failure != nil || x.Status() != 200 {
+		if _, failure := c.Exchange(b.Context(), ask, &x); failure != nil || x.Status() != 200 {
 			b.Fatal(x.Status(), failure)
 		}
 		x.Reset()

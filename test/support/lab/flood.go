@@ -50,8 +50,8 @@ const (
 	floodNetwork6 = "fd4e:5f2a:9c0f::/48"
 )
 
-// MinFloodConnections is enough for the four sources of the first process to exceed
-// limits.perSource (256 each) and the connections that wait to be accepted.
+// MinFloodConnections is enough for the four sources of the first process to fill the waiting
+// room (2048 places) and the connections that wait to be accepted.
 const MinFloodConnections = 4_000
 
 const (
@@ -181,7 +181,7 @@ func beginFlood(ctx context.Context, s *Service, hostile []*Process) error {
 	return nil
 }
 
-// sourceLimit is the rejection of a source that has more connections than limits.perSource.
+// sourceLimit is the rejection of a source with more connections than limits.perSource allows.
 const sourceLimit = "source-limit"
 
 // awaitFlood waits for a report of a hostile process.
