@@ -31,7 +31,7 @@ const (
 	minExchangeTime = 250 * time.Millisecond
 	// minExchangeTimeOfSource is the same when a source has all of its own slots. A CA can begin
 	// hundreds of validations at once, and a busy ingress needs that time for them. If more hosts
-	// than slots wait, the time is shorter, so that each host gets its turn within a second.
+	// than half of its slots wait, the time is shorter, so that each host soon gets its turn.
 	minExchangeTimeOfSource = time.Second
 	// slotTimeout bounds a wait for a slot. A change ends it earlier.
 	slotTimeout = time.Second
@@ -130,7 +130,7 @@ func (t *table) claimSlot(c *connection) (maxWait time.Duration, short report.Re
 		} else {
 			old, short = c.source.longestExchange(), report.SourceLimit
 			enough = max(enough, minExchangeTimeOfSource*time.Duration(c.source.slots())/
-				time.Duration(max(c.source.slots(), c.source.flowCount)))
+				time.Duration(max(c.source.slots(), 2*c.source.flowCount)))
 		}
 		switch {
 		case old == nil:

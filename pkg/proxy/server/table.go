@@ -185,7 +185,9 @@ func (t *table) unlist(c *connection) {
 
 func (t *table) countExchange(h *host, difference int) {
 	h.count += difference
-	setListed(&t.busy, &h.busy, h, h.count > t.limit/busyPart)
+	if busy := h.count > t.limit/busyPart; busy != h.busy.IsListed() {
+		setListed(&t.busy, &h.busy, h, busy)
+	}
 }
 
 // startLingering marks c as answered. Answered connections are evicted first. It reports false
@@ -284,16 +286,20 @@ func (t *table) hasRoom(s *source) bool { return t.perSource == 0 || s.slots() <
 // update gives a source turns while it has queued challenges and its bound leaves a slot, and notes
 // whether it is greedy. The caller holds mu.
 func (t *table) update(s *source) {
-	setListed(&t.turns, &s.turn, s, s.counts[queued] > 0 && t.hasRoom(s))
-	setListed(&t.greedy, &s.greedy, s, t.perSource > 0 && s.waiting() > t.part())
+	if due := s.counts[queued] > 0 && t.hasRoom(s); due != s.turn.IsListed() {
+		setListed(&t.turns, &s.turn, s, due)
+	}
+	if greedy := t.perSource > 0 && s.waiting() > t.part(); greedy != s.greedy.IsListed() {
+		setListed(&t.greedy, &s.greedy, s, greedy)
+	}
 }
 
+// setListed adds an owner to a list, or removes it.
 func setListed[T any](in *loop.List[T], n *loop.Node[T], owner *T, listed bool) {
-	switch {
-	case !listed:
-		n.Remove()
-	case !n.IsListed():
+	if listed {
 		in.PushBack(n, owner)
+	} else {
+		n.Remove()
 	}
 }
 

@@ -508,9 +508,10 @@ func TestExchangeEndsForAnother(t *testing.T) {
 		"many hosts of the source": {
 			64, 32, slices.Repeat([]string{"busy"}, 32), numbered(32), "api", minExchangeTimeOfSource, 32,
 		},
-		"twice as many hosts as slots of the source": {
-			64, 8, nil, numbered(23), "api", minExchangeTimeOfSource / 2, 0,
+		"as many hosts as slots of the source": {
+			64, 8, nil, numbered(15), "api", minExchangeTimeOfSource / 2, 0,
 		},
+		"more hosts than slots of the source": {64, 8, nil, numbered(31), "api", minExchangeTime, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
