@@ -41,6 +41,10 @@ const (
 // uses the default of the runtime.
 const gcPercent = 50
 
+// controllerThreads wait for work when the controller has started. It goes on with them
+// when this host, or the unit, permits no more threads.
+const controllerThreads = 16
+
 func runCommand() *cobra.Command {
 	o := controller.Options{Version: cli.Version(), SystemCABundles: trust.SystemFiles()}
 	c := &cobra.Command{
@@ -66,6 +70,7 @@ capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configura
 			startup.DisableHugePages()
 			startup.ReleaseMemory()
 			runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), child.MaxProcs))
+			sandbox.StartThreads(controllerThreads)
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}

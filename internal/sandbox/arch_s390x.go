@@ -6,10 +6,6 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_S390X
 
-// cloneFlags is the index of the argument of clone(2) with the flags
-// (CONFIG_CLONE_BACKWARDS2).
-const cloneFlags = 1
-
 // Numbers of socketcall(2) (linux/net.h).
 const (
 	callSocket      = 1

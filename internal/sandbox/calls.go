@@ -44,6 +44,10 @@ type socketOption struct{ level, name uint32 }
 
 const fullMask = ^uint32(0)
 
+// maxStandardSignal is the greatest signal of which a thread has at most one pending
+// (signal(7)).
+const maxStandardSignal = 31
+
 // fileCommands returns the commands of fcntl(2) that have no effect on other processes.
 // F_SETOWN is not one of them: with it the kernel sends signals on behalf of a child.
 func fileCommands() []uint32 {
@@ -86,11 +90,10 @@ func proberOptions() []socketOption {
 	)
 }
 
-// threadFlags masks the flags of clone(2) that decide between a thread and a process,
-// and those that create a namespace.
-const threadFlags = unix.CLONE_THREAD |
-	unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
-	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+// mappingFlags are the flags of mmap(2) that a private mapping of new memory may have too.
+// Shared memory is no data of the process (RLIMIT_DATA), nor is a mapping that grows; huge
+// pages are not the unit's (MemoryMax=).
+const mappingFlags = unix.MAP_FIXED | unix.MAP_NORESERVE | unix.MAP_STACK
 
 // allowedCalls returns every system call that a child process may make, the most
 // frequent first. [cLibraryCalls] has those of a build with cgo. A call that is not listed, or has other arguments,
@@ -110,7 +113,8 @@ func allowedCalls() []allowedCall {
 	of := func(types ...uint32) argumentCheck {
 		return argumentCheck{1, ^uint32(unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK), types}
 	}
-	notExecutable := []argumentCheck{{2, unix.PROT_EXEC, []uint32{0}}}
+	notExecutable := argumentCheck{2, unix.PROT_EXEC, []uint32{0}}
+	newMemory := argumentCheck{3, ^uint32(mappingFlags), []uint32{unix.MAP_PRIVATE | unix.MAP_ANON}}
 	list := []allowedCall{
 		{"read", unix.SYS_READ, allKinds, files, "", nil, nil},
 		{"write", unix.SYS_WRITE, allKinds, files, "", nil, nil},
@@ -176,20 +180,25 @@ func allowedCalls() []allowedCall {
 		{"epoll_create1", unix.SYS_EPOLL_CREATE1, allKinds, poller, "", nil, nil},
 		{"eventfd2", unix.SYS_EVENTFD2, allKinds, poller, "", nil, nil},
 		{"clock_gettime", unix.SYS_CLOCK_GETTIME, allKinds, clocks, "", nil, nil},
-		{"mmap", unix.SYS_MMAP, allKinds, memory, "no PROT_EXEC", notExecutable, nil},
-		{"munmap", unix.SYS_MUNMAP, allKinds, memory, "", nil, nil},
-		{"mprotect", unix.SYS_MPROTECT, allKinds, memory, "no PROT_EXEC", notExecutable, nil},
-		{"madvise", unix.SYS_MADVISE, allKinds, memory, "", nil, nil},
-		{"sched_yield", unix.SYS_SCHED_YIELD, allKinds, threads, "", nil, nil},
 		{
-			"clone", unix.SYS_CLONE, allKinds, "threads of this process; no other process, and no namespace",
-			"CLONE_THREAD, and no flag of a namespace",
-			[]argumentCheck{{cloneFlags, threadFlags, []uint32{unix.CLONE_THREAD}}},
+			"mmap", unix.SYS_MMAP, allKinds, memory, "MAP_PRIVATE and MAP_ANON, with MAP_FIXED, MAP_NORESERVE, MAP_STACK or without; no PROT_EXEC",
+			[]argumentCheck{notExecutable, newMemory},
 			nil,
 		},
+		{"munmap", unix.SYS_MUNMAP, allKinds, memory, "", nil, nil},
+		{"mprotect", unix.SYS_MPROTECT, allKinds, memory, "no PROT_EXEC", []argumentCheck{notExecutable}, nil},
+		{"madvise", unix.SYS_MADVISE, allKinds, memory, "", nil, nil},
+		{"sched_yield", unix.SYS_SCHED_YIELD, allKinds, threads, "", nil, nil},
 		{"getpid", unix.SYS_GETPID, allKinds, identity, "", nil, nil},
 		{"gettid", unix.SYS_GETTID, allKinds, identity, "", nil, nil},
-		{"tgkill", unix.SYS_TGKILL, allKinds, signals, "threads of this process", []argumentCheck{{0, fullMask, []uint32{uint32(os.Getpid())}}}, nil}, //nolint:gosec // a process id
+		{
+			"tgkill", unix.SYS_TGKILL, allKinds, signals, "threads of this process; no real-time signals, which queue up",
+			[]argumentCheck{
+				{0, fullMask, []uint32{uint32(os.Getpid())}}, //nolint:gosec // a process id
+				{2, ^uint32(maxStandardSignal), []uint32{0}},
+			},
+			nil,
+		},
 		{"rt_sigaction", unix.SYS_RT_SIGACTION, allKinds, signals, "", nil, nil},
 		{"rt_sigprocmask", unix.SYS_RT_SIGPROCMASK, allKinds, signals, "", nil, nil},
 		{"rt_sigreturn", unix.SYS_RT_SIGRETURN, allKinds, signals, "", nil, nil},

@@ -14,16 +14,18 @@ import (
 
 // Confine restricts all threads of this process, irrevocably, to the system calls that
 // a process of this kind needs (see [allowedCalls]). It can open no file, run no
-// program, start no process, and create only internet sockets. Every other call fails
-// with EPERM. Confine also limits the threads, and the memory where GOMEMLIMIT sets a
-// limit, and makes the kernel end this process before its parent when memory runs out.
-// Where the kernel has Landlock, Confine denies files and networks with it too.
+// program, start no process and no thread, and create only internet sockets. Every other
+// call fails with EPERM. Confine also limits the descriptors, and the memory where
+// GOMEMLIMIT sets a limit, and makes the kernel end this process before its parent when
+// memory runs out. Where the kernel has Landlock, Confine denies files and networks with it
+// too.
 //
 // The process needs no_new_privs, which [Start] sets (seccomp(2)).
 func Confine(kind Kind) error {
 	if err := applyLimits(kind); err != nil {
 		return err
 	}
+	StartThreads(kind.threads()) // the filter denies it
 	// The filter forbids the system calls of Landlock.
 	if err := restrictAccess(kind); err != nil {
 		return err
@@ -69,8 +71,6 @@ func filter(kind Kind) []unix.SockFilter {
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jt: 1},
 		ret(unix.SECCOMP_RET_KILL_PROCESS),
 		load(offsetNumber),
-		// glibc, in a binary built with the race detector, falls back to clone.
-		skipUnless(unix.SYS_CLONE3, 1), refuse(unix.ENOSYS),
 	}
 	for _, c := range slices.Concat(allowedCalls(), cLibraryCalls()) {
 		if c.kinds&kind == 0 {

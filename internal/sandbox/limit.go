@@ -8,36 +8,45 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// maxThreads limits the threads of all processes of the user. A process of this
-	// program has some ten. The limit is half of the unit's TasksMax, so that the
-	// controller can always start a thread.
-	maxThreads = 512
-	// maxThreadsSmall is the limit for the exporter and the prober. The proxy can start
-	// a thread even when one of them has used it up.
-	maxThreadsSmall = maxThreads / 2
+	// childThreads and childThreadsSmall are the threads that the proxy, and the exporter
+	// or the prober, wait for work with when they start: twice what was measured on a
+	// machine with far too few processors. They get no other ones, since the filter denies
+	// clone(2). A limit of the kernel would count the threads of all processes with
+	// the same user ID on the host, also those of a pod (RLIMIT_NPROC, getrlimit(2)).
+	childThreads      = 32
+	childThreadsSmall = 16
+	// maxDescriptors bounds the descriptors of the exporter and the prober, and with them
+	// the memory of the kernel that they can take: for sockets, and for each descriptor that
+	// an epoll instance watches. The exporter has at most 128 connections, and the prober 64
+	// requests.
+	maxDescriptors = 256
 	// runtimeReserve covers the 60 to 100 MiB that Go's runtime maps and does not touch:
 	// they count in the kernel's limit, and not in GOMEMLIMIT.
 	runtimeReserve = 128 << 20
-	// oomScoreAdj makes the kernel end a child before the controller when the unit's
-	// memory runs out. It counts as half of that memory (proc(5), oom_score_adj).
-	oomScoreAdj = 500
+	// addressReserve covers the addresses that Go's runtime reserves without memory: a
+	// child process has some 2 GiB of them. The limit bounds mappings that are no data, and
+	// their page tables.
+	addressReserve = 4 << 30
 )
 
 // applyLimits limits the resources of this process.
 func applyLimits(kind Kind) error {
-	limits := map[int]uint64{unix.RLIMIT_NPROC: maxThreads}
+	limits := map[int]uint64{}
 	if kind != Proxy {
-		limits[unix.RLIMIT_NPROC] = maxThreadsSmall
+		limits[unix.RLIMIT_NOFILE] = maxDescriptors
 	}
 	if memory := debug.SetMemoryLimit(-1); memory != math.MaxInt64 && !raceDetector {
-		limits[unix.RLIMIT_DATA] = uint64(memory) + runtimeReserve //nolint:gosec // not negative
+		data := uint64(memory) + runtimeReserve //nolint:gosec // not negative
+		limits[unix.RLIMIT_DATA], limits[unix.RLIMIT_AS] = data, data+addressReserve
 	}
 	for resource, limit := range limits {
 		if err := lowerLimit(resource, limit); err != nil {
@@ -46,25 +55,68 @@ func applyLimits(kind Kind) error {
 	}
 	// No other process of this user can read the memory of this process, and no core of
 	// it is written (prctl(2), PR_SET_DUMPABLE).
-	err := errors.Join(raiseOOMScore(), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+	err := errors.Join(raiseOOMScore(kind.oomScoreAdj()), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 	if err != nil {
-		return fmt.Errorf("have this process ended first, and without a core: %w", err)
+		return fmt.Errorf("have this process ended before its parent, and without a core: %w", err)
 	}
 	return nil
 }
 
-// raiseOOMScore raises the score to oomScoreAdj. It keeps a higher score, which only
-// root may lower: a pod of `oc debug node` has 1000.
-func raiseOOMScore() error {
+// oomScoreAdj returns the part of the available memory, in thousandths, that the kernel adds
+// to what the process uses when it chooses which process to end (proc(5)). The controller has
+// 0. Up to a MemoryMax= of 512 MiB, each difference is more than an honest process can use
+// beyond one of the kind that ends before it. So the process that ends is the exporter, then
+// the prober, also when one of them takes memory that the kernel counts for no process, such
+// as that of sockets.
+func (k Kind) oomScoreAdj() int {
+	switch k {
+	case Exporter:
+		return 1000 //nolint:mnd // the greatest
+	case Prober:
+		return 950 //nolint:mnd // see above
+	default:
+		return 200 //nolint:mnd // see above
+	}
+}
+
+func (k Kind) threads() int {
+	if k == Proxy {
+		return childThreads
+	}
+	return childThreadsSmall
+}
+
+// StartThreads starts threads of Go's runtime, so that n wait for work. The runtime keeps
+// them and starts another one only when none waits.
+func StartThreads(n int) {
+	var started, ended sync.WaitGroup
+	started.Add(n)
+	release := make(chan struct{})
+	for range n {
+		ended.Go(func() {
+			runtime.LockOSThread() // no other goroutine uses this thread meanwhile
+			defer runtime.UnlockOSThread()
+			started.Done()
+			<-release
+		})
+	}
+	started.Wait()
+	close(release)
+	ended.Wait()
+}
+
+// raiseOOMScore raises the score. It keeps a higher one, which only root may lower: a pod of
+// `oc debug node` has 1000.
+func raiseOOMScore(score int) error {
 	const path = "/proc/self/oom_score_adj"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if now, err := strconv.Atoi(string(bytes.TrimSpace(text))); err == nil && now >= oomScoreAdj {
+	if now, err := strconv.Atoi(string(bytes.TrimSpace(text))); err == nil && now >= score {
 		return nil
 	}
-	return os.WriteFile(path, strconv.AppendInt(nil, oomScoreAdj, 10), 0)
+	return os.WriteFile(path, strconv.AppendInt(nil, int64(score), 10), 0)
 }
 
 // lowerLimit lowers both limits of a resource. It keeps lower limits.

@@ -34,8 +34,9 @@ func BecomeSubreaper() error {
 	return nil
 }
 
-// maxOrphans bounds the rounds of killOrphans, since an orphan may start others.
-const maxOrphans = 4 * maxThreads
+// maxOrphans bounds the rounds of killOrphans, since an orphan may start others. The unit
+// permits half as many (TasksMax=).
+const maxOrphans = 2048
 
 // killOrphans kills the children that this process did not start, and their descendants.
 func killOrphans() {

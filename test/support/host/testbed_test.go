@@ -84,6 +84,12 @@ func newTestbed(ctx context.Context, c *host.Cell, tree, binary string) (*testbe
 	if err != nil {
 		return nil, err
 	}
+	// Others may have more than units get by default (TestProcessesOfSameUser).
+	err = s.node.WriteFile("/etc/systemd/system.conf.d/50-limits.conf",
+		"[Manager]\nDefaultLimitNPROC=500\nDefaultLimitSIGPENDING=1000\n", 0o644)
+	if err != nil {
+		return nil, err
+	}
 	group, both := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.node.Boot(both) })
 	group.Go(func() error { return s.worker.Boot(both) })

@@ -117,6 +117,8 @@ func Acts() []Act {
 		{"pin the controller to its processors", "EPERM", 0, "EPERM", "EPERM"},
 		{"create a user namespace", "EPERM", 0, "EPERM", "EPERM"},
 		{"map memory that is writable and executable", "EPERM", 0, "EPERM", "EPERM"},
+		{"map shared memory", "yes", 0, "yes", "EPERM"},
+		{"map memory that grows", "yes", 0, "yes", "EPERM"},
 		{"load a BPF program", "EPERM", 0, "EPERM", "EPERM"},
 		{"create an io_uring", "yes", 0, "yes", "EPERM"},
 	}

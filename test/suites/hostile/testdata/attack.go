@@ -81,10 +81,11 @@ func besideWork() map[string]func() {
 				ClientKind: report.OtherClient, Outcome: report.UpstreamError, Count: 1, TotalDuration: 4611686018427387903,
 			}}}})
 		},
-		"flood":  flood,
-		"memory": memory,
-		"calls":  calls,
-
+		"flood":          flood,
+		"memory":         memory,
+		"other-memory":   otherMemory,
+		"processors":     processors,
+		"calls":          calls,
 		"keeps-listener": keepListener,
 	}
 }
@@ -202,8 +203,10 @@ func fork() {
 	flags, _ := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\ncopy")
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(answer)))
-	for name, flag := range map[string]uintptr{"fork": 0,
-		"a user and a network namespace": unix.CLONE_NEWUSER | unix.CLONE_NEWNET} {
+	for name, flag := range map[string]uintptr{
+		"fork":                           0,
+		"a user and a network namespace": unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
+	} {
 		runtime.LockOSThread()
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD)|flag, 0, 0, 0, 0, 0)
 		if errno == 0 && pid == 0 {
@@ -227,14 +230,19 @@ func fork() {
 	runtime.KeepAlive(answer)
 }
 
-// threads creates as many threads as possible.
+// threads creates a thread with the system call, and then as many as Go's runtime can.
 func threads() {
+	// Without the flags that a thread needs: EINVAL where the call is permitted.
+	_, _, errno := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_THREAD, 0, 0, 0, 0, 0)
+	if errno == unix.EPERM {
+		printOutcome("a thread", errno)
+	} else {
+		printOutcome("a thread", nil)
+	}
 	for range 5000 {
 		go func() {
 			runtime.LockOSThread()
-			var t unix.Timespec
-			t.Sec = 3600
-			_ = unix.Nanosleep(&t, nil) // the filter permits it, for the runtime
+			select {}
 		}()
 	}
 	time.Sleep(5 * time.Second)
@@ -337,6 +345,73 @@ func memory() {
 		all = append(all, block)
 	}
 	printResult(fmt.Sprintf("%d MiB: SUCCEEDS", len(all)))
+}
+
+// otherMemory takes memory that is no data of the process: shared memory, memory that grows
+// down, page tables, and what the kernel keeps for each descriptor that an epoll instance
+// watches.
+func otherMemory() {
+	const size = 64 << 20
+	for name, flags := range map[string]int{
+		"shared memory":          unix.MAP_SHARED | unix.MAP_ANON,
+		"memory that grows down": unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_GROWSDOWN,
+		"huge pages":             unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_HUGETLB,
+	} {
+		_, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags)
+		printOutcome(name, err)
+	}
+	// A page table for each 2 MiB, and 512 GiB in all.
+	addresses := 0
+	for range 512 {
+		at, err := unix.MmapPtr(-1, 0, nil, 1<<30, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			break
+		}
+		for offset := uintptr(0); offset < 1<<30; offset += 2 << 20 {
+			_ = *(*byte)(unsafe.Add(at, offset))
+		}
+		addresses++
+	}
+	printResult(fmt.Sprintf("%d GiB of addresses", addresses))
+	var instances, events []int
+	for {
+		instance, err := unix.EpollCreate1(0)
+		if err != nil {
+			break
+		}
+		instances = append(instances, instance)
+		event, err := unix.Eventfd(0, 0)
+		if err != nil {
+			break
+		}
+		events = append(events, event)
+	}
+	watches := 0
+	for _, instance := range instances {
+		for _, event := range events {
+			if unix.EpollCtl(instance, unix.EPOLL_CTL_ADD, event, &unix.EpollEvent{Events: unix.EPOLLIN}) == nil {
+				watches++
+			}
+		}
+	}
+	printResult(fmt.Sprintf("%d watches", watches))
+	// The exporter can accept clients again.
+	for _, fd := range append(instances, events...) {
+		_ = unix.Close(fd)
+	}
+}
+
+// processors uses all processor time that it gets, in as many threads as Go's runtime can
+// start.
+func processors() {
+	runtime.GOMAXPROCS(16)
+	for range 16 {
+		go func() {
+			for {
+			}
+		}()
+	}
+	select {}
 }
 
 // calls makes system calls that a child does not need.

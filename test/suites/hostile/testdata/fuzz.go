@@ -185,7 +185,7 @@ func acts() map[byte]act {
 		'h': {2, false, (*fuzzer).answerNothing},
 		// Tricks of a process.
 		'y': {2, false, (*fuzzer).randomCalls},
-		'T': {1, false, (*fuzzer).threads},
+		'T': {1, true, (*fuzzer).threads},
 		'u': {1, false, func(f *fuzzer) {
 			for end := time.Now().Add(time.Duration(f.IntN(2000)) * time.Millisecond); time.Now().Before(end); {
 			}
@@ -426,17 +426,15 @@ func (f *fuzzer) randomCalls() {
 	}
 }
 
-// threads starts threads that sleep for a while. They stay below RLIMIT_NPROC: it counts the
-// threads of all processes of the user, also those of labs that run beside this one.
-// TestHostileResources in support/host uses all, with a user of its own.
+// threads starts threads, until Go's runtime cannot and ends the process.
 func (f *fuzzer) threads() {
-	pause := unix.NsecToTimespec(int64(time.Duration(f.IntN(2000)) * time.Millisecond))
-	for range f.IntN(100) {
+	for range 1000 {
 		go func() {
 			runtime.LockOSThread()
-			_ = unix.Nanosleep(&pause, nil)
+			select {}
 		}()
 	}
+	time.Sleep(time.Duration(f.IntN(2000)) * time.Millisecond)
 }
 
 func frame(text []byte) []byte {

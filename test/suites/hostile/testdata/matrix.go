@@ -203,14 +203,10 @@ func matrixActs(controller, process int) []matrixAct {
 			return unix.SchedSetaffinity(controller, &set)
 		}},
 		{"create a user namespace", func() error { return unix.Unshare(unix.CLONE_NEWUSER) }},
-		{"map memory that is writable and executable", func() error {
-			b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC,
-				unix.MAP_PRIVATE|unix.MAP_ANON)
-			if err == nil {
-				err = unix.Munmap(b)
-			}
-			return err
-		}},
+		{"map memory that is writable and executable",
+			mapMemory(unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE)},
+		{"map shared memory", mapMemory(unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)},
+		{"map memory that grows", mapMemory(unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_GROWSDOWN)},
 		{"load a BPF program", func() error {
 			_, _, errno := unix.Syscall(unix.SYS_BPF, 0, 0, 0)
 			return asError(errno)
@@ -222,6 +218,17 @@ func matrixActs(controller, process int) []matrixAct {
 			}
 			return asError(errno)
 		}},
+	}
+}
+
+// mapMemory maps new memory, and unmaps it.
+func mapMemory(protection, flags int) func() error {
+	return func() error {
+		b, err := unix.Mmap(-1, 0, os.Getpagesize(), protection, flags|unix.MAP_ANON)
+		if err == nil {
+			err = unix.Munmap(b)
+		}
+		return err
 	}
 }
 
