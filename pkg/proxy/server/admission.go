@@ -52,13 +52,14 @@ const (
 // Only a challenge takes a slot. It gets one as soon as its head is complete, or waits in the
 // queue of its source. If all slots are taken, or all of its source, claim ends an exchange that
 // the ingress keeps waiting. So neither a slow route nor a client with many requests for one
-// takes the slots of others for long. Requests that are not forwarded need no slot.
+// takes the slots of others for long: a host gives slots to others until it has no more than they
+// have. Requests that are not forwarded need no slot.
 //
 // The waiting room has half as many places as there are slots: for connections without a
 // complete head, for queued challenges, and for answered clients that still send. When it is
 // full, a connection that has waited longest is evicted: of the same source if that has its part,
-// or else of another one with more. Rejecting the newest connection would be cheaper. But a client that floods from
-// behind an address translator could then lock out all others behind it, for
+// or else of another one with more. Rejecting the newest connection would be cheaper. But a client
+// that floods from behind an address translator could then lock out all others behind it, for
 // example a CA. A validator sends its head with the last packet of the handshake.
 // The newest connection is therefore most likely a validator's, and the oldest
 // without a head least likely. If none has waited for long enough, c is rejected if its source
@@ -216,7 +217,7 @@ func (t *table) room() int { return (t.limit + 1) / 2 }
 func (t *table) part() int { return (t.perSource + 1) / 2 }
 
 // makeRoom evicts connections until the waiting room has a place for a connection of a source, or
-// returns why there is none. answered means that the connection has its response: only another
+// returns why it has no place. answered means that the connection has its response: only another
 // such one is evicted for it. The caller holds mu.
 func (t *table) makeRoom(s *source, answered bool) (a admission, maxWait time.Duration) {
 	// Two evictions for one connection, so that a lowered limit is reached.

@@ -161,7 +161,7 @@ func TestPerSourceAnswering(t *testing.T) {
 }
 
 // TestSlotOfSlowExchange: when all slots are taken, the exchange that has waited for long enough
-// ends with a 504 that says why, for a challenge that waits. So does its connection to the ingress.
+// ends with a 504 and the reason, for a challenge that waits. So does its connection to the ingress.
 func TestSlotOfSlowExchange(t *testing.T) {
 	for name, protocolVersion := range map[string]ingress.ProxyProtocol{
 		"exchanged by an event loop": ingress.ProxyProtocolOff, "delegated": ingress.ProxyProtocolV1,
