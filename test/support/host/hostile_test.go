@@ -123,8 +123,10 @@ func TestProcessesOfSameUser(t *testing.T) {
 			s.override(fmt.Sprintf("User=http01-%s-%d", what, os.Getpid()))
 			s.systemctl("start", unit)
 			s.awaitStatus("Serving: holds ")
-			s.takeAs(strings.Fields(s.process(s.property("MainPID"))["Uid"])[0], binary, what)
-			s.systemctl("restart", unit)
+			user := strings.Fields(s.process(s.property("MainPID"))["Uid"])[0]
+			s.systemctl("stop", unit)
+			s.takeAs(user, binary, what)
+			s.systemctl("start", unit)
 			s.awaitStatus("Serving: holds ")
 			s.challenge()
 			// The proxy process is replaced too.
