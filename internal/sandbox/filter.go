@@ -25,7 +25,6 @@ func Confine(kind Kind) error {
 	if err := applyLimits(kind); err != nil {
 		return err
 	}
-	StartThreads(kind.threads()) // the filter denies it
 	// The filter forbids the system calls of Landlock.
 	if err := restrictAccess(kind); err != nil {
 		return err

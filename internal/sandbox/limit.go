@@ -17,13 +17,6 @@ import (
 )
 
 const (
-	// childThreads and childThreadsSmall are the threads that the proxy, and the exporter
-	// or the prober, wait for work with when they start: twice what was measured on a
-	// machine with far too few processors. They get no other ones, since the filter denies
-	// clone(2). A limit of the kernel would count the threads of all processes with
-	// the same user ID on the host, also those of a pod (RLIMIT_NPROC, getrlimit(2)).
-	childThreads      = 32
-	childThreadsSmall = 16
 	// maxDescriptors bounds the descriptors of the exporter and the prober, and with them
 	// the memory of the kernel that they can take: for sockets, and for each descriptor that
 	// an epoll instance watches. The exporter has at most 128 connections, and the prober 64
@@ -38,8 +31,10 @@ const (
 	addressReserve = 4 << 30
 )
 
-// applyLimits limits the resources of this process.
+// applyLimits starts the threads of this process and limits its resources.
 func applyLimits(kind Kind) error {
+	threads, oomScoreAdj := kind.limits()
+	StartThreads(threads)
 	limits := map[int]uint64{}
 	if kind != Proxy {
 		limits[unix.RLIMIT_NOFILE] = maxDescriptors
@@ -55,35 +50,36 @@ func applyLimits(kind Kind) error {
 	}
 	// No other process of this user can read the memory of this process, and no core of
 	// it is written (prctl(2), PR_SET_DUMPABLE).
-	err := errors.Join(raiseOOMScore(kind.oomScoreAdj()), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+	err := errors.Join(raiseOOMScore(oomScoreAdj), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 	if err != nil {
 		return fmt.Errorf("have this process ended before its parent, and without a core: %w", err)
 	}
 	return nil
 }
 
-// oomScoreAdj returns the part of the available memory, in thousandths, that the kernel adds
-// to what the process uses when it chooses which process to end (proc(5)). The controller has
-// 0. Up to a MemoryMax= of 512 MiB, each difference is more than an honest process can use
-// beyond one of the kind that ends before it. So the process that ends is the exporter, then
-// the prober, also when one of them takes memory that the kernel counts for no process, such
-// as that of sockets.
-func (k Kind) oomScoreAdj() int {
+// limits returns the threads that wait for work when a child process of this kind starts,
+// and its oom_score_adj.
+//
+// The threads are twice what was measured on a machine with far too few processors. The
+// process gets no other ones: the filter denies clone(2). A limit of the kernel would count
+// the threads of all processes with the user ID on the host, also those of a pod
+// (RLIMIT_NPROC, getrlimit(2)).
+//
+// The score is the part of the available memory, in thousandths, that the kernel adds to what
+// the process uses when it chooses which process to end (proc(5)). The controller has 0. Up
+// to a MemoryMax= of 512 MiB, each difference is more than an honest process can use beyond
+// one of the kind that ends before it. So the exporter ends first, and then the prober, also
+// when one of them takes memory that the kernel counts for no process, such as that of
+// sockets.
+func (k Kind) limits() (threads, oomScoreAdj int) {
 	switch k {
 	case Exporter:
-		return 1000 //nolint:mnd // the greatest
+		return 16, 1000
 	case Prober:
-		return 950 //nolint:mnd // see above
+		return 16, 950
 	default:
-		return 200 //nolint:mnd // see above
+		return 32, 200
 	}
-}
-
-func (k Kind) threads() int {
-	if k == Proxy {
-		return childThreads
-	}
-	return childThreadsSmall
 }
 
 // StartThreads starts threads of Go's runtime, so that n wait for work. The runtime keeps
@@ -91,17 +87,14 @@ func (k Kind) threads() int {
 func StartThreads(n int) {
 	var started, ended sync.WaitGroup
 	started.Add(n)
-	release := make(chan struct{})
 	for range n {
 		ended.Go(func() {
 			runtime.LockOSThread() // no other goroutine uses this thread meanwhile
 			defer runtime.UnlockOSThread()
 			started.Done()
-			<-release
+			started.Wait()
 		})
 	}
-	started.Wait()
-	close(release)
 	ended.Wait()
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -108,8 +109,9 @@ func everything() string {
 		"hosts: [api.example.com]\nmetrics:\n  listenAddress: 127.0.0.1:9645\nselfTest:\n  interval: 10s\n"
 }
 
-// awaitChildren waits until each kind of child process works and returns their process IDs.
-func (s *service) awaitChildren() map[string]int {
+// awaitProxy waits until each kind of child process works, and returns the process ID of the
+// proxy.
+func (s *service) awaitProxy() int {
 	s.Helper()
 	_, err := s.Await(s.Context(), "an exporter and a prober that answer", func(status lab.Status) error {
 		if !status.Metrics.Served || len(status.SelfTests) == 0 {
@@ -118,12 +120,9 @@ func (s *service) awaitChildren() map[string]int {
 		return nil
 	})
 	must(s.T, err)
-	pids := make(map[string]int)
-	for _, name := range []string{"exporter", "prober", "proxy"} {
-		pids[name], err = s.Child(name)
-		must(s.T, err)
-	}
-	return pids
+	proxy, err := s.Child("proxy")
+	must(s.T, err)
+	return proxy
 }
 
 // TestOtherMemory (A7) holds that a child process takes no memory that is not its data, as far
@@ -133,7 +132,7 @@ func TestOtherMemory(t *testing.T) {
 		t.Run(child, func(t *testing.T) {
 			s := memoryGroup(t).start("http01-proxyd:"+child+":other-memory", everything())
 			s.expectServing()
-			proxy := s.awaitChildren()["proxy"]
+			proxy := s.awaitProxy()
 			s.expectRefused("shared memory", "memory that grows down", "huge pages")
 			for what, most := range map[string]int{"GiB of addresses": 4, "watches": 128 * 128} {
 				found := regexp.MustCompile(`ATTACK: (\d+) ` + what).FindStringSubmatch(s.log())
@@ -159,17 +158,28 @@ func TestFirstKilled(t *testing.T) {
 	g := memoryGroup(t)
 	s := g.start("http01-proxyd", everything())
 	s.expectServing()
-	pids := s.awaitChildren()
+	s.awaitProxy()
 	file := fmt.Sprintf("/dev/shm/http01-hostile-%d", os.Getpid())
 	remove := sync.OnceFunc(func() { must(t, os.RemoveAll(file)) })
 	t.Cleanup(remove)
-	var killed []string
+	messages, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(messages)
+	_, err = unix.Seek(messages, 0, io.SeekEnd)
+	must(t, err)
+	kinds := make(map[int]string) // of processes that run or ran
+	var killed []string           // kinds in the order of their first ends
 	for range unitSetting(t, "MemoryMax", "M") {
+		for _, pid := range lab.Children(s.PID()) {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if fields := strings.Split(string(line), "\x00"); len(fields) > 1 {
+				kinds[pid] = fields[1]
+			}
+		}
 		g.run("exec dd if=/dev/zero of=" + file + " bs=512k count=2 oflag=append conv=notrunc status=none")
-		for name, pid := range pids {
-			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || len(text) == 0 {
-				killed = append(killed, name)
-				delete(pids, name)
+		for _, pid := range killedProcesses(messages) {
+			if kind := kinds[pid]; kind != "" && !slices.Contains(killed, kind) {
+				killed = append(killed, kind)
 			}
 		}
 		if slices.Contains(killed, "proxy") {
@@ -182,6 +192,24 @@ func TestFirstKilled(t *testing.T) {
 	must(t, s.Alive())
 	remove()
 	s.expectServing()
+}
+
+// killedProcesses returns the processes that the kernel has killed for lack of memory since
+// the last call, in order. A read returns one message (Documentation/ABI/testing/dev-kmsg).
+func killedProcesses(messages int) (pids []int) {
+	for message := make([]byte, 8<<10); ; {
+		n, err := unix.Read(messages, message)
+		if errors.Is(err, unix.EPIPE) { // messages were lost
+			continue
+		}
+		if err != nil {
+			return pids
+		}
+		if found := regexp.MustCompile(`Killed process (\d+) `).FindSubmatch(message[:n]); found != nil {
+			pid, _ := strconv.Atoi(string(found[1]))
+			pids = append(pids, pid)
+		}
+	}
 }
 
 // TestProcessorQuota (A11) holds that 300 validations at once succeed with the unit's quota of

@@ -223,7 +223,7 @@ func awaitExit(s *service) error {
 func TestLimits(t *testing.T) {
 	s := startAttackedWith(t, "none-of-these:proxy", everything())
 	s.expectServing()
-	s.awaitChildren()              // each process has limited itself before it answers its first request
+	s.awaitProxy()                 // each process has limited itself before it answers its first request
 	limits := map[string][]string{ // of memory, the unit's share and the runtime's reserve, and of descriptors
 		"proxy":    {`(?m)^Max data size +268435456 +268435456 `},
 		"exporter": {`(?m)^Max data size +167772160 +167772160 `, `(?m)^Max open files +256 +256 `},
