@@ -30,8 +30,6 @@ ExecStart=-systemctl reset-failed http01-proxyd*
 ExecStart=-find /etc/systemd/system -type l -xtype l -name http01-proxyd* -delete
 ExecStart=-rm -rf /usr/local/bin/http01-proxyd /usr/local/bin/http01-proxyd.previous /usr/local/bin/http01-proxyd.previous.next
 ExecStart=-rm -rf /usr/local/bin/.http01-proxyd.next /run/http01-proxyd /run/http01-proxyd-install
-ExecStart=-timeout --kill-after=5 20 podman rm --force --ignore http01-proxyd-install
-ExecStart=-timeout --kill-after=5 20 xargs --no-run-if-empty --arg-file=/var/lib/http01-proxyd/install/opened podman rmi --ignore
 ExecStart=-rm -rf /var/lib/http01-proxyd /var/lib/private/http01-proxyd
 ExecStart=-find /usr/local/lib/systemd/system -maxdepth 1 -name *http01-proxyd-install.service* -delete
 ExecStart=-find /etc/http01-proxyd /etc/systemd/system -maxdepth 1 -type d -name http01-proxyd* -empty -delete

@@ -4,12 +4,10 @@ package delivery_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
 	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
 )
 
@@ -147,19 +145,6 @@ func TestRemovedWithTimerDisabled(t *testing.T) {
 	n.update()
 	must(t, n.Reboot(t.Context()))
 	n.awaitUnitState(service, "active")
-}
-
-// TestRemovedWhilePodmanBlocks holds that the removal does not wait for a hanging podman.
-func TestRemovedWhilePodmanBlocks(t *testing.T) {
-	n := newServingNode(t)
-	const stub = "/usr/local/sbin/podman"
-	must(t, n.WriteFile(stub, "#!/bin/sh\nexec sleep infinity\n", 0o755))
-	defer func() { must(t, errors.Join(n.RemoveFile(stub))) }()
-	report := n.daemon.Update(t.Context(), mcd.Rendered{})
-	if report.Degraded != nil {
-		t.Error(report)
-	}
-	n.runScript("test ! -e /usr/local/bin/http01-proxyd")
 }
 
 // installerStarts returns how often the installer started the service with another binary.

@@ -96,6 +96,7 @@ func missingLines(text, other string) []string {
 // counters, listening sockets, podman's objects, the host's own mounts, unit files, and the
 // units of the patterns. Directories of PrivateTmp= and PrivateDevices= belong to systemd.
 // It leaves the directories of PrivateDevices= when a unit is stopped while its devices are set up.
+// /run/containers is podman's own, and depends on what podman has done since the boot.
 func snapshotCommands(units []string) [][]string {
 	return [][]string{
 		{"nft", "--stateless", "list", "ruleset"},
@@ -104,7 +105,7 @@ func snapshotCommands(units []string) [][]string {
 		{"podman", "ps", "--all", "--external", "--noheading", "--format={{.ID}} {{.Names}} {{.Image}}"},
 		{
 			"find", "/run", "/tmp", "/var/tmp", "/dev/shm", "-maxdepth", "1", "-not", "-name", "systemd-private-*", "-not",
-			"-name", "namespace-dev-*", "-printf", "%p %M %u:%g %l\\n",
+			"-name", "namespace-dev-*", "-not", "-path", "/run/containers", "-printf", "%p %M %u:%g %l\\n",
 		},
 		{"systemctl", "list-unit-files", "--no-legend", "--plain"},
 		append([]string{"systemctl", "list-units", "--all", "--no-legend", "--plain", "--full"}, units...),
@@ -114,7 +115,6 @@ func snapshotCommands(units []string) [][]string {
 // Snapshot takes a snapshot of a running host. units are patterns of systemctl.
 func (h *Host) Snapshot(ctx context.Context, units ...string) (Snapshot, error) {
 	s := Snapshot{Outputs: map[string]string{}}
-	// podman creates its directories at its first call, which comes before /run is listed.
 	for _, command := range snapshotCommands(units) {
 		out, err := h.Run(ctx, command[0], command[1:]...)
 		if err != nil {
