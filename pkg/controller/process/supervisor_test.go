@@ -657,8 +657,8 @@ func TestConnectionBound(t *testing.T) {
 		reason                             string
 	}{
 		{4096, 16384, 28232, 4096, ""},
-		{1, 256, 28232, 1, "the descriptor limit is 256; raise LimitNOFILE to 258"},
-		{8192, 16384, 28232, 5864, "the descriptor limit is 16384; raise LimitNOFILE to 22784"},
+		{1, 256, 28232, 1, "the descriptor limit is 256; raise LimitNOFILE to 642"},
+		{8192, 16384, 28232, 5725, "the descriptor limit is 16384; raise LimitNOFILE to 23168"},
 		{1 << 20, math.MaxInt32, 28232, 11292, "the host has 28232 ports for connections to one ingress address; " +
 			"raise net.ipv4.ip_local_port_range"},
 		{4096, 16384, 64, 25, "the host has 64 ports for connections to one ingress address; " +
