@@ -265,7 +265,7 @@ func checkSelfCheck(ctx context.Context, o *observations) result.Result {
 		return result.Nothing("http01-proxyd serves no VIP")
 	}
 	s := selfcheck.SelfCheck{
-		Responses: o.vipResponses(ctx), Names: o.namesOfAPI(ctx), Accepted: o.accepted.Names,
+		Responses: o.vipResponses(ctx), Names: o.namesOfAPI(ctx), InFiles: o.inFiles, Accepted: o.accepted.Names,
 		Holder: len(o.VIPs.Held) > 0, Serving: o.service.IsServing(),
 		SelfTests: o.reported().SelfTests, VIPTests: o.reported().VIPTests,
 	}

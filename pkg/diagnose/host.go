@@ -99,6 +99,7 @@ type host struct {
 	addressErr error         // why the addresses are unknown
 	microShift microshift.State
 	names      []string             // of the API, as far as known without network requests
+	inFiles    []string             // names of the API in the files of this host, whatever hosts lists
 	accepted   report.AcceptedHosts // as the service decides
 	service    *service.Service
 }
@@ -155,10 +156,21 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 	if len(h.names) == 0 && h.VIPs.MicroShift {
 		h.names = h.microShift.ChallengeNames()
 	}
+	if h.inFiles, _, _ = names.Names(); len(h.inFiles) == 0 {
+		h.inFiles = h.kubeconfigNames()
+	}
 	if o.APIName != "" {
-		h.names = []string{o.APIName}
+		h.names, h.inFiles = []string{o.APIName}, nil
 	}
 	return h, nil
+}
+
+// kubeconfigNames are the names of the API in the kubelet's kubeconfig: one, or none.
+func (h *host) kubeconfigNames() []string {
+	if name := apiname.ReadKubeconfig(h.Kubeconfig); name != "" {
+		return []string{name}
+	}
+	return nil
 }
 
 // useLastGoodVIPs uses the VIPs that the service keeps in use despite a fault. MicroShift's

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/certificate"
-	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 )
 
 const (
@@ -26,8 +25,8 @@ func (o *observations) findAPINames(ctx context.Context) []string {
 	if len(o.names) > 0 {
 		return o.names
 	}
-	if name := apiname.ReadKubeconfig(o.Kubeconfig); name != "" {
-		return []string{name}
+	if names := o.kubeconfigNames(); len(names) > 0 {
+		return names
 	}
 	if o.accepted.Limited() {
 		return withoutAddresses(o.accepted.Names)

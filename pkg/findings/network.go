@@ -107,7 +107,8 @@ func vipPortEntries() []Entry {
 			ID: NameNotAllowed, Check: check, Level: Problem,
 			Symptom: "Challenges for the name get 400 with `Only /.well-known/acme-challenge/* is allowed`. Without `hosts`, only the API's own name is accepted.",
 			Message: "The proxy at {endpoint} does not accept challenges for {name}",
-			Remediation: "If clients use this name for the API, set this line in /etc/http01-proxyd/config.yaml on every control-plane node: {line}. " +
+			Remediation: "If clients use this name for the API, set this line in the configuration of every control-plane node: {line}. " +
+				"On OpenShift, render and apply the MachineConfigs again; do not edit the file on a node. " +
 				"http01-proxyd status shows the accepted names and their source.",
 		},
 		{

@@ -56,6 +56,7 @@ type SelfCheck struct {
 	Responses
 
 	Names     []string          // of the API, which have challenges
+	InFiles   []string          // names of the API in the files of this host, whatever hosts lists
 	Accepted  []string          // names of which this host accepts challenges; empty: all
 	Holder    bool              // this host holds a VIP
 	Serving   bool              // the service on this host reports that it serves
@@ -95,14 +96,20 @@ func (s SelfCheck) Check() result.Result {
 			all.Find(findings.New(findings.VIPTwoHosts, findings.Values{"vip": t.VIP.String()}))
 		}
 	}
-	switch rejected := s.rejected(); {
+	switch rejected, inFiles := s.rejected(s.Names), s.rejected(s.InFiles); {
 	case len(rejected) > 0 && !s.Holder:
 		f := s.nameNotAllowed("this host (once it holds a VIP)", rejected)
 		f.Level = findings.Warning
 		all.Find(f)
-	case len(rejected) == 0 && !s.ForeignHost.IsZero():
+	case len(rejected) > 0: // judgeOpen has found it
+	case len(inFiles) > 0:
+		f := s.nameNotAllowed("this host", inFiles)
+		f.Message += ", the name of the API in the files of this host"
+		f.Level = findings.Warning
+		all.Find(f)
+	case !s.ForeignHost.IsZero():
 		// The name is not reported: a client chose it.
-		f := s.nameNotAllowed("this host", []string{"NAME"})
+		f := s.nameNotAllowed("this host", []string{"<name of the challenge>"})
 		f.Message += ", the name of a challenge that cert-manager or a CA requested at " +
 			s.ForeignHost.UTC().Format(time.TimeOnly) + " UTC: oc get challenge -A shows pending ones"
 		f.Level = findings.Warning
@@ -154,7 +161,7 @@ func selfTestFailed(t report.SelfTest) findings.Finding {
 
 // judgeOpen evaluates a VIP where http01-proxyd responds.
 func (s SelfCheck) judgeOpen(r Response, all *result.Subjects) {
-	rejected := s.rejected()
+	rejected := s.rejected(s.Names)
 	switch challenge, known := s.Challenges[r.VIP]; {
 	case len(rejected) > 0 && r.Held:
 		all.Find(s.nameNotAllowed(r.String(), rejected))
@@ -165,12 +172,12 @@ func (s SelfCheck) judgeOpen(r Response, all *result.Subjects) {
 	}
 }
 
-// rejected returns the names of the API of which this host does not accept challenges.
-func (s SelfCheck) rejected() []string {
+// rejected returns those of some names of which this host does not accept challenges.
+func (s SelfCheck) rejected(names []string) []string {
 	if len(s.Accepted) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(s.Names), func(name string) bool { return slices.Contains(s.Accepted, name) })
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(s.Accepted, name) })
 }
 
 // nameNotAllowed is the finding about names, with the line of the configuration that accepts

@@ -80,10 +80,23 @@ func TestForeignHost(t *testing.T) {
 		"none": {SelfCheck{Accepted: []string{"api.lab.test"}}, ""},
 		"one": {
 			SelfCheck{Names: []string{"api.lab.test"}, Accepted: []string{"api.lab.test"}, ForeignHost: at},
-			"warning: The proxy at this host does not accept challenges for NAME, the name of a challenge that cert-manager or a " +
+			"warning: The proxy at this host does not accept challenges for <name of the challenge>, the name of a challenge that cert-manager or a " +
 				"CA requested at 10:20:30 UTC: oc get challenge -A shows pending ones. If clients use this name for the API, set this " +
-				`line in /etc/http01-proxyd/config.yaml on every control-plane node: hosts: ["api.lab.test", "NAME"]. `,
+				`line in the configuration of every control-plane node: hosts: ["api.lab.test", "<name of the challenge>"]. `,
 		},
+		"the name in the files of the host": {
+			SelfCheck{
+				Names: []string{"other.lab.test"}, InFiles: []string{"api.lab.test"}, Accepted: []string{"other.lab.test"},
+				Holder: true, ForeignHost: at,
+			},
+			"warning: The proxy at this host does not accept challenges for api.lab.test, the name of the API in the files of " +
+				"this host. If clients use this name for the API, set this line in the configuration of every control-plane " +
+				`node: hosts: ["other.lab.test", "api.lab.test"]. `,
+		},
+		"an accepted name in the files": {
+			SelfCheck{InFiles: []string{"api.lab.test"}, Accepted: []string{"other.lab.test", "api.lab.test"}}, "",
+		},
+		"any name": {SelfCheck{InFiles: []string{"api.lab.test"}}, ""},
 		"a known one": {
 			SelfCheck{Names: []string{"api.lab.test"}, Accepted: []string{"other.lab.test"}, ForeignHost: at},
 			"warning: The proxy at this host (once it holds a VIP) does not accept challenges for api.lab.test. ",

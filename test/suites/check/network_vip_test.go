@@ -215,6 +215,12 @@ func TestHosts(t *testing.T) {
 	// The configuration alone shows it, also without a token and on a node without a VIP.
 	c.expectFindings(c.holder(), []string{"name-not-in-hosts", "name-not-in-hosts"}, "--name", apiName)
 	c.expectFindings(c.standby(), []string{"name-not-in-hosts"}, "--name", apiName)
+	// Without --name, the host's own files have the name.
+	must(t, c.holder().WriteAPIServerURL(internalName))
+	t.Cleanup(func() { must(t, os.Remove(c.holder().APIServerURL())) })
+	r = c.expectFindings(c.holder(), []string{"name-not-in-hosts"}, "--only", "self-check")
+	c.expectText(r, "name-not-in-hosts", "this host does not accept challenges for api.lab.test, the name of the API in",
+		`of every control-plane node: hosts: ["other.lab.test", "api.lab.test"]`)
 }
 
 // TestForeignHost has cert-manager request a challenge for another name than that of the API, which
@@ -237,8 +243,8 @@ func TestForeignHost(t *testing.T) {
 		t.Errorf("a challenge for another name: %+v", a)
 	}
 	r := c.expectFindings(c.holder(), []string{"name-not-in-hosts"})
-	c.expectText(r, "name-not-in-hosts", "this host does not accept challenges for NAME",
-		`on every control-plane node: hosts: ["api.lab.test", "NAME"]`)
+	c.expectText(r, "name-not-in-hosts", "this host does not accept challenges for <name of the challenge>",
+		`of every control-plane node: hosts: ["api.lab.test", "<name of the challenge>"]`)
 	// The line of the finding accepts the name.
 	must(t, c.ControlPlane[0].WriteConfig(c.holder().DefaultConfig()+"hosts: [api.lab.test, "+other+"]\n"))
 	_, err := c.Services[0].Await(t.Context(), "the new configuration", func(seen lab.Status) error {
