@@ -140,7 +140,7 @@ func (w *Watcher) logMissingName(err error) {
 	w.lastNameError = err.Error()
 	w.log.Warn("the API's name is not known: only the certificate that the API server presents to clients without SNI "+
 		"is watched, and ACME usually renews another one; "+
-		"add the API's name to hosts in the configuration (requests for other names are rejected then)",
+		"set hosts in the configuration to all names of the API (requests for other names are rejected then)",
 		slog.String("event", "certificate-name"), slog.Any("error", err))
 }
 
