@@ -41,11 +41,15 @@ func (h AcceptedHosts) String() string {
 	}
 	switch h.Source {
 	case HostsAny:
-		return fmt.Sprintf(`any (hosts: ["*"] in %s)`, h.Path)
+		return fmt.Sprintf(`any name (hosts: ["*"] in %s)`, h.Path)
 	case HostsUnknown:
-		return "any, because " + h.Note
+		return "any name, because " + h.Note
 	case HostsAPIName:
-		return fmt.Sprintf("%s only (the API's name in %s)", names, h.Path)
+		noun := "name"
+		if len(h.Names) > 1 {
+			noun = "names"
+		}
+		return fmt.Sprintf("%s only (the API's %s in %s)", names, noun, h.Path)
 	default:
 		return fmt.Sprintf("%s only (hosts in %s)", names, h.Path)
 	}

@@ -50,7 +50,7 @@ func TestContents(t *testing.T) {
 		"1234567 prerouting x", "0 input (not ours)", "redirects port 80 of 192.0.2.5 to port 8888",
 		"Upstream 192.0.2.6:80 reachable, checked 10s ago Upstream x Upstream 192.0.2.7:80 not checked yet",
 		"Certificate x at 192.0.2.5:6443: only 10d left of 90d, until 2026-03-14",
-		"Configuration the last good one is in use: x is rejected x x", "Host names any, because x",
+		"Configuration the last good one is in use: x is rejected x x", "Host names any name, because x",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q", want)

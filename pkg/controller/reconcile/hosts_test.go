@@ -51,12 +51,11 @@ func TestAcceptedHosts(t *testing.T) {
 			idle(wait)
 		}
 		if got := f.expectHosts("no file", "", ""); got.Source != report.HostsUnknown ||
-			!strings.Contains(got.Note, "url.env: no such file or directory: add hosts to "+filepath.Join(f.dir, "config.yaml")) {
+			!strings.Contains(got.Note, "url.env: no such file or directory: set hosts in "+filepath.Join(f.dir, "config.yaml")) {
 			t.Errorf("no file: %+v", got)
 		}
-		if c := f.expect("no file", report.Serving, "holds 192.0.2.5"); strings.Contains(c.Message, "accepts") {
-			t.Errorf("no file: %s", c.Message)
-		}
+		const anyName = "holds 192.0.2.5; accepts challenges for any name, because the API's name is not known"
+		f.expect("no file", report.Serving, anyName)
 
 		f.write("url.env", envOf("a.example"))
 		signal(settled.ChangeDelay)
@@ -85,7 +84,7 @@ func TestAcceptedHosts(t *testing.T) {
 			breakFile()
 			signal(settled.LossDelay)
 			f.expectHosts(what, "", "")
-			f.expect(what, report.Serving, "holds 192.0.2.5")
+			f.expect(what, report.Serving, anyName)
 			must(t, os.RemoveAll(filepath.Join(f.dir, "url.env")))
 			f.write("url.env", envOf("a.example"))
 			signal(settled.ChangeDelay)
@@ -100,6 +99,9 @@ func TestAcceptedHosts(t *testing.T) {
 		signal(settled.ChangeDelay)
 		if got := f.expectHosts("any", "", name); got.Source != report.HostsAny || got.Note != "" {
 			t.Errorf("any: %+v", got)
+		}
+		if c := f.expect("any", report.Serving, "holds 192.0.2.5"); strings.Contains(c.Message, "accepts") {
+			t.Errorf("any: %s", c.Message)
 		}
 		f.configure(vips + "hosts: []\n")
 		signal(settled.ChangeDelay)

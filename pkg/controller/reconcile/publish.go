@@ -18,7 +18,11 @@ import (
 // publish passes the result of a pass to the tracker.
 func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	hosts := l.observer.observation.acceptedHosts
-	if hosts.Limited() && (reason == report.Serving || reason == report.Standby) {
+	switch {
+	case reason != report.Serving && reason != report.Standby:
+	case hosts.Source == report.HostsUnknown: // the note has the file, and the error
+		message += "; accepts challenges for any name, because the API's name is not known"
+	case hosts.Limited():
 		message += fmt.Sprintf("; accepts challenges for %v", hosts)
 	}
 	reason, message = l.withConfigError(reason, message)

@@ -47,7 +47,8 @@ func (s Sources) Accept(c config.Config, configPath string) report.AcceptedHosts
 	case c.AnyHost:
 		return report.AcceptedHosts{Source: report.HostsAny, Path: configPath}
 	case err != nil || len(names) == 0:
-		note := fmt.Sprintf("the API's name is not known: %v: add hosts to %s", err, configPath)
+		note := fmt.Sprintf("the API's name is not known: %v: set hosts in %s (on OpenShift by a MachineConfig)",
+			err, configPath)
 		return report.AcceptedHosts{Source: report.HostsUnknown, Note: note}
 	default:
 		return report.AcceptedHosts{Names: names, Source: report.HostsAPIName, Path: path}

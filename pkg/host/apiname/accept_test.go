@@ -40,7 +40,8 @@ func TestAccept(t *testing.T) {
 	}
 	unknown := func(reason string) report.AcceptedHosts {
 		return report.AcceptedHosts{
-			Source: report.HostsUnknown, Note: "the API's name is not known: " + reason + ": add hosts to /c.yaml",
+			Source: report.HostsUnknown,
+			Note:   "the API's name is not known: " + reason + ": set hosts in /c.yaml (on OpenShift by a MachineConfig)",
 		}
 	}
 	for name, tt := range map[string]struct {

@@ -23,7 +23,8 @@ func TestKeepalivedStartedLater(t *testing.T) {
 	}
 	s.keepalived(true)
 	s.awaitStatus(
-		"Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, no " +
+		"Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5; accepts challenges for any name, because the API's name is not " +
+			"known, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, no " +
 			"challenges yet")
 	s.challenge()
 	for _, vip := range s.api {
@@ -33,7 +34,8 @@ func TestKeepalivedStartedLater(t *testing.T) {
 		}
 	}
 	s.awaitStatus(
-		"Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, 2 " +
+		"Serving: holds 192.0.2.5, fd4e:5f2a:9c01:1::5; accepts challenges for any name, because the API's name is not " +
+			"known, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, 2 " +
 			"challenges, last 200")
 
 	text := s.run(binaryPath, "status")
