@@ -46,6 +46,7 @@ cannot hold the API's virtual IP, such as a worker.`,
 		Example: `  http01-proxyd check
   http01-proxyd check --name api.cluster.example.com -o json
   http01-proxyd check --only dns,ruleset --quiet
+  http01-proxyd check --only config --config FILE
   http01-proxyd check -o json | jq -r '.checks[].findings[].id'
   http01-proxyd check -o html > check.html
   oc debug node/NODE -- chroot /host http01-proxyd check`,
@@ -63,6 +64,7 @@ cannot hold the API's virtual IP, such as a worker.`,
 			if list {
 				return out.writeList(diagnose.List())
 			}
+			o.ConfigRequired = c.Flags().Changed("config")
 			err := makeAbsolute(&o.ConfigPath, &o.StateDir, &o.StatusSocket, &o.ManifestDir, &o.DisabledManifestDir,
 				&o.APIServerURLFile, &o.ProxyEnvFile, &o.ResolvConf, &o.HostsFile, &o.ChronyConf, &o.Kubeconfig)
 			if err != nil {

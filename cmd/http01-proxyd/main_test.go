@@ -92,6 +92,17 @@ func TestCommandLine(t *testing.T) {
 			append([]string{"check"}, laptop...), cli.Unknown, "is not a cluster node with virtual IPs",
 			"",
 		},
+		"check, a file only": {
+			append([]string{"check", "--only", "config"}, laptop...), cli.OK, "/config.yaml is valid\n", "",
+		},
+		"check, a file and more": {
+			append([]string{"check", "--only", "config,dns"}, laptop...), cli.Unknown,
+			"- dns     not checked: this host is not a control-plane node with virtual IPs\n", "",
+		},
+		"check, no file": {
+			append(append([]string{"check"}, laptop...), "--config", "/nonexistent/x.yaml"), cli.Failure, "",
+			"cannot read the configuration: lstat /nonexistent/x.yaml: no such file or directory",
+		},
 		"check, JSON":      {append([]string{"check", "-o", "json"}, laptop...), cli.Unknown, `"outcome": "nothing"`, ""},
 		"check, HTML list": {[]string{"check", "--list", "-o", "html"}, cli.Usage, "", "a page shows results"},
 		"check, HTML": {

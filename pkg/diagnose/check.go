@@ -41,7 +41,7 @@ func run(ctx context.Context, opts Options, progress func(pending []string)) (re
 	if err != nil {
 		return result.Report{}, err
 	}
-	if !h.isApplicable() {
+	if !h.isApplicable() && !slices.Contains(h.Only, configCheck) {
 		return h.notApplicableReport(), nil
 	}
 	client, err := prober.Start()

@@ -62,10 +62,14 @@ func (h *host) selectedChecks() []check {
 // unmetNeed is the reason for which a check cannot run on this host; empty if there is
 // none.
 func (h *host) unmetNeed(c check) string {
-	if c.needs == needsConfig || c.needs == needsVIPs && errors.Is(h.VIPs.Err, vips.ErrNoNode) {
+	switch needed := c.needs == needsConfig || c.needs == needsVIPs && errors.Is(h.VIPs.Err, vips.ErrNoNode); {
+	case needed && h.rejected != "":
 		return h.rejected
+	case !h.isApplicable() && c.name != configCheck:
+		return "this host is not a control-plane node with virtual IPs"
+	default:
+		return ""
 	}
-	return ""
 }
 
 // List lists the checks with one sentence each.
@@ -89,7 +93,10 @@ type Entry struct {
 	Findings []findings.ID `json:"findings"` // that it detects
 }
 
-const internalAddressCheck = "internal-address"
+const (
+	internalAddressCheck = "internal-address"
+	configCheck          = "config"
+)
 
 // allChecks lists all checks in the order of the output.
 func allChecks() []check {
@@ -163,7 +170,7 @@ func allChecks() []check {
 			func(ctx context.Context, o *observations) result.Result { return o.readClocks(ctx).Check() },
 		},
 		{
-			"config", "The configuration file is valid, and the service is enabled.", needsNothing, localTimeout,
+			configCheck, "The configuration file is valid, and the service is enabled.", needsNothing, localTimeout,
 			func(_ context.Context, o *observations) result.Result {
 				return service.Configuration{
 					Path: o.ConfigPath, Err: o.configErr, Enabled: o.config.Enabled(),

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"regexp"
@@ -39,8 +40,11 @@ type Options struct {
 	ProxyEnvFile string // environment file with the cluster's egress proxy
 	ChronyConf   string // lists the time servers
 	Kubeconfig   string // of this node; contains the API's name
-	APIName      string // name of the API; empty: detected
-	Token        string // of a challenge to trace; empty: none
+
+	ConfigRequired bool // the configuration file must exist: without it, the defaults would be checked
+
+	APIName string // name of the API; empty: detected
+	Token   string // of a challenge to trace; empty: none
 
 	Only    []string      // names of checks; empty: all
 	Timeout time.Duration // of the whole run; 0: [DefaultTimeout]
@@ -132,6 +136,9 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 	if h.name, err = os.Hostname(); err != nil {
 		return h, fmt.Errorf("cannot read the host name: %w", err)
 	}
+	if _, err := os.Lstat(o.ConfigPath); o.ConfigRequired && errors.Is(err, fs.ErrNotExist) {
+		return h, fmt.Errorf("cannot read the configuration: %w", err)
+	}
 	h.config, h.rejected, h.configErr = loadConfig(o.HostPaths)
 	h.VIPs = vips.Discover(h.vipSource().Manifests, h.config.VIPs)
 	h.Addresses, h.addressErr = address.List()
@@ -151,7 +158,9 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 		Path: o.APIServerURLFile, MicroShiftDir: h.config.MicroShift.Directory, MicroShift: h.microShift.Snapshot,
 	}
 	names.Name, names.Err = apiname.Read(o.APIServerURLFile)
-	h.accepted = names.Accept(h.config, o.ConfigPath)
+	if h.accepted = names.Accept(h.config, o.ConfigPath); !h.isApplicable() && h.accepted.Source == report.HostsUnknown {
+		h.accepted = report.AcceptedHosts{} // the hosts of a cluster have the name
+	}
 	h.names = slices.DeleteFunc(withoutAddresses(h.config.Hosts), config.IsInternalAPIName) // the CA finds no such name
 	if len(h.names) == 0 && h.VIPs.MicroShift {
 		h.names = h.microShift.ChallengeNames()
@@ -272,6 +281,7 @@ func (h *host) notApplicableReport() result.Report {
 			fmt.Sprintf("This host has no %s, no %s, no VIPs in %s and no MicroShift. This is normal for other hosts.",
 				h.config.VIPs.KeepalivedConfig, staticpod.KeepalivedPath(h.ManifestDir), h.ConfigPath),
 		"To check a cluster, run this on its control-plane nodes, for example: " + onControlPlane,
+		"To check a configuration file only, use --only config --config FILE.",
 		"If another program manages the VIPs, set vips.api and vips.ingress in " + h.ConfigPath + ".",
 	}
 	return r

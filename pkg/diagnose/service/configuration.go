@@ -26,7 +26,7 @@ type Configuration struct {
 	Err           error // why it is invalid
 	Enabled       bool
 	InternalHosts []string // hosts that must not get a public certificate
-	Accepted      report.AcceptedHosts
+	Accepted      report.AcceptedHosts // unknown on a host that cannot hold VIPs: no names
 	Privileged    bool
 }
 
@@ -46,10 +46,17 @@ func (c Configuration) Check() result.Result {
 		values := findings.Values{"path": c.Path, "name": strings.Join(c.InternalHosts, " and ")}
 		return result.Found(findings.HostsInternalName, values)
 	}
+	text := c.Path + " is valid"
 	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) {
-		return result.Pass("%s does not exist, so the defaults are in use; accepted host names: %v", c.Path, c.Accepted)
+		text = c.Path + " does not exist, so the defaults are in use"
 	}
-	return result.Pass("%s; accepted host names: %v", c.Path, c.Accepted)
+	if c.Accepted.Source != "" {
+		text += fmt.Sprintf("; accepted host names: %v", c.Accepted)
+	}
+	if c.Accepted.Source == report.HostsUnknown {
+		return result.Nothing("%s", text) // no fault, but no success either
+	}
+	return result.Pass("%s", text)
 }
 
 // configFindings returns a finding for each problem.
