@@ -126,8 +126,8 @@ func (p *parser) checkEgress() {
 		return
 	}
 	if len(c.Hosts) == 0 {
-		p.problem(use, "add hosts: [api.cluster.example.com], or set upstream.scheme: https",
-			"egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of "+
+		p.problem(use, "set hosts to names, such as [api.cluster.example.com], or set upstream.scheme: https",
+			"egressProxy.upstream auto with upstream.scheme http requires names in hosts: a proxy finds the ingress by the Host of "+
 				"the request, and would fetch any host that a client sends")
 	}
 	if c.Upstream.ProxyProtocol != ProxyProtocolOff {

@@ -132,6 +132,8 @@ const (
 
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
+	const hostFix = `specify a DNS name such as api.cluster.example.com, or an IP address without brackets and zone; no ` +
+		`scheme, port, path or wildcard; or only "*" for any name`
 	for name, tt := range map[string]struct{ text, want string }{
 		"unknown key": {
 			"modes: x",
@@ -195,6 +197,15 @@ func TestParseRefuses(t *testing.T) {
 			"upstream: &a {port: 80}\nlimits: *a",
 			"c.yaml:1:11: anchors, aliases and merge keys are not supported: write the value out\nc.yaml:2:9: anchors, " +
 				"aliases and merge keys are not supported: write the value out",
+		},
+		"any name without quotes": {
+			"hosts: [*]",
+			"c.yaml:1:10: not valid YAML: while scanning an alias: did not find expected alphabetic or numeric character: " +
+				"put a text that begins with \"*\" in quotes",
+		},
+		"a wildcard without quotes": {
+			"upstream: {verifyNames: [*.example.com]}",
+			"c.yaml:1:26: not valid YAML: unknown anchor: put a text that begins with \"*\" in quotes",
 		},
 		"merge key": {
 			"<<: {mode: x}",
@@ -331,7 +342,7 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"proxy for any name": {
 			"egressProxy: {upstream: auto}",
-			`c.yaml:1:25: egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of the request, and would fetch any host that a client sends: add hosts: [api.cluster.example.com], or set upstream.scheme: https`,
+			`c.yaml:1:25: egressProxy.upstream auto with upstream.scheme http requires names in hosts: a proxy finds the ingress by the Host of the request, and would fetch any host that a client sends: set hosts to names, such as [api.cluster.example.com], or set upstream.scheme: https`,
 		},
 		"PROXY header through a proxy": {
 			"hosts: [a.example]\nupstream: {proxyProtocol: v1}\negressProxy: {upstream: auto}",
@@ -403,23 +414,28 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"host with port": {
 			`hosts: ["a.example:80"]`,
-			`c.yaml:1:9: "a.example:80" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
+			`c.yaml:1:9: "a.example:80" in hosts is not a host name: ` + hostFix,
+		},
+		"host with a scheme": {
+			`hosts: ["http://api.example/", "http://api.example:6443"]`,
+			`c.yaml:1:9: "http://api.example/" in hosts is not a host name: ` + hostFix + "\nc.yaml:1:32: " +
+				`"…" (not shown: it may contain a password) in hosts is not a host name: ` + hostFix,
 		},
 		"host wildcard": {
 			`hosts: ["*.example"]`,
-			`c.yaml:1:9: "*.example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
+			`c.yaml:1:9: "*.example" in hosts is not a host name: ` + hostFix,
 		},
 		"host with brackets": {
 			`hosts: ["[2001:db8::5]"]`,
-			`c.yaml:1:9: "[2001:db8::5]" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
+			`c.yaml:1:9: "[2001:db8::5]" in hosts is not a host name: ` + hostFix,
 		},
 		"host with a zone": {
 			`hosts: ["fe80::1%eth0"]`,
-			`c.yaml:1:9: "fe80::1%eth0" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
+			`c.yaml:1:9: "fe80::1%eth0" in hosts is not a host name: ` + hostFix,
 		},
 		"host mapped": {
 			`hosts: ["::ffff:192.0.2.5"]`,
-			`c.yaml:1:9: "::ffff:192.0.2.5" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
+			`c.yaml:1:9: "::ffff:192.0.2.5" in hosts is not a host name: ` + hostFix,
 		},
 		"host address twice": {
 			`hosts: ["2001:db8::5", "2001:db8:0::5"]`,
@@ -427,7 +443,7 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"host empty label": {
 			`hosts: [a..example]`,
-			`c.yaml:1:9: "a..example" in hosts is not a host name: specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only "*" for any name`,
+			`c.yaml:1:9: "a..example" in hosts is not a host name: ` + hostFix,
 		},
 		"any host and a name": {
 			`hosts: [a.example, "*"]`,
@@ -436,7 +452,7 @@ func TestParseRefuses(t *testing.T) {
 		"any host twice": {`hosts: ["*", "*"]`, `c.yaml:1:14: "*" is listed twice in hosts: keep one`},
 		"any host through the proxy by name": {
 			"hosts: ['*']\negressProxy: {upstream: auto}",
-			`c.yaml:2:25: egressProxy.upstream auto with upstream.scheme http requires hosts: a proxy finds the ingress by the Host of the request, and would fetch any host that a client sends: add hosts: [api.cluster.example.com], or set upstream.scheme: https`,
+			`c.yaml:2:25: egressProxy.upstream auto with upstream.scheme http requires names in hosts: a proxy finds the ingress by the Host of the request, and would fetch any host that a client sends: set hosts to names, such as [api.cluster.example.com], or set upstream.scheme: https`,
 		},
 		"host twice": {
 			`hosts: [a.example, A.EXAMPLE.]`,

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 )
 
 // Problem is a reason why a file, or another input of the administrator, is rejected.
@@ -82,9 +84,11 @@ func redact(text string) string {
 }
 
 // mayHoldPassword reports whether a text may contain user information (RFC 3986 section
-// 3.2.1). A URL without an "@" counts, too: it may have been truncated before it.
+// 3.2.1). A URL without an "@" counts, too, because it may have been truncated before it, unless
+// it has only a host name.
 func mayHoldPassword(text string) bool {
-	return strings.ContainsRune(text, '@') || strings.Contains(text, "://")
+	_, rest, isURL := strings.Cut(text, "://")
+	return strings.ContainsRune(text, '@') || isURL && !httpfield.IsHostName(strings.TrimSuffix(rest, "/"))
 }
 
 // redactAnchor returns a message of the YAML library without the name of an anchor: a

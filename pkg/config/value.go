@@ -130,7 +130,8 @@ const anyHost = "*"
 // hosts appends names in canonical form: lower case, without a trailing dot; an IPv6
 // address as in RFC 5952, without brackets.
 func (r *reader) hosts(into *[]string) parseFunc {
-	const fix = "specify a DNS name such as api.cluster.example.com, without port, path or wildcard, or only \"*\" for any name"
+	const fix = `specify a DNS name such as api.cluster.example.com, or an IP address without brackets and zone; ` +
+		`no scheme, port, path or wildcard; or only "*" for any name`
 	return entries(r, into, "a host name", "[api.cluster.example.com]", fix, func(text string) (string, bool) {
 		if addr, err := netip.ParseAddr(text); err == nil {
 			return addr.String(), addr.Zone() == "" && !addr.Is4In6()

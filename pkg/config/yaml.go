@@ -91,13 +91,16 @@ func (r *reader) reportInvalidUTF8(data []byte) {
 }
 
 func (r *reader) reportSyntaxError(err error) {
-	const fix = "correct the YAML syntax there"
+	fix := "correct the YAML syntax there"
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
 		r.problemAt(1, 1, fix, "not valid YAML: %s", redact(err.Error()))
 		return
 	}
 	at, message := e.Mark, redactAnchor(e.Message)
+	if strings.Contains(e.ContextMsg, "alias") || strings.Contains(message, "anchor") {
+		fix = `put a text that begins with "*" in quotes`
+	}
 	if e.ContextMsg != "" {
 		message = e.ContextMsg + ": " + message
 		if e.Mark.Line > r.lines { // at the end of the file: report where the unfinished part begins

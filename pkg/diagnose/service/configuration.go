@@ -25,7 +25,7 @@ type Configuration struct {
 	Path          string
 	Err           error // why it is invalid
 	Enabled       bool
-	InternalHosts []string // hosts that must not get a public certificate
+	InternalHosts []string             // hosts that must not get a public certificate
 	Accepted      report.AcceptedHosts // unknown on a host that cannot hold VIPs: no names
 	Privileged    bool
 }
