@@ -41,7 +41,9 @@ func TestClusterDomain(t *testing.T) {
 			usual,
 			machineconfig.Site{Config: given("hosts: [api.a.example]\nupstream: {scheme: https}\n")},
 			"*.apps.a.example",
-			[]string{modeNote},
+			[]string{
+				"hosts in my.yaml does not contain api.ocp.example.com: challenges for the API's own name get 400", modeNote,
+			},
 		},
 		"names of its own": {
 			usual,

@@ -4,10 +4,12 @@ package machineconfig
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,6 +117,10 @@ func (s Site) settings(
 		hint := findings.New(findings.HostsInternalName, findings.Values{"path": path, "name": name})
 		found.notes = append(found.notes, hint.String())
 	}
+	if api := s.apiName(domain); api != "" && len(accepted.Hosts) > 0 && !slices.Contains(accepted.Hosts, api) {
+		found.notes = append(found.notes,
+			fmt.Sprintf("hosts in %s does not contain %s: challenges for the API's own name get 400", path, api))
+	}
 	if s.Proxy != nil {
 		if all, err = s.egressProxySettings(accepted, found); err != nil {
 			return nil, err
@@ -161,11 +167,21 @@ func (s Site) withTLS(c config.Config) bool {
 	return s.TrustedCA != nil || c.Upstream.Scheme == config.SchemeHTTPS
 }
 
+// apiName returns the API's name; empty if the domain of the cluster is not known.
+func (s Site) apiName(ofObjects string) string {
+	if domain := cmp.Or(canonicalDomain(s.Domain), ofObjects); isClusterDomain(domain) {
+		return "api." + domain
+	}
+	return ""
+}
+
+func canonicalDomain(text string) string { return strings.ToLower(strings.TrimSuffix(text, ".")) }
+
 // ingressDomain returns the domain of the cluster, whose routers have a certificate for *.apps
 // of it, or an empty text. The domain from the cluster's objects is used only for routers with
 // TLS.
 func (s Site) ingressDomain(c config.Config, ofObjects string) (string, error) {
-	if domain := strings.ToLower(strings.TrimSuffix(s.Domain, ".")); isClusterDomain(domain) {
+	if domain := canonicalDomain(s.Domain); isClusterDomain(domain) {
 		return domain, nil
 	}
 	if s.Domain != "" {

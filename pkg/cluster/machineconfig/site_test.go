@@ -113,6 +113,15 @@ func TestSite(t *testing.T) {
 			"# mine\nhosts: [console.example, api.cluster.example.com] # these\nupstream: {port: 8080, verifyNames: " +
 				"['*.apps.cluster.example.com']}\n", "", nil,
 		},
+		"another name only": {
+			machineconfig.Site{Config: given("hosts: [kube.example]\n"), Domain: "B.example."},
+			"hosts: [kube.example]\nupstream:\n  verifyNames:\n  - '*.apps.b.example'\n", "",
+			[]string{"hosts in my.yaml does not contain api.b.example: challenges for the API's own name get 400"},
+		},
+		"the API's name and another one": {
+			machineconfig.Site{Config: given("hosts: [kube.example, API.b.example.]\n"), Domain: "b.example"},
+			"hosts: [kube.example, API.b.example.]\nupstream:\n  verifyNames:\n  - '*.apps.b.example'\n", "", nil,
+		},
 		"any name": {
 			machineconfig.Site{Config: given("hosts: ['*']\nupstream: {scheme: https}\n"), Domain: "b.example"},
 			"hosts: ['*']\nupstream: {scheme: https, verifyNames: ['*.apps.b.example']}\n", "", nil,
