@@ -121,7 +121,9 @@ func (t *table) claim(c *connection) (maxWait time.Duration, short report.Reject
 	return t.claimSlot(c)
 }
 
-// claimSlot is claim. The caller holds mu.
+// claimSlot is claim. An exchange ends for another one of its host only if its source has far more
+// slots. Otherwise all exchanges of an overloaded ingress would end before their responses. The
+// caller holds mu.
 func (t *table) claimSlot(c *connection) (maxWait time.Duration, short report.Rejection) {
 	for c.stage == queued {
 		var old *connection
@@ -134,7 +136,7 @@ func (t *table) claimSlot(c *connection) (maxWait time.Duration, short report.Re
 				time.Duration(max(c.source.slots(), 2*c.source.flowCount)))
 		}
 		switch {
-		case old == nil:
+		case old == nil, old.host == c.host && 2*c.source.slots() >= old.source.slots():
 			return slotTimeout, short
 		case t.all.counts[evicted] >= maxEvicted:
 			return minHeadTime, short

@@ -495,8 +495,8 @@ func TestExchangeEndsForAnother(t *testing.T) {
 		"the busiest host": {
 			32, 0, slices.Repeat([]string{"busy"}, 15), slices.Repeat([]string{"busiest"}, 17), "api", minExchangeTime, 15,
 		},
-		"the busiest host of itself": {
-			32, 0, []string{"slow"}, slices.Repeat([]string{"busy"}, 31), "busy", minExchangeTime, 1,
+		"the busiest host, by a source with far more slots": {
+			32, 0, slices.Repeat([]string{"busy"}, 24), slices.Repeat([]string{"busy"}, 8), "busy", minExchangeTime, 0,
 		},
 		"a CA is not busy": {
 			32, 0, numbered(30), []string{"api", "api"}, "api", minExchangeTime, 0,
@@ -532,6 +532,33 @@ func TestExchangeEndsForAnother(t *testing.T) {
 				}
 			}
 			checkTable(t, l, append(all, next))
+		})
+	}
+}
+
+// TestOverloadEndsNoExchange: challenges beyond the slots wait for a slow ingress, and end no exchange
+// for the same host, unless another source has far more slots. Else none would be answered.
+func TestOverloadEndsNoExchange(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ limit, perSource, first, second int }{
+		"all slots":           {32, 0, 0, 32},
+		"slots of the source": {64, 32, 0, 32},
+		"two sources":         {32, 0, 16, 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, now := newTestTable(test.limit, test.perSource)
+			all := challengesOf(t, l, now, "192.0.2.1", slices.Repeat([]string{"api"}, test.first)...)
+			all = append(all, challengesOf(t, l, now, "192.0.2.2", slices.Repeat([]string{"api"}, test.second)...)...)
+			next := challengesOf(t, l, now, "192.0.2.2", "api")[0]
+			*now = now.Add(2 * minExchangeTimeOfSource)
+			wait, short := l.claim(next)
+			if wait != slotTimeout || short == "" || next.stage != queued || l.all.counts[evicted] > 0 {
+				t.Errorf("wait %v for %q in stage %d; %v connections by stage", wait, short, next.stage, l.all.counts)
+			}
+			if l.remove(all[0]); next.stage != answering {
+				t.Errorf("stage %d after another one has ended", next.stage)
+			}
 		})
 	}
 }
