@@ -124,3 +124,23 @@ func TestBlockingInclude(t *testing.T) {
 		})
 	}
 }
+
+// TestHungDropIns: a directory of MicroShift's configuration that hangs costs an error. The other files
+// are read.
+func TestHungDropIns(t *testing.T) {
+	addNetwork(t, writeKey)
+	addVIP(t)
+	s := newService(t, "")
+	s.configure(explicit)
+	s.start(nil)
+	s.awaitReason(report.Serving)
+	mountStalled(t, filepath.Join(s.dir, "config.d"))
+	s.configure(explicit + "microshift: {directory: " + s.dir + "}\n")
+	s.awaitLog("config.d has not returned for 5s: check its file system")
+	s.configure(explicit + "hosts: [api.example.com]\n")
+	s.await("the next configuration", func(r report.Report) bool { return len(r.AcceptedHosts.Names) == 1 })
+	if log := s.log.String(); strings.Contains(log, "has not returned for 10s") {
+		t.Error("reading stalled")
+	}
+	s.stop()
+}

@@ -36,7 +36,7 @@ func DropInDir(dir string) string { return filepath.Join(dir, "config.d") }
 // this cannot be determined, because packets to MicroShift's internal addresses must never be
 // redirected.
 func Present(dir string) bool {
-	info, err := os.Stat(dir)
+	info, err := stat(dir)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR)
 	}
@@ -47,13 +47,13 @@ func Present(dir string) bool {
 // the files of config.d in the order of filepath.WalkDir. watch lists the paths to watch for
 // changes, also with an error.
 func readFiles(dir string) (files []file, watch []string, err error) {
-	paths, dirs, err := listDropIns(DropInDir(dir))
-	watch = append([]string{ConfigFile(dir), DropInDir(dir)}, dirs...)
+	found, err := textfile.Within(DropInDir(dir), func() (dropIns, error) { return listDropIns(DropInDir(dir)) })
+	watch = append([]string{ConfigFile(dir), DropInDir(dir)}, found.dirs...)
 	if err != nil {
 		return nil, watch, err
 	}
 	total := 0
-	for i, path := range append([]string{ConfigFile(dir)}, paths...) {
+	for i, path := range append([]string{ConfigFile(dir)}, found.files...) {
 		text, err := textfile.Read(path, maxFileBytes)
 		if i == 0 && errors.Is(err, fs.ErrNotExist) {
 			continue // MicroShift has defaults
@@ -70,9 +70,17 @@ func readFiles(dir string) (files []file, watch []string, err error) {
 	return files, watch, nil
 }
 
+// stat is os.Stat, and waits for at most [textfile.Timeout].
+func stat(path string) (fs.FileInfo, error) {
+	return textfile.Within(path, func() (fs.FileInfo, error) { return os.Stat(path) })
+}
+
+// dropIns are the paths of the drop-in files, and of the directories with them.
+type dropIns struct{ files, dirs []string }
+
 // listDropIns lists the drop-in files of config.d and the directories below it. A symbolic link to a
 // file is read, and a symbolic link to a directory is not followed, as in MicroShift.
-func listDropIns(root string) (paths, dirs []string, err error) {
+func listDropIns(root string) (found dropIns, err error) {
 	entries := 0
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch entries++; {
@@ -81,19 +89,19 @@ func listDropIns(root string) (paths, dirs []string, err error) {
 		case entries > maxEntries:
 			return fmt.Errorf("%s has more than %d entries: remove unneeded entries", root, maxEntries)
 		case entry.IsDir():
-			dirs = append(dirs, path)
+			found.dirs = append(found.dirs, path)
 		case filepath.Ext(path) == ".yaml":
-			paths = append(paths, path)
+			found.files = append(found.files, path)
 		}
 		return nil
 	})
-	if len(dirs) == 0 && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+	if len(found.dirs) == 0 && errors.Is(err, fs.ErrNotExist) {
+		return dropIns{}, nil
 	}
 	if err != nil {
 		err = fmt.Errorf("list MicroShift's configuration: %w", explainPermission(err))
 	}
-	return paths, dirs, err
+	return found, err
 }
 
 // explainPermission adds the remediation for a file that only root can read.

@@ -89,7 +89,7 @@ func (r *Reader) newerThanStart(files []file) (newer []string) {
 		return nil // it does not run
 	}
 	isNewer := func(path string) bool {
-		info, err := os.Stat(path)
+		info, err := stat(path)
 		return err == nil && info.ModTime().After(link.ModTime())
 	}
 	for _, f := range files {
