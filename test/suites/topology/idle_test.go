@@ -77,8 +77,8 @@ func startSingleNode(t *testing.T, y lab.Layout, findings ...string) *testbed {
 // over each family and both, and expects that no service counted a challenge.
 func (s *testbed) expectCertificatesWithoutService(at lab.Pair) {
 	s.t.Helper()
-	for i, p := range []lab.Pair{{V4: at.V4}, {V6: at.V6}, at} {
-		name := fmt.Sprintf("idle-%d.%s", i, s.Domain)
+	for i, p := range [certificateOrders]lab.Pair{{V4: at.V4}, {V6: at.V6}, at} {
+		name := idleName(i, s.Domain)
 		must(s.t, s.Internet.SetName(s.t.Context(), name, p))
 		_, err := s.Certificate(s.t.Context(), lab.Order{Name: name, SelfCheckFrom: s.Pods[0]})
 		must(s.t, err)
@@ -89,6 +89,11 @@ func (s *testbed) expectCertificatesWithoutService(at lab.Pair) {
 		}
 	}
 }
+
+// certificateOrders are those of expectCertificatesWithoutService.
+const certificateOrders = 3
+
+func idleName(i int, domain string) string { return fmt.Sprintf("idle-%d.%s", i, domain) }
 
 // TestExternalLoadBalancer has the VIPs on a load balancer, the gateway, which forwards
 // challenges on port 80 of the API to the routers, as documented.
@@ -149,7 +154,11 @@ func (s *testbed) startLoadBalancer() {
 		must(s.t, err)
 	}
 	file := filepath.Join(s.Gateway.Dir, "balancer.cfg")
-	writeTestFile(s.t, file, recipe(s.t))
+	names := apiName
+	for i := range certificateOrders {
+		names += " " + idleName(i, s.Domain)
+	}
+	writeTestFile(s.t, file, strings.ReplaceAll(recipe(s.t), "api.cluster.example.com", names))
 	checked, err := s.Gateway.Run(s.t.Context(), "haproxy", "-c", "-f", file)
 	must(s.t, err)
 	if strings.Contains(checked, "[WARNING]") || strings.Contains(checked, "[ALERT]") {
@@ -172,12 +181,17 @@ func (s *testbed) startLoadBalancer() {
 	}))
 }
 
-// expectFilter expects that the load balancer forwards challenges with GET and HEAD to the
-// router, which has no route for them, and rejects all other requests.
+// expectFilter expects that the load balancer forwards challenges for the API's name with GET and
+// HEAD to the router, which has no route for them, and rejects all other requests.
 func (s *testbed) expectFilter() {
 	s.t.Helper()
 	const token = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr_oA"
 	for _, vip := range s.AllAPI() {
+		for host, forwarded := range map[string]bool{
+			apiName + ":80": true, strings.ToUpper(apiName): true, "console.apps.lab.test": false, "x" + apiName: false, "": false,
+		} {
+			s.expectForwarded(vip, "GET "+token, host, forwarded)
+		}
 		for line, forwarded := range map[string]bool{
 			"GET " + token:                     true,
 			"HEAD " + token:                    true,
@@ -192,16 +206,22 @@ func (s *testbed) expectFilter() {
 			"GET /x" + token:                                false,
 			"GET /xwell-known/acme-challenge/x":             false,
 		} {
-			text, err := s.Internet.Raw(s.t.Context(), web(vip), line+" HTTP/1.1\r\nHost: "+apiName+
-				"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-			must(s.t, err)
-			rejected := strings.HasPrefix(text, "HTTP/1.1 400 ") &&
-				strings.HasSuffix(text, "\r\n\r\nOnly /.well-known/acme-challenge/* is allowed")
-			if rejected == forwarded || forwarded && !strings.HasPrefix(text, "HTTP/1.1 503 ") &&
-				!strings.HasPrefix(text, "HTTP/1.0 503 ") {
-				s.t.Errorf("%s at %s, forwarded: %t, got %.200q", line, vip, forwarded, text)
-			}
+			s.expectForwarded(vip, line, apiName, forwarded)
 		}
+	}
+}
+
+// expectForwarded expects that the load balancer forwards or rejects a request.
+func (s *testbed) expectForwarded(vip netip.Addr, line, host string, forwarded bool) {
+	s.t.Helper()
+	text, err := s.Internet.Raw(s.t.Context(), web(vip), line+" HTTP/1.1\r\nHost: "+host+
+		"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+	must(s.t, err)
+	rejected := strings.HasPrefix(text, "HTTP/1.1 400 ") &&
+		strings.HasSuffix(text, "\r\n\r\nOnly /.well-known/acme-challenge/* is allowed")
+	if rejected == forwarded || forwarded && !strings.HasPrefix(text, "HTTP/1.1 503 ") &&
+		!strings.HasPrefix(text, "HTTP/1.0 503 ") {
+		s.t.Errorf("%s for %q at %s, forwarded: %t, got %.200q", line, host, vip, forwarded, text)
 	}
 }
 
