@@ -133,6 +133,7 @@ func (w *workstation) expectedOutputs() []expected {
 			document: tutorialDocument,
 			output:   `^HTTP/1\.1 400 Bad Request\r\n(.*\r\n)+\r\nOnly /\.well-known/acme-challenge/\* is allowed$`,
 		},
+		{document: tutorialDocument, output: `^HTTP/1\.[01] (404|503) `},
 		{
 			document: tutorialDocument,
 			output:   `^clusterissuer\S*/letsencrypt created\nclusterissuer\S*/letsencrypt condition met\n$`,
