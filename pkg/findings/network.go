@@ -105,7 +105,8 @@ func vipPortEntries() []Entry {
 		},
 		{
 			ID: NameNotAllowed, Check: check, Level: Problem,
-			Symptom: "Challenges for the name get 400 with `Only /.well-known/acme-challenge/* is allowed`. Without `hosts`, only the API's own name is accepted.",
+			Symptom: "Challenges for the name get 400 with `Only /.well-known/acme-challenge/* is allowed`. Without `hosts`, only the API's own name is accepted. " +
+				"A warning is about a name in the files of the host that `hosts` lacks, or about a challenge of the last hour.",
 			Message: "The proxy at {endpoint} does not accept challenges for {name}",
 			Remediation: "If clients use this name for the API, set this line in the configuration of every control-plane node: {line}. " +
 				"On OpenShift, render and apply the MachineConfigs again; do not edit the file on a node. " +
