@@ -34,7 +34,7 @@ how to fix that. It changes no configuration, and does not require that the serv
 runs. Some checks require root; without it the report lists them as not checked.
 
 Each check has a line: ✓ no problem found; ! a warning: challenges may fail later
-or for some clients; ✗ a problem; - not checked, with the reason. A finding begins
+or for some clients; ✗ a problem; - not checked, or a note, with the reason. A finding begins
 with its ID in brackets, which "http01-proxyd explain ID" explains, and which the
 journal has in CAUSE=. On a terminal the lines have colours unless NO_COLOR is set.
 -o html writes a page for a browser without a network, with the results and the status
@@ -42,7 +42,7 @@ of the service.
 
 The exit code is 3 if there is a problem or the challenge of --token fails. Without a
 problem it is 4 if necessary checks could not run or end. It is also 4 on a host that
-cannot hold the API's virtual IP, such as a worker.`,
+cannot hold the API's virtual IP, such as a worker. The check "config" runs there too.`,
 		Example: `  http01-proxyd check
   http01-proxyd check --name api.cluster.example.com -o json
   http01-proxyd check --only dns,ruleset --quiet
