@@ -147,7 +147,7 @@ func ingressEntries() []Entry {
 			Symptom: "Challenges get 504 with `upstream responds too slowly while other requests wait`.",
 			Message: "{upstream} had not responded when all slots were in use, and the exchange ended for others that waited",
 			Remediation: "Find out why the route of this host name responds slowly, and who requests it so often. " +
-				"If the clients are legitimate, raise limits.maxConnections or limits.perSource. To accept challenges for the API's name only, set hosts.",
+				"If the clients are legitimate, raise limits.maxConnections or limits.perSource. If any name is accepted, list the names of the API in hosts.",
 		},
 	}
 }

@@ -3,6 +3,8 @@
 package reconcile
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -132,7 +134,8 @@ func (r *fileReader) readOthers(now time.Time) time.Duration {
 
 // readAPINames reads the API's name, decides which names are accepted, and returns the delay of
 // the next read. A name that is lost stays in use for a moment, because its file may be being
-// replaced. A missing or broken file is no fault: only OpenShift has it.
+// replaced, and for as long as the file has no usable content. A missing file is no fault: only
+// OpenShift has it.
 func (r *fileReader) readAPINames(now time.Time) (again time.Duration) {
 	name, err := apiname.Read(r.names.Path)
 	found, delay := apiNameContent{name: name}, settled.ChangeDelay
@@ -144,7 +147,9 @@ func (r *fileReader) readAPINames(now time.Time) (again time.Duration) {
 	}
 	if again = r.apiName.Wait(found, delay, now); again == 0 {
 		r.apiName.Accept(found)
-		r.names.Name, r.names.Err = name, err
+		if r.names.Err = err; err == nil || errors.Is(err, fs.ErrNotExist) {
+			r.names.Name = name
+		}
 	}
 	r.names.MicroShiftDir, r.names.MicroShift = r.found.microShiftDir, r.found.microShiftFiles
 	r.found.apiNames, _, r.found.apiNamesErr = r.names.Names()

@@ -34,7 +34,7 @@ func (f *fixture) expectHosts(when, accepted, apiNames string) report.AcceptedHo
 }
 
 // TestAcceptedHosts: without hosts, the API's name is accepted as soon as its file has it. A file
-// that is being replaced changes nothing, and a broken one is no fault.
+// that is being replaced or is broken changes nothing, and a missing one is no fault.
 func TestAcceptedHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
@@ -83,8 +83,12 @@ func TestAcceptedHosts(t *testing.T) {
 		} {
 			breakFile()
 			signal(settled.LossDelay)
-			f.expectHosts(what, "", "")
-			f.expect(what, report.Serving, anyName)
+			accepted, message := name, "accepts challenges for "+name+" only"
+			if what == "removed" {
+				accepted, message = "", anyName
+			}
+			f.expectHosts(what, accepted, accepted)
+			f.expect(what, report.Serving, message)
 			must(t, os.RemoveAll(filepath.Join(f.dir, "url.env")))
 			f.write("url.env", envOf("a.example"))
 			signal(settled.ChangeDelay)
