@@ -52,7 +52,7 @@ func applyLimits(kind Kind) error {
 	// it is written (prctl(2), PR_SET_DUMPABLE).
 	err := errors.Join(raiseOOMScore(oomScoreAdj), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 	if err != nil {
-		return fmt.Errorf("have this process ended before its parent, and without a core: %w", err)
+		return fmt.Errorf("raise oom_score_adj and disable core dumps: %w", err)
 	}
 	return nil
 }
@@ -113,11 +113,11 @@ func raiseOOMScore(score int) error {
 }
 
 // lowerLimit lowers both limits of a resource. It keeps lower limits.
-func lowerLimit(resource int, most uint64) error {
+func lowerLimit(resource int, limit uint64) error {
 	var now unix.Rlimit
 	if err := unix.Prlimit(0, resource, nil, &now); err != nil {
 		return err
 	}
-	next := unix.Rlimit{Cur: min(now.Cur, most), Max: min(now.Max, most)}
+	next := unix.Rlimit{Cur: min(now.Cur, limit), Max: min(now.Max, limit)}
 	return unix.Prlimit(0, resource, &next, nil)
 }

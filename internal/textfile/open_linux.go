@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open opens a regular file, unless the kernel invents it: such a file is regular too, and reading one can
+// open opens a regular file, unless the kernel computes its content: such a file is regular too, and reading one can
 // block, or change something. It opens nothing else, because that alone has effects on a device, and judges
 // again what it has opened.
 func open(path string) (*os.File, fs.FileMode, error) {

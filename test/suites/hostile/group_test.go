@@ -134,13 +134,13 @@ func TestOtherMemory(t *testing.T) {
 			s.expectServing()
 			proxy := s.awaitProxy()
 			s.expectRefused("shared memory", "memory that grows down", "huge pages")
-			for what, most := range map[string]int{"GiB of addresses": 4, "watches": 128 * 128} {
+			for what, limit := range map[string]int{"GiB of addresses": 4, "watches": 128 * 128} {
 				found := regexp.MustCompile(`ATTACK: (\d+) ` + what).FindStringSubmatch(s.log())
 				if found == nil {
 					t.Fatalf("the attack reported no %s", what)
 				}
-				if n, err := strconv.Atoi(found[1]); err != nil || n == 0 || n > most {
-					t.Errorf("%s %s, want at most %d, and some", found[1], what, most)
+				if n, err := strconv.Atoi(found[1]); err != nil || n == 0 || n > limit {
+					t.Errorf("%s %s, want at most %d, and some", found[1], what, limit)
 				}
 			}
 			s.expectServing()
@@ -260,8 +260,8 @@ func TestProcessorQuota(t *testing.T) {
 		}
 		used := (processorTime(t, proxy) - before).Seconds() / time.Since(begin).Seconds()
 		t.Logf("the proxy used %.0f %% of a processor", used*100)
-		if most := float64(unitSetting(t, "CPUQuota", "%")) / 100; used > most*1.1 || used == 0 {
-			t.Errorf("the proxy used %.2f processors, of %.2f", used, most)
+		if limit := float64(unitSetting(t, "CPUQuota", "%")) / 100; used > limit*1.1 || used == 0 {
+			t.Errorf("the proxy used %.2f processors, of %.2f", used, limit)
 		}
 		s.expectServing()
 	})
