@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
@@ -42,7 +43,7 @@ type admission uint8
 const (
 	admitted   admission = iota
 	waits                // in the waiting room, with a complete head, until it gets a slot
-	rejected             // its source has its part of the waiting room, which is full
+	rejected             // the waiting room is full, and c has its response or was evicted
 	overloaded           // the waiting room is full
 )
 
@@ -62,8 +63,8 @@ const (
 // that floods from behind an address translator could then lock out all others behind it, for
 // example a CA. A validator sends its head with the last packet of the handshake.
 // The newest connection is therefore most likely a validator's, and the oldest
-// without a head least likely. If none has waited for long enough, c is rejected if its source
-// is the cause, and otherwise must wait for maxWait or until a connection ends.
+// without a head least likely. If no source has more than its part, and none has waited for long
+// enough, c must wait for maxWait or until a connection ends.
 func (t *table) admit(c *connection, s stage, unbounded bool) (a admission, maxWait time.Duration) {
 	t.lock(c)
 	defer t.mu.Unlock()
@@ -230,18 +231,18 @@ func (t *table) makeRoom(s *source, answered bool) (a admission, maxWait time.Du
 		if t.all.counts[evicted] >= maxEvicted {
 			return overloaded, slotTimeout
 		}
-		group, before, why, none := &t.all, t.now.Add(-minHeadTime), report.Evicted, overloaded
 		greedy := t.greedy.First()
 		if t.perSource > 0 && s.waiting() >= t.part() {
-			greedy, none = s, rejected
+			greedy = s
 		}
-		if greedy != nil {
-			group, before, why = &greedy.group, t.now, report.SourceLimit
+		old, wait, why := greedy.oldest(), time.Duration(0), report.SourceLimit
+		if greedy == nil {
+			old, wait = t.evictionCandidate()
+			why = report.Evicted
 		}
-		old, wait := t.evictionCandidate(group, before)
 		switch {
 		case old == nil:
-			return none, wait
+			return overloaded, wait
 		case answered && old.stage != lingering:
 			return rejected, 0
 		}
@@ -250,18 +251,28 @@ func (t *table) makeRoom(s *source, answered bool) (a admission, maxWait time.Du
 	return admitted, 0
 }
 
-// evictionCandidate returns the connection in the waiting room whose client loses least: one that
-// has its response, or else the one that has waited longest for its head, or else for a slot. If
-// the head has arrived and is unread, the client is not late, but its worker is. Such a
-// connection moves to the end. If no connection is older than before, wait is the
-// time until one is, unless something changes. The caller holds mu.
-func (t *table) evictionCandidate(g *group, before time.Time) (c *connection, wait time.Duration) {
-	if c := g.lists[lingering].First(); c != nil {
+// oldest returns the connection of s in the waiting room whose client loses least: one that has its
+// response, or else the one that has waited longest for its head, or else for a slot. Its head may be
+// unread, because its worker is late. finishReading then admits it. Newer connections of the source
+// must not end before their clients can send. The caller holds the mutex of the table.
+func (s *source) oldest() *connection {
+	if s == nil {
+		return nil
+	}
+	return cmp.Or(s.lists[lingering].First(), s.lists[readingHead].First(), s.lists[queued].First())
+}
+
+// evictionCandidate returns the same of all sources. If the head has arrived and is unread, the client
+// is not late, but its worker is. Such a connection moves to the end. If none has waited for
+// minHeadTime, wait is the time until one has, unless something changes. The caller holds mu.
+func (t *table) evictionCandidate() (c *connection, wait time.Duration) {
+	lists, before := &t.all.lists, t.now.Add(-minHeadTime)
+	if c := lists[lingering].First(); c != nil {
 		return c, 0
 	}
 	wait = slotTimeout
 	for range maxCandidates {
-		c := g.lists[readingHead].First()
+		c := lists[readingHead].First()
 		if c == nil {
 			break
 		}
@@ -273,9 +284,10 @@ func (t *table) evictionCandidate(g *group, before time.Time) (c *connection, wa
 			return c, 0
 		}
 		wait = unreadRetryDelay
-		t.move(c, readingHead)
+		c.tableEntry.Remove()
+		lists[readingHead].PushBack(&c.tableEntry, c) // its source keeps the order
 	}
-	if c = g.lists[queued].First(); c == nil {
+	if c = lists[queued].First(); c == nil {
 		return nil, wait
 	}
 	if remaining := c.since.Sub(before); remaining > 0 {

@@ -12,6 +12,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
 )
 
+// MinHeadTime is minHeadTime.
+const MinHeadTime = minHeadTime
+
 // InFlight returns the number of connections in flight.
 func (s *Server) InFlight() int { return s.table.inFlight() }
 

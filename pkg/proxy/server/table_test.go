@@ -286,39 +286,55 @@ func checkList(t *testing.T, list *connectionList, want map[*connectionList][]*c
 // its worker is.
 func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		perSource int
-		last      admission // when all heads have arrived
-	}{
-		"of all":        {0, overloaded},
-		"of its source": {2, rejected},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l, now := newTestTable(6, test.perSource) // three in the waiting room
-			var c [5]*connection
-			var clients [5]net.Conn
-			for i := range c {
-				c[i], clients[i] = newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
-				c[i].acceptedAt = time.Unix(int64(i), 0)
-			}
-			for i := range 3 {
-				l.admit(c[i], readingHead, false)
-			}
-			sendByte(t, clients[0], c[0])
-			sendByte(t, clients[2], c[2])
-			*now = time.Unix(4, 0)
-			l.admit(c[3], readingHead, false)
-			if c[0].stage != readingHead || c[1].stage != evicted || c[2].stage != readingHead || c[3].stage != readingHead {
-				t.Fatalf("stages %d, %d, %d, %d", c[0].stage, c[1].stage, c[2].stage, c[3].stage)
-			}
-			sendByte(t, clients[3], c[3])
-			if a, wait := l.admit(c[4], readingHead, false); a != test.last || a == overloaded && wait != unreadRetryDelay {
-				t.Errorf("got %v, wait %v", a, wait)
-			}
-			if c[0].stage != readingHead || c[2].stage != readingHead || c[3].stage != readingHead {
-				t.Errorf("stages %d, %d, %d", c[0].stage, c[2].stage, c[3].stage)
-			}
-		})
+	l, now := newTestTable(6, 0) // three in the waiting room
+	var c [5]*connection
+	var clients [5]net.Conn
+	for i := range c {
+		c[i], clients[i] = newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
+		c[i].acceptedAt = time.Unix(int64(i), 0)
+	}
+	for i := range 3 {
+		l.admit(c[i], readingHead, false)
+	}
+	sendByte(t, clients[0], c[0])
+	sendByte(t, clients[2], c[2])
+	*now = time.Unix(4, 0)
+	l.admit(c[3], readingHead, false)
+	if c[0].stage != readingHead || c[1].stage != evicted || c[2].stage != readingHead || c[3].stage != readingHead {
+		t.Fatalf("stages %d, %d, %d, %d", c[0].stage, c[1].stage, c[2].stage, c[3].stage)
+	}
+	sendByte(t, clients[3], c[3])
+	if a, wait := l.admit(c[4], readingHead, false); a != overloaded || wait != unreadRetryDelay {
+		t.Errorf("got %v, wait %v", a, wait)
+	}
+	if c[0].stage != readingHead || c[2].stage != readingHead || c[3].stage != readingHead {
+		t.Errorf("stages %d, %d, %d", c[0].stage, c[2].stage, c[3].stage)
+	}
+}
+
+// TestOldestOfSourceIsEvicted: a source with its part of the waiting room loses its oldest connection,
+// even if its worker is late. Newer ones, whose clients have had no time to send, stay. If the
+// oldest turns out to have a complete head, it is served.
+func TestOldestOfSourceIsEvicted(t *testing.T) {
+	t.Parallel()
+	l, now := newTestTable(6, 2) // three in the waiting room
+	var c [4]*connection
+	for i := range c {
+		var client net.Conn
+		c[i], client = newConnectionPair(t, netip.MustParseAddr("192.0.2.1"))
+		*now = time.Unix(int64(i), 0)
+		if c[i].acceptedAt = *now; i == 0 {
+			sendByte(t, client, c[i])
+		}
+		if a, _ := l.admit(c[i], readingHead, false); a != admitted {
+			t.Fatalf("number %d: admission %d", i, a)
+		}
+	}
+	if c[0].stage != evicted || c[1].stage != readingHead || c[2].stage != readingHead || c[3].stage != readingHead {
+		t.Fatalf("stages %d, %d, %d, %d", c[0].stage, c[1].stage, c[2].stage, c[3].stage)
+	}
+	if a, _ := l.finishReading(c[0], true); a != admitted || c[0].stage != answering {
+		t.Errorf("the head of the oldest: admission %d, stage %d", a, c[0].stage)
 	}
 }
 
