@@ -31,9 +31,11 @@ const (
 	// could keep a CA waiting.
 	minExchangeTime = 250 * time.Millisecond
 	// minExchangeTimeOfSource is the same when a source has all of its own slots. A CA can begin
-	// hundreds of validations at once, and a busy ingress needs that time for them. If more hosts
-	// than half of its slots wait, the time is shorter, so that each host soon gets its turn.
-	minExchangeTimeOfSource = time.Second
+	// hundreds of validations at once, and a busy ingress needs that time for them. If many hosts
+	// wait, the time is shorter, so that each host soon gets its turn.
+	minExchangeTimeOfSource = 3 * time.Second
+	// minExchangeTimeOfBusyHost is the same if one host has more than an equal part of these slots.
+	minExchangeTimeOfBusyHost = time.Second
 	// slotTimeout bounds a wait for a slot. A change ends it earlier.
 	slotTimeout = time.Second
 )
@@ -122,28 +124,32 @@ func (t *table) claim(c *connection) (maxWait time.Duration, short report.Reject
 	return t.claimSlot(c)
 }
 
-// claimSlot is claim. An exchange ends for another one of its host only if its source has far more
-// slots. Otherwise all exchanges of an overloaded ingress would end before their responses. The
-// caller holds mu.
+// claimSlot is claim. While slots of its source are short, only the challenge whose turn is next can end
+// an exchange. An exchange ends for another one of its host only if its source has far more slots.
+// Otherwise all exchanges of an overloaded ingress would end before their responses. The caller
+// holds mu.
 func (t *table) claimSlot(c *connection) (maxWait time.Duration, short report.Rejection) {
 	for c.stage == queued {
 		var old *connection
-		enough := minExchangeTime
-		if t.hasRoom(c.source) {
+		enough, s := minExchangeTime, c.source
+		if t.hasRoom(s) {
 			old, short = t.longestExchange(), report.Evicted
-		} else {
-			old, short = c.source.longestExchange(), report.SourceLimit
-			enough = max(enough, minExchangeTimeOfSource*time.Duration(c.source.slots())/
-				time.Duration(max(c.source.slots(), 2*c.source.flowCount)))
+		} else if short = report.SourceLimit; c == s.next() {
+			old, enough = s.longestExchange()
 		}
 		switch {
-		case old == nil, old.host == c.host && 2*c.source.slots() >= old.source.slots():
+		case old == nil:
+			return slotTimeout, short
+		case old.host == c.host && 2*s.slots() >= old.source.slots():
+			if short == report.SourceLimit {
+				s.passTurn()
+			}
 			return slotTimeout, short
 		case t.all.counts[evicted] >= maxEvicted:
 			return minHeadTime, short
 		}
 		if remaining := old.since.Add(enough).Sub(t.now); remaining > 0 {
-			return remaining, short
+			return min(remaining, minExchangeTime), short // enough depends on later challenges
 		}
 		t.evict(old, short) // which gives its slot to the next challenge
 	}
@@ -167,9 +173,9 @@ func (t *table) longestExchange() *connection {
 	return busiest.exchanges.First()
 }
 
-// longestExchange is the same among the exchanges of one source. The caller holds the mutex of
-// the table.
-func (s *source) longestExchange() (old *connection) {
+// longestExchange is the same among the exchanges of one source. enough is the time that the exchange
+// gets. The caller holds the mutex of the table.
+func (s *source) longestExchange() (old *connection, enough time.Duration) {
 	count := s.slots() / busyPart
 	for c := range s.lists[answering].Backward {
 		c.host.ofSource++
@@ -182,10 +188,12 @@ func (s *source) longestExchange() (old *connection) {
 	for c := range s.lists[answering].Backward {
 		c.host.ofSource = 0
 	}
+	enough = minExchangeTimeOfBusyHost
 	if old == nil {
-		old = s.lists[answering].First()
+		old, enough = s.lists[answering].First(), minExchangeTimeOfSource
 	}
-	return old
+	perTurn := 3 * minExchangeTime * time.Duration(s.slots()) / time.Duration(s.flowCount)
+	return old, max(minExchangeTime, min(enough, perTurn))
 }
 
 // finishReading ends the wait for the head of c. challenge means that it is complete and is

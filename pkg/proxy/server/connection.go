@@ -269,8 +269,8 @@ func (c *connection) claimSlot() {
 	}
 }
 
-// stageChanged continues after another connection has evicted this one or left it a slot. It
-// may be late: c can be another connection by now.
+// stageChanged continues after another connection has evicted this one or left it a slot or the next
+// turn. It may be late: c can be another connection by now.
 func (c *connection) stageChanged() {
 	if !c.isInFlight() {
 		return
@@ -280,6 +280,8 @@ func (c *connection) stageChanged() {
 		c.endEarly(reason)
 	case stage == answering && c.state == queueing:
 		c.forward()
+	case stage == queued && c.state == queueing:
+		c.claimSlot()
 	}
 }
 

@@ -143,6 +143,37 @@ func (flood slowFlood) run(t *testing.T) {
 	}
 }
 
+// TestBurst: a busy ingress answers each challenge after 1.5 s. Two sources, such as CAs, each send more
+// challenges than the slots of a source, for one host and for many. All are answered.
+func TestBurst(t *testing.T) {
+	const clients, latency = 300, 1500 * time.Millisecond
+	s := testSettings()
+	s.PerSource = 256
+	f := startServer(t, s, startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
+		for head := readHead(r); head != ""; head = readHead(r) {
+			time.Sleep(latency)
+			if _, err := io.WriteString(tcp, okResponse); err != nil {
+				return
+			}
+		}
+	}))
+	var all sync.WaitGroup
+	for i := range 2 * clients {
+		from, host := netip.AddrFrom4([4]byte{127, 0, 7, 1}), "api.example.com"
+		if i%2 > 0 {
+			from, host = from.Next(), strconv.Itoa(i)+".example.com"
+		}
+		all.Go(func() {
+			request := strings.Replace(challengeRequest, "api.example.com", host, 1)
+			got, err := requestFrom(t.Context(), from, f.addr.Port(), request, testTimeout, func() {})
+			if err != nil || !strings.HasSuffix(got, "token.key") {
+				t.Errorf("a challenge for %s was answered %q, %v", host, got, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 // start starts the clients. They have a lower priority: those of an attacker use other processors.
 func (flood slowFlood) start(t *testing.T) {
 	t.Helper()

@@ -178,6 +178,7 @@ func (t *table) unlist(c *connection) {
 			delete(t.flows, f.key)
 			c.source.flowCount--
 		}
+		c.source.notifyNext()
 	default:
 	}
 	t.update(c.source)
@@ -313,6 +314,31 @@ func (t *table) grant() {
 		f.turn.Remove()
 		s.flows.PushBack(&f.turn, f)
 		t.move(c, answering)
+		c.worker.Post(c.noticed)
+	}
+}
+
+// next returns the challenge of s whose turn is next, or nil. The caller holds the mutex of the table.
+func (s *source) next() *connection {
+	if f := s.flows.First(); f != nil {
+		return f.queue.First()
+	}
+	return nil
+}
+
+// passTurn gives the turn of the next challenge to another host. The caller holds the mutex of the
+// table.
+func (s *source) passTurn() {
+	if f := s.flows.First(); s.flowCount > 1 {
+		f.turn.Remove()
+		s.flows.PushBack(&f.turn, f)
+		s.notifyNext()
+	}
+}
+
+// notifyNext has the next challenge claim a slot. The caller holds the mutex of the table.
+func (s *source) notifyNext() {
+	if c := s.next(); c != nil {
 		c.worker.Post(c.noticed)
 	}
 }

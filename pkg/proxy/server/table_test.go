@@ -519,23 +519,22 @@ func TestExchangeEndsForAnother(t *testing.T) {
 		},
 		"a busy host of the source": {
 			64, 32, slices.Repeat([]string{"busy"}, 32), append([]string{"slow"}, slices.Repeat([]string{"busy"}, 31)...),
-			"api", minExchangeTimeOfSource, 33,
+			"api", minExchangeTimeOfBusyHost, 33,
 		},
 		"many hosts of the source": {
 			64, 32, slices.Repeat([]string{"busy"}, 32), numbered(32), "api", minExchangeTimeOfSource, 32,
 		},
-		"as many hosts as slots of the source": {
-			64, 8, nil, numbered(15), "api", minExchangeTimeOfSource / 2, 0,
-		},
-		"more hosts than slots of the source": {64, 8, nil, numbered(31), "api", minExchangeTime, 0},
+		"a burst of the source for many hosts": {64, 32, nil, numbered(37), "api", minExchangeTimeOfSource, 0},
+		"as many hosts as slots of the source": {64, 16, nil, numbered(31), "api", 3 * minExchangeTime, 0},
+		"more hosts than slots of the source":  {128, 16, nil, numbered(63), "api", minExchangeTime, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, now := newTestTable(test.limit, test.perSource)
 			all := challengesOf(t, l, now, "192.0.2.1", test.first...)
 			all = append(all, challengesOf(t, l, now, "192.0.2.2", test.second...)...)
-			next := challengesOf(t, l, now, "192.0.2.2", test.next)[0]
-			old := all[test.want]
+			all = append(all, challengesOf(t, l, now, "192.0.2.2", test.next)...)
+			old, next := all[test.want], all[len(all)-1].source.next()
 			*now = old.since.Add(test.enough - time.Millisecond)
 			if wait, short := l.claim(next); wait != time.Millisecond || short == "" || next.stage != queued {
 				t.Fatalf("too early: wait %v for %q in stage %d", wait, short, next.stage)
@@ -547,8 +546,27 @@ func TestExchangeEndsForAnother(t *testing.T) {
 					t.Errorf("number %d is in stage %d", i, c.stage)
 				}
 			}
-			checkTable(t, l, append(all, next))
+			checkTable(t, l, all)
 		})
+	}
+}
+
+// TestNextClaims: only the next challenge of a source ends an exchange of it. One that may not, because
+// of its host, leaves the turn to another host.
+func TestNextClaims(t *testing.T) {
+	t.Parallel()
+	l, now := newTestTable(64, 32)
+	all := challengesOf(t, l, now, "192.0.2.1", slices.Repeat([]string{"slow"}, 33)...)
+	slow, api := all[32], challengesOf(t, l, now, "192.0.2.1", "api", "api")
+	*now = now.Add(minExchangeTimeOfSource)
+	for _, c := range []*connection{api[1], api[0], slow} { // the turn is that of slow
+		if wait, short := l.claim(c); wait != slotTimeout || short != report.SourceLimit {
+			t.Errorf("a challenge for %s: wait %v for %q", c.hostname, wait, short)
+		}
+	}
+	l.claim(api[0])
+	if slow.stage != queued || api[0].stage != answering || api[1].stage != queued || l.all.counts[evicted] != 1 {
+		t.Errorf("stages %d, %d and %d", slow.stage, api[0].stage, api[1].stage)
 	}
 }
 
