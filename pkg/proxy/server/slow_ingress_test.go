@@ -151,7 +151,7 @@ func TestBurst(t *testing.T) {
 	s.PerSource = 256
 	f := startServer(t, s, startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 		for head := readHead(r); head != ""; head = readHead(r) {
-			time.Sleep(latency)
+			<-time.After(latency)
 			if _, err := io.WriteString(tcp, okResponse); err != nil {
 				return
 			}
