@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/sockopt"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 const (
@@ -155,15 +156,13 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// sourceOf returns an IPv4 address, or the /64 of an IPv6 address: one host can use any of it.
+// sourceOf returns what identifies the source of a connection.
 func sourceOf(client net.Addr) netip.Prefix {
 	tcp, is := client.(*net.TCPAddr)
 	if !is {
 		return netip.Prefix{}
 	}
-	from := tcp.AddrPort().Addr().Unmap()
-	source, _ := from.Prefix(min(64, from.BitLen()))
-	return source
+	return report.SourceOf(tcp.AddrPort().Addr().Unmap())
 }
 
 type connectionKey struct{}

@@ -38,16 +38,19 @@ type Challenge struct {
 	Detail      string `json:"-"` // diagnosis and remediation in one line; empty after success
 }
 
-// Source returns what identifies the source of the request: an IPv4 address, or the /64 of an
-// IPv6 address, in which one host can use any address. Addresses that NAT64 translates are
-// identified by the IPv4 address inside (RFC 6052 section 2.1).
-func (c *Challenge) Source() netip.Prefix {
-	addr := c.Client.Addr()
-	bits := addr.BitLen()
-	if addr.Is6() && !nat64.Contains(addr) {
-		bits = 64
+// Source returns what identifies the source of the request.
+func (c *Challenge) Source() netip.Prefix { return SourceOf(c.Client.Addr()) }
+
+// SourceOf returns what identifies the source of an unmapped address: an IPv4 address, or the /64
+// of an IPv6 address. One host can use any address of a /64 (RFC 4291 section 2.5.4, RFC 8981).
+// Addresses with the well-known translation prefix are identified by the IPv4 address inside
+// (RFC 6052 section 2.1). This single /64 contains the whole IPv4 internet.
+func SourceOf(client netip.Addr) netip.Prefix {
+	if nat64.Contains(client) {
+		b := client.As16()
+		client = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	source, _ := addr.Prefix(bits)
+	source, _ := client.Prefix(min(client.BitLen(), 64))
 	return source
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/loop"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // stage is what a connection in flight waits for.
@@ -33,7 +34,7 @@ type table struct {
 	now       time.Time // of the current operation
 	clock     func(*connection) time.Time
 
-	sources    map[netip.Addr]*source
+	sources    map[netip.Prefix]*source
 	sourcePool sync.Pool // of *source
 	hosts      map[string]*host
 	hostPool   sync.Pool // of *host
@@ -67,7 +68,7 @@ func (g *group) total() int { return g.slots() + g.waiting() + g.counts[evicted]
 type source struct {
 	group
 
-	addr netip.Addr // as sourceOf returns it
+	prefix netip.Prefix // as report.SourceOf returns it
 	// The flows that have queued challenges, in the order of their turns.
 	flows     loop.List[flow]
 	flowCount int
@@ -103,7 +104,7 @@ const busyPart = 16
 
 func newTable() *table {
 	t := &table{
-		sources: make(map[netip.Addr]*source), hosts: make(map[string]*host), flows: make(map[flowKey]*flow),
+		sources: make(map[netip.Prefix]*source), hosts: make(map[string]*host), flows: make(map[flowKey]*flow),
 		paused: make(map[*worker]bool), clock: func(c *connection) time.Time { return c.worker.Now() },
 	}
 	t.sourcePool.New = func() any { return new(source) }
@@ -222,30 +223,13 @@ func (t *table) signalChange() {
 	}
 }
 
-// sourceOf returns what identifies the source of a connection: an IPv4 address, or the
-// /64 of an IPv6 address. One host can use any address of a /64 (RFC 4291 section 2.5.4,
-// RFC 8981). Addresses with the well-known translation prefix 64:ff9b::/96 (RFC 6052
-// section 2.1) are identified by the IPv4 address inside. This single /64 contains the
-// whole IPv4 internet. The address of the client is unmapped.
-func sourceOf(client netip.Addr) netip.Addr {
-	if client.Is4() {
-		return client
-	}
-	b := client.As16()
-	if [12]byte(b[:]) == [12]byte{0x00, 0x64, 0xff, 0x9b} {
-		return netip.AddrFrom4([4]byte(b[12:]))
-	}
-	clear(b[8:])
-	return netip.AddrFrom16(b)
-}
-
 // joinSource finds the source of c. The caller holds mu.
 func (t *table) joinSource(c *connection) {
-	from := sourceOf(c.client.Addr())
+	from := report.SourceOf(c.client.Addr())
 	s := t.sources[from]
 	if s == nil {
 		s, _ = t.sourcePool.Get().(*source)
-		s.addr = from
+		s.prefix = from
 		t.sources[from] = s
 	}
 	c.source = s
@@ -269,7 +253,7 @@ func (t *table) leave(c *connection) {
 	s, h := c.source, c.host
 	c.source, c.host = nil, nil
 	if s.total() == 0 {
-		delete(t.sources, s.addr)
+		delete(t.sources, s.prefix)
 		t.sourcePool.Put(s)
 	}
 	if h == nil {

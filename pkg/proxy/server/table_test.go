@@ -21,30 +21,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-func TestSourceOf(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		a, b string
-		same bool
-	}{
-		{"192.0.2.1", "192.0.2.1", true},
-		{"192.0.2.1", "192.0.2.2", false},
-		{"2001:db8:0:1::1", "2001:db8:0:1:ffff::2", true},
-		{"2001:db8:0:1::1", "2001:db8:0:2::1", false},
-		{"64:ff9b::192.0.2.1", "64:ff9b::192.0.2.1", true},
-		{"64:ff9b::192.0.2.1", "64:ff9b::192.0.2.2", false},
-		{"64:ff9b::192.0.2.1", "192.0.2.1", true},
-		{"64:ff9b:0:0:1::1", "64:ff9b:0:0:2::1", true}, // outside the /96
-		{"64:ff9b:1::192.0.2.1", "64:ff9b:1::192.0.2.2", true},
-		{"::c000:201", "192.0.2.1", false},
-		{"::1", "0.0.0.0", false},
-	} {
-		if got := sourceOf(netip.MustParseAddr(test.a)) == sourceOf(netip.MustParseAddr(test.b)); got != test.same {
-			t.Errorf("%s and %s: one source %v", test.a, test.b, got)
-		}
-	}
-}
-
 // newTestConnection returns an accepted connection of a worker that does not run.
 func newTestConnection(tb testing.TB, from netip.Addr) *connection {
 	tb.Helper()
@@ -645,7 +621,7 @@ func TestAdmissionAllocatesNothing(t *testing.T) {
 	l := newTable()
 	l.setLimits(10, 10)
 	c := newTestConnection(t, netip.MustParseAddr("192.0.2.1"))
-	l.sources[netip.Addr{}], l.hosts["another"] = nil, nil // the runtime allocates with the first key
+	l.sources[netip.Prefix{}], l.hosts["another"] = nil, nil // the runtime allocates with the first key
 	if n := testing.AllocsPerRun(1000, func() {
 		l.admit(c, readingHead, false)
 		l.finishReading(c, true)
