@@ -108,9 +108,10 @@ func (s *Scale) startAll(ctx context.Context) (string, error) {
 	return holder.Name + " serves", s.cluster.CreateIssuer(ctx, issuerName, nil)
 }
 
-// startService starts the service on a node, or its next process after a restart.
+// startService starts the service on a node, or its next process after a restart. It accepts
+// challenges for any name: by default, only that of the API.
 func (s *Scale) startService(ctx context.Context, m *lab.ControlPlaneNode) (err error) {
-	o := lab.ServiceOptions{Binary: s.Binary, Config: s.config(m, ""), Store: s.stores[m.Index]}
+	o := lab.ServiceOptions{Binary: s.Binary, Config: s.config(m, "hosts: [\"*\"]\n"), Store: s.stores[m.Index]}
 	s.services[m.Index], err = m.StartService(ctx, o)
 	return err
 }
