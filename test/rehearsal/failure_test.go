@@ -70,8 +70,11 @@ type shared struct {
 	ended []ending
 }
 
-// ending is what the journal's entry about the end of a challenge has about the CA.
-type ending struct{ token, validations string }
+// ending has texts of the journal's entry about the end of a challenge.
+type ending struct {
+	token string
+	texts []string
+}
 
 // pair is a text of cert-manager and the finding of check for the same fault.
 type pair struct{ text, finding string }
@@ -283,12 +286,20 @@ func (f *failure) expectJournal(token string, texts ...string) {
 	}))
 }
 
-// expectEnd has compareEnds expect the CA's requests in the entry about the end of a
-// challenge. If validations is empty, the entry must have none.
-func (f *failure) expectEnd(c *cmacme.Challenge, validations string) {
+// expectNoSelfCheck expects that the journal has no request of cert-manager for a challenge.
+func (f *failure) expectNoSelfCheck(c *cmacme.Challenge) {
+	f.t.Helper()
+	if lines := f.journal(c.Spec.Token); strings.Contains(strings.Join(lines, "\n"), selfCheck) {
+		f.t.Errorf("the journal has requests of cert-manager: %q", lines)
+	}
+}
+
+// expectEnd has compareEnds expect texts in the entry about the end of a challenge. Without
+// validation, the journal must have no request of the CA.
+func (f *failure) expectEnd(c *cmacme.Challenge, texts ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ended = append(f.ended, ending{c.Spec.Token, validations})
+	f.ended = append(f.ended, ending{c.Spec.Token, texts})
 }
 
 // compareEnds waits for the entries of expectEnd, which follow a minute after the last
@@ -296,8 +307,9 @@ func (f *failure) expectEnd(c *cmacme.Challenge, validations string) {
 func (f *failure) compareEnds() {
 	f.t.Helper()
 	for _, e := range f.ended {
-		f.expectJournal(e.token, "has ended: self check ", e.validations)
-		if lines := f.journal(e.token); e.validations == "" && strings.Contains(strings.Join(lines, "\n"), "Pebble") {
+		f.expectJournal(e.token, e.texts...)
+		if lines := f.journal(e.token); !slices.Contains(e.texts, validation) &&
+			strings.Contains(strings.Join(lines, "\n"), "Pebble") {
 			f.t.Errorf("the journal has requests of the CA: %q", lines)
 		}
 	}
