@@ -200,12 +200,15 @@ func (h *testHost) collect(t *testing.T, o Options, act func()) (all []report.Tr
 	must(t, err)
 	defer func() { must(t, trace.Close()) }()
 	act()
-	for {
+	for empty := 0; ; {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*settleTime)
 		found, err := trace.Next(ctx)
 		cancel()
 		must(t, err)
 		if len(found) == 0 {
+			if empty++; len(all) == 0 && empty < 4 {
+				continue // on a busy machine, the first events come late
+			}
 			if trace.Lost() > 0 {
 				t.Errorf("the kernel dropped events %d times", trace.Lost())
 			}

@@ -169,13 +169,14 @@ func TestSlotOfSlowExchange(t *testing.T) {
 	} {
 		for short, perSource := range map[string]int{"all": 0, "its source": 1} {
 			t.Run(name+", "+short, func(t *testing.T) {
-				ended := make(chan struct{})
+				requested, ended := make(chan struct{}), make(chan struct{})
 				router := startIngress(t, func(tcp *net.TCPConn, r *bufio.Reader) {
 					head := readHead(r)
 					if !strings.Contains(head, slowPath) {
 						_, _ = io.WriteString(tcp, okResponse)
 						return
 					}
+					close(requested)
 					_, _ = io.Copy(io.Discard, tcp)
 					close(ended)
 				})
@@ -190,7 +191,7 @@ func TestSlotOfSlowExchange(t *testing.T) {
 				}})
 				slow := dial(t, f.addr)
 				send(t, slow, "GET "+slowPath+" HTTP/1.1\r\nHost: slow.example.com\r\n\r\n")
-				nstest.Await(t, "it has the slot", func() bool { return f.InFlight() == 1 && f.ReadingHeads() == 0 })
+				waitFor(t, requested)
 				next := dial(t, f.addr)
 				send(t, next, challengeRequest)
 				if got := readAll(t, next); !strings.HasSuffix(got, "token.key") {

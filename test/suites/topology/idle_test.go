@@ -154,11 +154,11 @@ func (s *testbed) startLoadBalancer() {
 		must(s.t, err)
 	}
 	file := filepath.Join(s.Gateway.Dir, "balancer.cfg")
-	names := apiName
+	names := []string{apiName}
 	for i := range certificateOrders {
-		names += " " + idleName(i, s.Domain)
+		names = append(names, idleName(i, s.Domain))
 	}
-	writeTestFile(s.t, file, strings.ReplaceAll(recipe(s.t), "api.cluster.example.com", names))
+	writeTestFile(s.t, file, strings.ReplaceAll(recipe(s.t), "api.cluster.example.com", strings.Join(names, " ")))
 	checked, err := s.Gateway.Run(s.t.Context(), "haproxy", "-c", "-f", file)
 	must(s.t, err)
 	if strings.Contains(checked, "[WARNING]") || strings.Contains(checked, "[ALERT]") {
@@ -188,7 +188,8 @@ func (s *testbed) expectFilter() {
 	const token = "/.well-known/acme-challenge/evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr_oA"
 	for _, vip := range s.AllAPI() {
 		for host, forwarded := range map[string]bool{
-			apiName + ":80": true, strings.ToUpper(apiName): true, "console.apps.lab.test": false, "x" + apiName: false, "": false,
+			apiName + ":80": true, strings.ToUpper(apiName): true,
+			"console.apps.lab.test": false, "x" + apiName: false, "": false,
 		} {
 			s.expectForwarded(vip, "GET "+token, host, forwarded)
 		}
