@@ -98,7 +98,7 @@ func table() map[string]suite {
 			seconds: map[string]int{
 				"TestByMachineConfig": 220, "TestREADME": 60, "TestStandaloneHost": 60,
 				"TestOSImage": 60, "TestPullThroughEgressProxy": 30, "TestClusterObjects": 30,
-				"TestRemovedWhilePodmanBlocks": 50, "TestRemovalReboots": 43, "TestBinaryNotReady": 40,
+				"TestHostileImages": 40, "TestRemovalReboots": 43, "TestBinaryNotReady": 40,
 				"TestUnitChangedDuringFailedPull": 37, "TestFedoraCoreOS": 31, "TestImmediateFailure": 22,
 				"TestStopBeforeReady": 19, "TestServiceDisabled": 30, "TestTimerRetries": 17,
 				"TestRemovedWithTimerDisabled": 17, "TestRemovalKeepsFoldersOfPackages": 30,
