@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/microshift"
@@ -136,7 +137,8 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 	if h.name, err = os.Hostname(); err != nil {
 		return h, fmt.Errorf("cannot read the host name: %w", err)
 	}
-	if _, err := os.Lstat(o.ConfigPath); o.ConfigRequired && errors.Is(err, fs.ErrNotExist) {
+	_, err = textfile.Within(o.ConfigPath, func() (fs.FileInfo, error) { return os.Lstat(o.ConfigPath) })
+	if o.ConfigRequired && errors.Is(err, fs.ErrNotExist) {
 		return h, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	h.config, h.rejected, h.configErr = loadConfig(o.HostPaths)
