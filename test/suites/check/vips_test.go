@@ -102,7 +102,7 @@ func TestLastGoodVIPs(t *testing.T) {
 	whole, err := os.ReadFile(n.KeepalivedConfig())
 	must(t, err)
 	path := filepath.Join(n.Dir, "other", "keepalived.conf")
-	c.configure(configFor(path), "NotRequired")
+	c.configure(configFor(path)+"hosts: ["+apiName+"]\n", "NotRequired")
 	writeTestFile(t, path, string(whole))
 	c.awaitReason(c.Services[0], "Serving")
 	for name, text := range map[string]string{
