@@ -231,7 +231,9 @@ func expectFits(t *testing.T, p *browser.Page, v browser.View) {
 func TestPolicy(t *testing.T) {
 	b := chromium(t)
 	const added = `<img src="http://192.0.2.1/x.png"><script>console.log("executed")</script><iframe src="http://192.0.2.1/frame"></iframe></body>`
-	page, _, err := shared.lab.Worker.CheckText(t.Context(), shared.binary, "-o", "html")
+	worker := shared.lab.Worker
+	must(t, worker.WriteConfig(worker.DefaultConfig()))
+	page, _, err := worker.CheckText(t.Context(), shared.binary, "-o", "html")
 	must(t, err)
 	whole := strings.Replace(page, "</body>", added, 1)
 	open := strings.Replace(whole, `http-equiv="Content-Security-Policy"`, `name="removed"`, 1)
