@@ -130,7 +130,7 @@ func TestAPINameIsTheDefault(t *testing.T) {
 		}
 		return seen
 	}
-	expect("a host without the API's name", "unknown", []string{}, "no such file or directory: add hosts to",
+	expect("a host without the API's name", "unknown", []string{}, "no such file or directory: set hosts in",
 		http.StatusServiceUnavailable)
 	must(t, node.WriteAPIServerURL("api-int."+strings.TrimPrefix(name, "api.")))
 	t.Cleanup(func() { _ = os.Remove(node.APIServerURL()) })
