@@ -124,10 +124,10 @@ func (t *table) claim(c *connection) (maxWait time.Duration, short report.Reject
 	return t.claimSlot(c)
 }
 
-// claimSlot is claim. While slots of its source are short, only the challenge whose turn is next can end
-// an exchange. An exchange ends for another one of its host only if its source has far more slots.
-// Otherwise all exchanges of an overloaded ingress would end before their responses. The caller
-// holds mu.
+// claimSlot is claim for a caller that holds mu. While the slots of a source are short, only the
+// challenge whose turn is next can end an exchange. An exchange ends for another one of its host
+// only if its source has far more slots. Otherwise all exchanges of an overloaded ingress would
+// end before their responses.
 func (t *table) claimSlot(c *connection) (maxWait time.Duration, short report.Rejection) {
 	for c.stage == queued {
 		var old *connection

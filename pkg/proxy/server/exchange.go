@@ -244,17 +244,13 @@ func (c *connection) exchangeFailed(e *upstream.Error) {
 	c.exchanged(nil, c.direct.Addr, e)
 }
 
-// giveUp ends an exchange whose slot others need. The connection to the ingress is reset: in
-// TIME_WAIT it would occupy a port, and an ingress that waits for its own servers would not
-// notice another end.
+// giveUp ends an exchange whose slot others need. The connection to the ingress ends with a reset
+// (loop.Connect), which an ingress that waits for its own servers notices too.
 func (c *connection) giveUp() {
 	c.givenUp = true
 	if c.hasDelegate {
 		c.cancel() // its end follows
 		return
-	}
-	if c.link != nil {
-		loop.ResetOnClose(c.link.fd)
 	}
 	c.closeLink()
 	c.exchanged(nil, c.direct.Addr, upstream.GivenUp(c.direct.Addr))
