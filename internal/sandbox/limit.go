@@ -62,15 +62,15 @@ func applyLimits(kind Kind) error {
 //
 // The threads are twice what was measured on a machine with far too few processors. The
 // process gets no other ones: the filter denies clone(2). A limit of the kernel would count
-// the threads of all processes with the user ID on the host, also those of a pod
+// the threads of all processes with the user ID on the host, including a pod's
 // (RLIMIT_NPROC, getrlimit(2)).
 //
 // The score is the part of the available memory, in thousandths, that the kernel adds to what
 // the process uses when it chooses which process to end (proc(5)). The controller has 0. Up
 // to a MemoryMax= of 512 MiB, each difference is more than an honest process can use beyond
 // one of the kind that ends before it. So the exporter ends first, and then the prober, also
-// when one of them takes memory that the kernel counts for no process, such as that of
-// sockets.
+// when one of them takes memory that the kernel counts for no process, such as
+// socket buffers.
 func (k Kind) limits() (threads, oomScoreAdj int) {
 	switch k {
 	case Exporter:

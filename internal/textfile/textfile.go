@@ -14,7 +14,7 @@ var (
 	// ErrTooLong reports that a file is longer than the limit.
 	ErrTooLong = errors.New("file too long")
 	// ErrNotRegular reports that a path leads to a directory, a FIFO, a socket or a device.
-	ErrNotRegular = errors.New("replace it by a regular file")
+	ErrNotRegular = errors.New("replace it by one")
 )
 
 // Read returns the content of a regular file of at most limit bytes, never nil. It waits for at most

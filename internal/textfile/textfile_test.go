@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("a link to itself: %v", err)
 	}
 	for _, name := range []string{path("fifo"), dir} { // Read must not wait for a writer
-		if _, err := textfile.Read(name, 5); err == nil || err.Error() != name+" is not a regular file: replace it by a regular file" {
+		if _, err := textfile.Read(name, 5); err == nil || err.Error() != name+" is not a regular file: replace it by one" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -20,7 +20,7 @@ var ErrHangs = errors.New("check its file system")
 const maxHung = 64
 
 // hung are the paths with an access that has not returned within Timeout.
-var hung = struct { //nolint:gochecknoglobals // the threads are those of the process
+var hung = struct { //nolint:gochecknoglobals // the whole process shares its threads
 	sync.Mutex
 	paths map[string]bool
 }{paths: make(map[string]bool)}

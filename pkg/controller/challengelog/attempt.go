@@ -55,7 +55,7 @@ func (c *Challenge) isAttempt() bool { return c.Answered > 0 || c.repeated || c.
 func (c *Challenge) attempt() Attempt {
 	a := Attempt{Name: Hostname(c.last.Host), Token: c.last.Token, Started: c.FirstRequest, Ended: c.LastRequest}
 	selfCheck := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind == report.CertManager })
-	// The CA's own User-Agent may be any, but not those of this project and of cert-manager. A CA
+	// A CA can have any User-Agent except this project's and cert-manager's. A CA
 	// accepts a few failures among the requests of its perspectives.
 	isCA := func(s clientStats) bool { return s.kind != report.CertManager && s.kind != report.CheckClient }
 	ca := slices.IndexFunc(c.clients, func(s clientStats) bool { return isCA(s) && 2*s.answered <= s.total })

@@ -12,8 +12,8 @@ import (
 const (
 	// maxReserved bounds the names that have a group of their own.
 	maxReserved = 64
-	// maxOpen bounds the challenges that are followed at a time: those of all reserved names, and
-	// those of all other names.
+	// maxOpen bounds the challenges that are followed at a time: once for all reserved names
+	// together, and once for all other names.
 	maxOpen = 512
 	// minOpen is how many challenges of a reserved name are followed, whatever the number of names.
 	minOpen = 16
@@ -43,7 +43,7 @@ func (g *group) budgetOf(c *Challenge) *entryBudget {
 	return &g.failures
 }
 
-// evict removes challenges until size are left: those of the sources with most of them, so that no
+// evict removes challenges until size are left. It begins with the sources that have most of them, so that no
 // client can occupy the room of others. Of these, invented tokens go first: those without the
 // answer of a solver, requested once, for the longest time without a request.
 func (g *group) evict(size int) []*Challenge {
@@ -62,7 +62,7 @@ func (g *group) evict(size int) []*Challenge {
 	return evicted
 }
 
-// Reserve sets the names whose challenges must not be hidden by those of other names: those
+// Reserve sets the names whose challenges other names must not hide: the names
 // that the API server presents certificates for, or that the configuration lists.
 func (l *ChallengeLog) Reserve(names []string) {
 	names = names[:min(len(names), maxReserved)]

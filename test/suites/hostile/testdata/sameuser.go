@@ -98,4 +98,3 @@ func createInotify() error {
 		}
 	}
 }
-
