@@ -13,6 +13,9 @@ import (
 const (
 	maxChunkLine     = 256                 // a chunk size and its extensions
 	maxChunkOverhead = relayBufferSize / 2 // extensions and trailers of one response; one line must fit into the buffer
+	// maxChunks bounds the work for one response. The event loop converts all chunks that have
+	// arrived before it serves another connection. Servers write a page in a few chunks.
+	maxChunks = 4096
 )
 
 // chunkReader reads a chunked body (RFC 9112 section 7.1). It checks and drops
@@ -22,6 +25,7 @@ type chunkReader struct {
 	remaining int64 // of the current chunk
 	total     int64 // of all chunks so far, including the current one
 	overhead  int   // bytes of extensions and trailers
+	chunks    int   // so far
 }
 
 type chunkState uint8
@@ -90,7 +94,8 @@ func (c *chunkReader) parseSize(line []byte) error {
 	}
 	c.remaining = int64(size)
 	// The announced size counts, so that no byte of an excess chunk is relayed.
-	if c.total += c.remaining; c.total > maxBody {
+	c.chunks++
+	if c.total += c.remaining; c.total > maxBody || c.chunks > maxChunks {
 		return ErrTooLarge
 	}
 	if extended {

@@ -23,8 +23,8 @@ const (
 	maxBody = 64 << 10
 )
 
-// ErrTooLarge is a response that is longer than any key authorisation, of which nothing
-// is relayed.
+// ErrTooLarge is a response that is longer than any key authorisation, or has too many chunks.
+// Nothing of it is relayed.
 var ErrTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 
 // errMalformed is wrapped by every error about the bytes of a response.

@@ -314,6 +314,10 @@ func TestResponses(t *testing.T) {
 			handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n10001\r\n" + long),
 			want:    outcome{Cause: findings.ResponseTooLarge, Code: 502},
 		},
+		"too many chunks": {
+			handler: answersOnce(ok + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", maxChunks+1)),
+			want:    outcome{Cause: findings.ResponseTooLarge, Code: 502},
+		},
 		"chunks are decoded": {
 			handler: answersWith(ok +
 				"Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n5;a=b\r\ntoken\r\n4\r\n.key\r\n0\r\nX: y\r\n\r\n"),
