@@ -463,6 +463,10 @@ func startShell(t *testing.T, dir string, env []string) *shell {
 	return &shell{in, bufio.NewReader(out)}
 }
 
+// clientLog matches a line that client-go logs on standard error, for instance when "oc wait" ends while
+// an event arrives.
+var clientLog = regexp.MustCompile(`^[IWE][0-9]{4} [0-9:.]+ `)
+
 // run runs a block and returns its output. A failed command ends the shell. The block gets no
 // input: it would read the next block.
 func (s *shell) run(t *testing.T, block string) string {
@@ -471,8 +475,9 @@ func (s *shell) run(t *testing.T, block string) string {
 	var all strings.Builder
 	for err == nil && !strings.HasSuffix(all.String(), blockEnd) {
 		var line string
-		line, err = s.out.ReadString('\n')
-		all.WriteString(line)
+		if line, err = s.out.ReadString('\n'); !clientLog.MatchString(line) {
+			all.WriteString(line)
+		}
 	}
 	if err != nil {
 		t.Fatalf("%v\n$ %s\n%s", err, block, all.String())
