@@ -91,7 +91,7 @@ var sentences = sync.OnceValue(func() map[Reason]string { //nolint:gochecknoglob
 		Interim:     "unrequested interim responses",
 		Framing:     "bad Content-Length or Transfer-Encoding",
 		Chunk:       "bad chunk or trailer",
-		TooLarge:    "sends a body of more than 65536 bytes",
+		TooLarge:    "sends a body of more than 65536 bytes or 4096 chunks",
 
 		NoAddress:       "no address is known",
 		NoHost:          "the request has no host to pass to the egress proxy",

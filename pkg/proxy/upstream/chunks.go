@@ -13,8 +13,8 @@ import (
 const (
 	maxChunkLine     = 256                 // a chunk size and its extensions
 	maxChunkOverhead = relayBufferSize / 2 // extensions and trailers of one response; one line must fit into the buffer
-	// maxChunks bounds the work for one response. The event loop converts all chunks that have
-	// arrived before it serves another connection. Servers write a page in a few chunks.
+	// maxChunks bounds the work for one response, besides the last, empty chunk. The event loop converts
+	// all chunks that have arrived before it serves another connection. Servers write a page in a few chunks.
 	maxChunks = 4096
 )
 
@@ -95,7 +95,7 @@ func (c *chunkReader) parseSize(line []byte) error {
 	c.remaining = int64(size)
 	// The announced size counts, so that no byte of an excess chunk is relayed.
 	c.chunks++
-	if c.total += c.remaining; c.total > maxBody || c.chunks > maxChunks {
+	if c.total += c.remaining; c.total > maxBody || c.remaining > 0 && c.chunks > maxChunks {
 		return ErrTooLarge
 	}
 	if extended {

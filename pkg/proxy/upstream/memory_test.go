@@ -51,7 +51,7 @@ func TestLargeResponses(t *testing.T) {
 	for _, response := range []string{
 		"Content-Length: 65536\r\n\r\n" + body,
 		"Transfer-Encoding: chunked\r\n\r\n10000\r\n" + body + "\r\n0\r\n\r\n",
-		"Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("20\r\n"+body[:32]+"\r\n", maxBody/32) + "0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("10\r\n"+body[:16]+"\r\n", maxChunks) + "0\r\n\r\n",
 		"\r\n" + body,
 	} {
 		for range maxLargeResponses / 4 {
