@@ -13,7 +13,7 @@ import (
 
 // Report is the status of the service, as `status -o json` prints it.
 type Report struct {
-	// Time is when the service returned the report: UTC, in whole seconds.
+	// Time is when the service returned the report: UTC, in milliseconds as in History.
 	Time    time.Time `json:"time,omitzero"`
 	Version string    `json:"version"`
 	Build   Build     `json:"build"`

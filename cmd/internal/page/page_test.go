@@ -367,3 +367,27 @@ func TestTimelineBars(t *testing.T) {
 		}
 	}
 }
+
+// TestLastChangeIsVisible: a state that began at the end of the timeline has a bar, also if the
+// report of an earlier release is from the whole second before the change.
+func TestLastChangeIsVisible(t *testing.T) {
+	t.Parallel()
+	vip := netip.MustParseAddr("192.0.2.5")
+	r := report.Report{
+		Time: now, VIPs: []report.VIP{{Address: vip, State: report.VIPHeld}},
+		History: []report.Change{
+			{Time: ago(time.Hour), VIP: vip, To: "Standby"},
+			{Time: now.Add(400 * time.Millisecond), VIP: vip, From: "Standby", To: "Held"},
+		},
+	}
+	var bars []map[string]string
+	for n := range parse(t, page.ForHost(page.Host{Status: r}, now)).Descendants() {
+		if n.Data == "svg" && n.Parent.Data == "svg" && strings.HasPrefix(n.FirstChild.FirstChild.Data, "Held from") {
+			bars = append(bars, attributes(n))
+		}
+	}
+	want := []map[string]string{{"x": "99.500%", "width": "0.500%", "height": "100%"}}
+	if diff := cmp.Diff(want, bars); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

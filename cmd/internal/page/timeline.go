@@ -34,7 +34,7 @@ type window struct{ begin, end time.Time }
 // observed returns the time that the history of a host covers.
 func observed(r report.Report, now time.Time) window {
 	w := window{begin: now, end: asOf(r, now)}
-	for _, c := range r.History { // has milliseconds, unlike the time of the report
+	for _, c := range r.History { // earlier releases report their time in whole seconds
 		w = w.include(c.Time)
 	}
 	return w
@@ -160,9 +160,13 @@ func (s span) describe() string { return s.state + " from " + clock(s.begin) + "
 // is longer on a narrow screen is cut off at the end of its bar.
 const minLabelShare = 0.1
 
+// minBarShare is the share of the shortest bar, which is visible at the end of a timeline.
+const minBarShare = 0.005
+
 func (s span) addBar(to *element, w window) {
-	share := w.share(s.end) - w.share(s.begin)
-	bar := el("svg", attr("x", w.percent(s.begin)), attr("width", percent(share)), attr("height", "100%"))
+	share := max(minBarShare, w.share(s.end)-w.share(s.begin))
+	begin := min(w.share(s.begin), 1-share)
+	bar := el("svg", attr("x", percent(begin)), attr("width", percent(share)), attr("height", "100%"))
 	el("title", text(s.describe()+" ("+report.Age(s.end.Sub(s.begin))+")")).addTo(&bar)
 	el("rect", class("bar "+s.kind), attr("width", "100%"), attr("height", "100%")).addTo(&bar)
 	if share > minLabelShare {
@@ -174,8 +178,6 @@ func (s span) addBar(to *element, w window) {
 func (w window) share(t time.Time) float64 {
 	return min(1, max(0, float64(t.Sub(w.begin))/float64(w.end.Sub(w.begin))))
 }
-
-func (w window) percent(t time.Time) string { return percent(w.share(t)) }
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 3, 64) + "%" }
 

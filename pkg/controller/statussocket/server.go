@@ -107,7 +107,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Repo
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(timeout))
 			r := current()
-			r.Time = time.Now().UTC().Truncate(time.Second)
+			r.Time = time.Now().UTC().Truncate(time.Millisecond)
 			line, err := json.Marshal(r)
 			if err != nil {
 				failed(err)

@@ -41,6 +41,28 @@ func startServer(t *testing.T, path string, current func() report.Report) (stop 
 	}
 }
 
+// TestNoChangeAfterReport: the time of the report has the resolution of the changes in it, so that
+// none of them happens after the report.
+func TestNoChangeAfterReport(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "status.sock")
+	var changed time.Time
+	stop := startServer(t, path, func() report.Report {
+		changed = time.Now().UTC().Truncate(time.Millisecond)
+		return report.Report{History: []report.Change{{Time: changed, Condition: report.ConditionType, To: "Serving"}}}
+	})
+	got, err := client.Fetch(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got.Time.Before(changed) || !got.Time.Equal(got.Time.Truncate(time.Millisecond)) {
+		t.Errorf("the report is from %v, and a change in it from %v", got.Time, changed)
+	}
+}
+
 func TestFetchReturnsReport(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
