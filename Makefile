@@ -28,6 +28,7 @@
 # make soak            accelerated life for DURATION: does anything grow? (root)
 # make share           man pages and completion files: bin/share
 # make docs            files that are generated from the code: catalog, documents
+# make pictures        the pictures of the documentation; the tests draw them too (root)
 # make fuzz            every fuzzer for FUZZTIME
 # make vulncheck       known vulnerabilities in the used modules; needs vuln.go.dev
 # make syscalls        the system calls of each child process in a run of SYSCALL_TESTS (root)
@@ -58,7 +59,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs dashboard tidy clean help syscalls vulncheck chaos soak
+.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs pictures dashboard tidy clean help syscalls vulncheck chaos soak
 
 all: build
 
@@ -277,7 +278,13 @@ docs:
 	$(GO) test ./internal/sandbox -run TestTable -count=1 -update
 	cd test && $(GO) test ./suites/hostile/matrix -run TestDocumentIsCurrent -count=1 -update
 	$(GO) test ./pkg/diagnose -run TestTroubleshooting -count=1 -update
-	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run TestSchemas -count=1 -update
+	$(GO) test ./cmd/http01-proxyd ./cmd/oc-http01 -run 'TestSchemas|TestPicture' -count=1 -update
+
+# The tests take the same pictures, and fail if they cannot.
+pictures: build
+	$(SUDO) test/install-packages all
+	$(GO) test ./cmd/oc-http01 -run TestPicture -count=1 -update
+	cd test && $(SUDO) env HTTP01_PROXYD=$(BIN)/http01-proxyd $(GO) test ./suites/page -run TestPages -count=1 -update
 
 # The console reads a Grafana dashboard from a ConfigMap.
 DASHBOARD := machineconfigs/monitoring/dashboard.yaml
