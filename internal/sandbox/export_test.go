@@ -159,7 +159,7 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin = "| system call |"
+	const begin = "| system calls |"
 	head, old, found := strings.Cut(string(text), begin)
 	if !found {
 		t.Fatalf("%s has no table", systemCallsDocument)
@@ -176,9 +176,10 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// table lists the system calls in Markdown, by name.
+// table lists the system calls in Markdown: one row for the calls with the same processes,
+// arguments and reason.
 func table() string {
-	lines := []string{}
+	calls := make(map[string][]string)
 	for _, c := range allowedCalls() {
 		var processes []string
 		for name, kind := range kinds() {
@@ -195,10 +196,16 @@ func table() string {
 		if only == "" {
 			only = "any"
 		}
-		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |\n", c.name, text, only, c.reason))
+		rest := fmt.Sprintf(" | %s | %s | %s |\n", text, only, c.reason)
+		calls[rest] = append(calls[rest], "`"+c.name+"`")
+	}
+	var lines []string
+	for rest, names := range calls {
+		slices.Sort(names)
+		lines = append(lines, "| "+strings.Join(names, ", ")+rest)
 	}
 	slices.Sort(lines)
-	return "| system call | processes | arguments | why |\n|---|---|---|---|\n" + strings.Join(lines, "")
+	return "| system calls | processes | arguments | why |\n|---|---|---|---|\n" + strings.Join(lines, "")
 }
 
 // TestRestrictedCallsAreDescribed requires words for every restriction of arguments.

@@ -86,7 +86,9 @@ func run(o bench.Options, binary, before, out string) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, table := range []string{report.Table(), report.VersionTable(), report.GoalTable(), report.CostTable()} {
+	for _, table := range []string{
+		report.Table(), report.MemoryTable(), report.VersionTable(), report.GoalTable(), report.CostTable(),
+	} {
 		if table != "" {
 			fmt.Printf("\n%s", table)
 		}

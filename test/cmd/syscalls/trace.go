@@ -114,7 +114,7 @@ func processOf(creators map[string]string, thread string) string {
 }
 
 var (
-	allowedRow   = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]+) \\| ([^|]*) \\|")
+	allowedRow   = regexp.MustCompile("(?m)^\\| `([\\w`, ]+)` \\| ([a-z, ]+) \\| ([^|]*) \\|")
 	argumentName = regexp.MustCompile(`[A-Z0-9]+_[A-Z0-9_]+`)
 )
 
@@ -127,7 +127,7 @@ func parseAllowed(document string) map[string][]string {
 		if m[2] == "all" {
 			kinds = []string{"proxy", "exporter", "prober"}
 		}
-		names := []string{m[1]}
+		names := strings.Split(m[1], "`, `")
 		if m[1] == "setsockopt" || m[1] == "fcntl" {
 			for _, argument := range argumentName.FindAllString(m[3], -1) {
 				names = append(names, m[1]+" "+argument)

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeagent runs cert-manager's solver for each solver Pod on one node of a lab.
+// Package nodeagent runs cert-manager's solver for each solver Pod on one node of a lab. For
+// these Pods it does the work of four parts of a cluster:
 //
-// It does the work of four parts of a cluster for these Pods:
-//
-//   - the scheduler: each Pod is bound to the node,
-//   - the kubelet: the container's process starts, the status of the Pod is reported, and a
-//     deleted Pod is removed after its process has ended,
+//   - the scheduler: it binds each Pod to the node,
+//   - the kubelet: it starts the container's process, reports the status of the Pod, and removes
+//     a deleted Pod after its process ended,
 //   - the container network: the process is in the node's network namespace,
-//   - the controller for EndpointSlices: each Service of a solver gets a slice with its
-//     ready Pods.
+//   - the controller for EndpointSlices: the ready Pods of each solver's Service get a slice.
 //
-// It leaves out images, volumes, resources, probes (cert-manager's Pod has none), restarts
-// of a container, and the grace period. A Pod has the address of the node and its own port
-// instead of an address of its own. The EndpointSlice therefore has that port instead of
-// 8089. Network policies have no effect. [HoldAnnotation] delays the start of a container.
+// It leaves out images, volumes, resources, probes (cert-manager's Pod uses none), restarts of a
+// container, and the grace period. A Pod uses the address of the node with a separate port, which
+// the EndpointSlice names instead of 8089. Network policies are ignored. [HoldAnnotation] delays
+// the start of a container.
 package nodeagent

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routeagent gives the routers of a lab the routes of Ingresses.
+// Package routeagent gives the routers of a lab the routes of Ingresses without TLS. It does the
+// work of two parts of OpenShift:
 //
-// It does the work of two parts of OpenShift for Ingresses without TLS:
-//
-//   - the ingress-to-route controller (openshift/route-controller-manager,
-//     pkg/route/ingress): an Ingress of another class, a rule without a host, and a path of
-//     type Exact get no route. A wildcard host gets none either, because the router rejects
-//     it by default (routeAdmission.wildcardPolicy),
+//   - the ingress-to-route controller (openshift/route-controller-manager, pkg/route/ingress):
+//     an Ingress of another class, a rule without a host, and a path of type Exact get no route.
+//     A wildcard host gets none either, because the router rejects it by default
+//     (routeAdmission.wildcardPolicy),
 //   - the router (openshift/router): it reads the EndpointSlices of the Service and reloads
-//     HAProxy, at once after a quiet time and otherwise at most once in the reload interval,
-//     which is 5 s by default.
+//     HAProxy, at once after a quiet time and otherwise at most once per reload interval (5 s).
 //
 // It leaves out the Route objects with their status, TLS, wildcards, shards, weights and the
-// rule that the oldest route owns a host. HAProxy is not reloaded: the routes are set by its
-// runtime API. A route without an endpoint is not set, and HAProxy answers 503 with the
-// same page as OpenShift's router. [DelayAnnotation] delays the routes of an Ingress.
+// rule that the oldest route owns a host. It sets routes by HAProxy's runtime API instead of a
+// reload. A route without an endpoint is not set, and HAProxy answers 503 with the same page as
+// OpenShift's router. [DelayAnnotation] delays the routes of an Ingress.
 package routeagent

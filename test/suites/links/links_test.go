@@ -243,15 +243,15 @@ func tracked(t *testing.T) []string {
 	})
 }
 
-// TestArchitecture: each row of a walk names a function of the file that it links to.
+// TestArchitecture: each step of a walk names a function of the file that it links to.
 func TestArchitecture(t *testing.T) {
 	const document = "docs/internals/architecture.md"
 	content, err := os.ReadFile(filepath.Join(repository, document))
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile("(?m)^\\| `(?:(\\w+)\\.)?(\\w+)` \\| \\[[\\w.]+\\]\\(([^)]+)\\) \\|")
-	found := row.FindAllStringSubmatch(string(content), -1)
+	step := regexp.MustCompile("(?m)^\\d+\\. \\[`(?:(\\w+)\\.)?(\\w+)`\\]\\(([^)]+)\\) ")
+	found := step.FindAllStringSubmatch(string(content), -1)
 	for _, m := range found {
 		receiver, function, file := m[1], m[2], path.Join(path.Dir(document), m[3])
 		source, err := os.ReadFile(filepath.Join(repository, file))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package validation tests the service with Let's Encrypt's own validation code
-// (support/boulder): which challenges are valid, and what the CA reports for each fault.
-// Each text in the section "What the CA reports" of docs/troubleshooting.md is one that
-// this code returns.
+// (support/boulder): which challenges are valid, and what the CA reports for each fault. Each text
+// in "What the CA reports" of the troubleshooting document is one that this code returns.
 package validation

@@ -44,9 +44,9 @@ func (g *grid) String() string {
 		}
 		for i, w := range width {
 			if i < g.text {
-				out.WriteString("| " + strings.Repeat("-", w) + " ")
+				out.WriteString("|" + strings.Repeat("-", w+2))
 			} else {
-				out.WriteString("| " + strings.Repeat("-", w-1) + ": ")
+				out.WriteString("|" + strings.Repeat("-", w+1) + ":")
 			}
 		}
 		out.WriteString("|\n")
@@ -54,26 +54,37 @@ func (g *grid) String() string {
 	return out.String()
 }
 
-// Table returns the comparison of the proxies.
+// Table compares the speed of the proxies.
 func (r Report) Table() string {
 	g := grid{text: 1}
-	g.add("proxy", "connections", "requests/s", "to HAProxy", "p50 ms", "p99 ms", "p99.9 ms", "CPU µs/request",
-		"errors", "Pss idle MiB", fmt.Sprintf("Pss with %s open MiB", thousands(r.Options.HalfHeads)))
+	g.add("proxy", "connections", "requests/s", "to HAProxy", "p50 ms", "p99 ms", "p99.9 ms", "CPU µs/request")
 	for _, row := range r.Rows {
-		name, errs := row.Proxy, "0"
+		name := row.Proxy
 		if row.Unfiltered {
 			name += " ¹"
 		}
 		if row.Errors > 0 {
-			name += " ⚠"
-			errs = fmt.Sprintf("%d (%.2f %%)", row.Errors, 100*float64(row.Errors)/float64(max(row.Requests, row.Errors)))
-		}
-		half := number(row.Half, 1)
-		if row.Half > 0 && row.Open < r.Options.HalfHeads {
-			half = fmt.Sprintf("%s (%s left open)", half, thousands(row.Open))
+			name += fmt.Sprintf(" ⚠ %d (%.2f %%)", row.Errors, 100*float64(row.Errors)/float64(max(row.Requests, row.Errors)))
 		}
 		g.add(name, strconv.Itoa(row.Connections), thousands(int(row.Rate)), number(row.Ratio, 2),
-			number(row.P50, 2), number(row.P99, 2), number(row.P999, 2), number(row.CPU, 1), errs, number(row.Idle, 1), half)
+			number(row.P50, 2), number(row.P99, 2), number(row.P999, 2), number(row.CPU, 1))
+	}
+	return g.String()
+}
+
+// MemoryTable compares the memory of the proxies, which is the same in all rows of a proxy.
+func (r Report) MemoryTable() string {
+	g := grid{text: 1}
+	g.add("proxy", "idle", thousands(r.Options.HalfHeads)+" open")
+	for _, row := range r.Rows {
+		if row.Connections != r.Rows[0].Connections || row.Half == 0 {
+			continue
+		}
+		half := number(row.Half, 1)
+		if row.Open < r.Options.HalfHeads {
+			half = fmt.Sprintf("%s (%s left open)", half, thousands(row.Open))
+		}
+		g.add(row.Proxy, number(row.Idle, 1), half)
 	}
 	return g.String()
 }

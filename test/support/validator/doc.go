@@ -5,8 +5,8 @@
 // Kubernetes API server: pruning, defaulting, OpenAPI validation, CEL rules and server-side
 // apply.
 //
-// The schemas are those of the newest OpenShift release in the module version of
-// openshift/api in go.mod, and of the prometheus-operator of OpenShift 4.17, the oldest
-// supported release. They are read from the module cache, which needs the go command and a
-// working directory inside this module. New accepts other CRDs.
+// The schemas come from the newest OpenShift release in the module version of openshift/api in
+// go.mod, and from the prometheus-operator of OpenShift 4.17, the oldest supported release.
+// They are read from the module cache, which needs the go command and a working directory
+// inside this module. New accepts other CRDs.
 package validator

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model owns what must be true of a host: a pure function of the inputs that the
-// chaos suite has set. It never has anything that the service reports.
+// Package model decides what must be true of a host: a pure function of the inputs that the
+// chaos suite set. It never sees anything that the service reports.
 //
-// Two kinds of uncertainty are in it. A fault can follow another one so fast that the
-// service did not see the state in between. So what a process keeps (the last good
-// keepalived.conf, the last accepted configuration, the port that it listens on) is a set
-// of candidates, and the host must agree with one of their combinations. And each fault
-// has a bound until the service must have reacted to it, with its source beside it in
-// bounds.go. Without faults for longer than that, the set has one element.
+// It allows for two kinds of uncertainty. A fault can follow another one so fast that the service
+// missed the state in between. What a process keeps (the last good keepalived.conf, the last
+// accepted configuration, its port) is therefore a set of candidates, and the host must agree with
+// one combination. Also, the service must react to each fault within a bound of bounds.go, which
+// names its source. Without faults for longer than that, the set contains one element.
 package model

@@ -42,18 +42,30 @@ func of(outcomes string, process int) string {
 	return fields[min(process, len(fields)-1)]
 }
 
-// Table returns the matrix in Markdown.
+// Table returns the matrix in Markdown: one row for adjacent acts with the same outcomes.
 func Table() string {
 	var b strings.Builder
-	b.WriteString("| act | unit's sandbox | and Landlock | and seccomp |\n|---|---|---|---|\n")
-	for _, a := range Acts() {
-		landlock := cell(a.landlock)
-		if a.since > 1 {
-			landlock += fmt.Sprintf(", from version %d", a.since)
+	b.WriteString("| acts | unit's sandbox | and Landlock | and seccomp |\n|---|---|---|---|\n")
+	acts, names := Acts(), ""
+	for i, a := range acts {
+		names += a.Name
+		if i+1 < len(acts) && a.cells() == acts[i+1].cells() {
+			names += "<br>"
+			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", a.Name, cell(a.unit), landlock, cell(a.filter))
+		fmt.Fprintf(&b, "| %s | %s |\n", names, a.cells())
+		names = ""
 	}
 	return b.String()
+}
+
+// cells describes the outcomes of an act in all processes.
+func (a Act) cells() string {
+	landlock := cell(a.landlock)
+	if a.since > 1 {
+		landlock += fmt.Sprintf(", from version %d", a.since)
+	}
+	return cell(a.unit) + " | " + landlock + " | " + cell(a.filter)
 }
 
 // cell describes the outcomes of all processes.
@@ -76,50 +88,50 @@ func mark(outcome string) string {
 	return "`" + outcome + "`"
 }
 
-// Acts returns the matrix on Linux 6.18, which has version 7 of Landlock. What later versions
-// deny is from its documentation.
+// Acts returns the matrix on Linux 6.18 with version 7 of Landlock. The documentation of
+// Landlock describes what later versions deny.
 func Acts() []Act {
 	return []Act{
 		{"read the configuration", "yes", 1, "EACCES", "EPERM"},
 		{"read keepalived.conf", "yes", 1, "EACCES", "EPERM"},
 		{"read /etc/passwd", "yes", 1, "EACCES", "EPERM"},
-		{"read /etc/shadow", "EACCES", 0, "EACCES", "EPERM"},
 		{"read the state directory", "yes", 1, "EACCES", "EPERM"},
 		{"write the state directory", "yes", 1, "EACCES", "EPERM"},
 		{"write the runtime directory", "yes", 1, "EACCES", "EPERM"},
 		{"write /tmp", "yes", 1, "EACCES", "EPERM"},
-		{"write /etc", "EROFS", 0, "EROFS", "EPERM"},
 		{"read its own /proc", "yes", 1, "EACCES", "EPERM"},
+		{"run a program", "yes", 1, "EACCES", "EPERM"},
+		{"read /etc/shadow", "EACCES", 0, "EACCES", "EPERM"},
+		{"connect to systemd's private socket", "EACCES", 0, "EACCES", "EPERM"},
+		{"connect to podman", "EACCES", 0, "EACCES", "EPERM"},
 		{"read the controller's environment", "ENOENT", 0, "ENOENT", "EPERM"},
 		{"open the controller's memory", "ENOENT", 0, "ENOENT", "EPERM"},
 		{"see PID 1 in /proc", "ENOENT", 0, "ENOENT", "EPERM"},
 		{"open the memory of PID 1", "ENOENT", 0, "ENOENT", "EPERM"},
 		{"open a disk of the host", "ENOENT", 0, "ENOENT", "EPERM"},
-		{"run a program", "yes", 1, "EACCES", "EPERM"},
+		{"write /etc", "EROFS", 0, "EROFS", "EPERM"},
 		{"connect to D-Bus", "yes", 9, "EACCES", "EPERM"},
-		{"connect to systemd's private socket", "EACCES", 0, "EACCES", "EPERM"},
 		{"connect to systemd's notification socket", "yes", 9, "EACCES", "EPERM"},
 		{"connect to the journal", "yes", 9, "EACCES", "EPERM"},
-		{"connect to podman", "EACCES", 0, "EACCES", "EPERM"},
 		{"connect to an abstract Unix socket", "yes", 6, "EPERM", "EPERM"},
+		{"signal the controller", "yes", 6, "EPERM", "EPERM"},
 		{"connect to TCP on the loopback address", "yes", 4, "yes EACCES yes", "yes EPERM yes"},
 		{"send UDP to the loopback address", "yes", 10, "EACCES EACCES yes", "EPERM EPERM yes"}, //nolint:dupword // one word for each process
 		{"bind a TCP port", "yes", 4, "EACCES", "EPERM"},
-		{"open a netlink socket", "yes", 0, "yes", "EPERM"},
-		{"open a raw socket", "EPERM", 0, "EPERM", "EPERM"},
-		{"open a packet socket", "EAFNOSUPPORT", 0, "EAFNOSUPPORT", "EPERM"},
-		{"signal the controller", "yes", 6, "EPERM", "EPERM"},
-		{"signal PID 1", "EPERM", 0, "EPERM", "EPERM"},
 		{"read the controller's memory", "EPERM", 0, "EPERM", "EPERM"},
 		{"trace the controller", "EPERM", 0, "EPERM", "EPERM"},
-		{"trace PID 1", "EPERM", 0, "EPERM", "EPERM"},
-		{"read the controller's limits", "yes", 0, "yes", "EPERM"},
 		{"pin the controller to its processors", "EPERM", 0, "EPERM", "EPERM"},
-		{"create a user namespace", "EPERM", 0, "EPERM", "EPERM"},
-		{"map memory that is writable and executable", "EPERM", 0, "EPERM", "EPERM"},
+		{"signal PID 1", "EPERM", 0, "EPERM", "EPERM"},
+		{"trace PID 1", "EPERM", 0, "EPERM", "EPERM"},
+		{"open a netlink socket", "yes", 0, "yes", "EPERM"},
+		{"read the controller's limits", "yes", 0, "yes", "EPERM"},
 		{"map shared memory", "yes", 0, "yes", "EPERM"},
 		{"map memory that grows", "yes", 0, "yes", "EPERM"},
-		{"load a BPF program", "EPERM", 0, "EPERM", "EPERM"},
 		{"create an io_uring", "yes", 0, "yes", "EPERM"},
+		{"map memory that is writable and executable", "EPERM", 0, "EPERM", "EPERM"},
+		{"create a user namespace", "EPERM", 0, "EPERM", "EPERM"},
+		{"load a BPF program", "EPERM", 0, "EPERM", "EPERM"},
+		{"open a raw socket", "EPERM", 0, "EPERM", "EPERM"},
+		{"open a packet socket", "EAFNOSUPPORT", 0, "EAFNOSUPPORT", "EPERM"},
 	}
 }
