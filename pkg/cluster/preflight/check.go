@@ -54,7 +54,7 @@ type checker struct {
 	report  report.Preflight
 }
 
-// find adds a finding. Equal ones of several objects are one.
+// find adds a finding. It merges equal findings of several objects.
 func (c *checker) find(id findings.ID, values findings.Values) {
 	f := findings.New(id, values)
 	one := report.PreflightFinding{
@@ -92,7 +92,7 @@ func (c *checker) required() disruption.Policy {
 		c.examined("the rendered policy")
 		return c.objects.rendered.Spec.Policy
 	}
-	// The units show whether there is an installer. An overlay has the configuration only.
+	// The units show whether there is an installer. An overlay contains only the configuration.
 	keys := c.ownKeys()
 	if slices.ContainsFunc(keys, isUnit) && !slices.Contains(keys, installerUnit) {
 		return disruption.LayeredPolicy()
@@ -110,8 +110,7 @@ func (c *checker) ownKeys() (all []string) {
 
 func isUnit(key string) bool { return !strings.HasPrefix(key, "/") }
 
-// checkPolicy compares the policy in force with the entries that the MachineConfigs
-// need.
+// checkPolicy compares the active policy with the entries that the MachineConfigs need.
 func (c *checker) checkPolicy() {
 	live := c.objects.live
 	required := c.required()
@@ -120,19 +119,19 @@ func (c *checker) checkPolicy() {
 		return
 	}
 	c.examined("MachineConfiguration cluster")
-	var inForce disruption.Policy
+	var active disruption.Policy
 	var observed int64
 	if live.Status != nil {
-		inForce, observed = live.Status.PolicyStatus.Policies, live.Status.ObservedGeneration
+		active, observed = live.Status.PolicyStatus.Policies, live.Status.ObservedGeneration
 	}
 	spec := live.Spec.Policy
 	var missing, late, reboots, differ []string
 	keys := c.contents(required)
 	for _, key := range keys {
 		want, _ := required.Entry(key)
-		got, found := inForce.Entry(key)
+		got, found := active.Entry(key)
 		switch _, inSpec := spec.Entry(key); {
-		case !inSpec && (!found || observed != live.Metadata.Generation): // it is not in force, or not for long
+		case !inSpec && (!found || observed != live.Metadata.Generation): // it is not active, or not for long
 			missing = append(missing, cmp.Or(want.Key(), key))
 		case !found:
 			late = append(late, cmp.Or(want.Key(), key))
@@ -166,8 +165,8 @@ func (c *checker) checkPolicy() {
 	}
 }
 
-// contents returns the files and units whose changes the policy must cover: those of the
-// entries, and those of the MachineConfigs.
+// contents returns the files and units whose changes the policy must cover, from the entries
+// and from the MachineConfigs.
 func (c *checker) contents(required disruption.Policy) (keys []string) {
 	for _, e := range slices.Concat(required.Files, required.Units) {
 		keys = append(keys, e.Key())
@@ -238,7 +237,7 @@ func (c *checker) checkOthers() {
 		if m.Metadata.Name == dnatConfig {
 			c.find(findings.DNATMachineConfig, findings.Values{"config": dnatConfig})
 		}
-		// A custom pool also has the MachineConfigs of the workers.
+		// A custom pool also gets the MachineConfigs of the workers.
 		if !c.isOwn(m) && (role == c.pool || role == "worker" && c.pool != machineconfig.DefaultPool) {
 			others = append(others, m)
 		}
@@ -264,8 +263,8 @@ func (c *checker) sharedWith(other machineConfig) []string {
 	})
 }
 
-// countNames counts the objects. Several files can have the same one: that of the cluster
-// and the rendered one.
+// countNames counts the objects. Several files can contain the same object: one from the
+// cluster and the rendered one.
 func countNames(all []machineConfig) int {
 	names := make(map[string]bool)
 	for _, m := range all {

@@ -23,20 +23,20 @@ func TestAcceptance(t *testing.T) {
 	t.Parallel()
 	var a acceptance
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	inForce := func(want string) {
+	expectAccepted := func(want string) {
 		t.Helper()
 		s := a.effective()
 		if got := s.Settings.RedactedHTTP(); got != want {
 			t.Errorf("in force is %q, want %q", got, want)
 		}
 	}
-	inForce("")
+	expectAccepted("")
 
 	// Without endpoints it is accepted immediately.
 	if !a.request(configuration(t, "http://one"), now) || a.pending() {
 		t.Error("a setting without endpoints waits")
 	}
-	inForce("http://one")
+	expectAccepted("http://one")
 	if a.request(configuration(t, "http://one"), now) {
 		t.Error("the same configuration is a change")
 	}
@@ -51,7 +51,7 @@ func TestAcceptance(t *testing.T) {
 		if a.recordProbe(a.spec, []string{"", "it is silent"}, now) {
 			t.Error("one of two answers is enough")
 		}
-		inForce("http://one")
+		expectAccepted("http://one")
 		waits = append(waits, a.nextProbe.Sub(now))
 		if !a.endpoints[0].OK || a.endpoints[1].OK || a.endpoints[1].Error != "it is silent" {
 			t.Errorf("%+v", a.endpoints)
@@ -68,7 +68,7 @@ func TestAcceptance(t *testing.T) {
 	if !a.recordProbe(a.spec, []string{"", ""}, now) || a.pending() {
 		t.Error("it is not accepted")
 	}
-	inForce("http://two")
+	expectAccepted("http://two")
 
 	// Results for an earlier configuration are ignored.
 	a.request(configuration(t, "http://three", "http://a.test"), now)
@@ -77,7 +77,7 @@ func TestAcceptance(t *testing.T) {
 	if a.recordProbe(three, []string{""}, now) {
 		t.Error("an answer for another setting counts")
 	}
-	inForce("http://two")
+	expectAccepted("http://two")
 
 	// A refused file does not change the accepted configuration.
 	four := a.spec
@@ -89,7 +89,7 @@ func TestAcceptance(t *testing.T) {
 	if a.specSince != now {
 		t.Error("the same rejection starts again")
 	}
-	inForce("http://two")
+	expectAccepted("http://two")
 
 	// Back to the accepted configuration: no request.
 	if a.request(two, now) || a.pending() || !a.endpoints[1].OK {
@@ -110,7 +110,7 @@ func TestAcceptance(t *testing.T) {
 	if !a.request(egress.Configuration{Endpoints: []string{"http://a.test"}}, now) || a.pending() {
 		t.Error("no proxy waits")
 	}
-	inForce("")
+	expectAccepted("")
 
 	// A configuration of a former process is not requested again.
 	at := now.Add(-time.Hour)

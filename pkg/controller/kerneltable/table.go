@@ -20,22 +20,22 @@ import (
 type Table struct {
 	persistent bool // the table must outlive this process
 	log        *slog.Logger
-	inForce    func(*ruleset.Table) // gets the table in force; nil: none
+	onApplied  func(*ruleset.Table) // receives the applied table; nil: none
 
 	conn              *nftables.Conn
 	persistenceWarned bool
-	last              ruleset.Table // that inForce has got, unless the kernel's differs
+	last              ruleset.Table // that onApplied got, unless the kernel's differs
 	installed         bool          // our table is in the kernel, until the connection ends unless it is persistent
 	owner             atomic.Uint32 // the netlink port that owns the table; 0 while there is no connection
 }
 
-// New returns what applies the table. A persistent table outlives this process. inForce gets the table
-// in force, or nil.
-func New(log *slog.Logger, persistent bool, inForce func(*ruleset.Table)) *Table {
-	return &Table{log: log, persistent: persistent, inForce: inForce}
+// New returns a Table without a connection to the kernel. A persistent table outlives this
+// process. onApplied receives each applied table, or nil.
+func New(log *slog.Logger, persistent bool, onApplied func(*ruleset.Table)) *Table {
+	return &Table{log: log, persistent: persistent, onApplied: onApplied}
 }
 
-// FindInherited finds out whether the previous process has left a table, and the port that
+// FindInherited finds out whether the previous process left a table, and the port that
 // it redirects to. If the kernel cannot be queried the result is false, and the first
 // Apply reports the reason.
 func (k *Table) FindInherited() (port uint16, present bool) {
@@ -93,12 +93,12 @@ func (k *Table) Retain() error {
 func (k *Table) Apply(t ruleset.Table) error {
 	if err := k.apply(t); err != nil {
 		k.last = ruleset.Table{}
-		k.inForce(nil)
+		k.onApplied(nil)
 		return err
 	}
 	if k.last != t {
 		k.last = t
-		k.inForce(&t)
+		k.onApplied(&t)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (k *Table) Verify() (differs bool, err error) {
 // Remove implements reconcile.Table.
 func (k *Table) Remove() error {
 	k.last = ruleset.Table{}
-	k.inForce(nil)
+	k.onApplied(nil)
 	if k.conn == nil {
 		return nil
 	}
@@ -154,8 +154,8 @@ func (k *Table) close() error {
 	return nil
 }
 
-// Report reads the table from the kernel while this process has a connection for it. Any
-// goroutine can call it.
+// Report reads the table from the kernel while the connection for it is open. Any goroutine can
+// call it.
 func (k *Table) Report() report.Table {
 	owner := k.owner.Load()
 	if owner == 0 {

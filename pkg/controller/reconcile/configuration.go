@@ -14,8 +14,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// configuration is the configuration file and the active configuration: that of the
-// file, or the last good one while the file is rejected.
+// configuration is the configuration file and the active configuration: from the file, or the
+// last good one while the file is rejected.
 type configuration struct {
 	path     string
 	accepted config.LastAccepted
@@ -48,11 +48,11 @@ func (c *configuration) active() (config.Config, bool) { return c.file.Value() }
 // err returns why the file is rejected, or nil.
 func (c *configuration) err() error { return c.file.Err() }
 
-// read reads the file. If its content is new and has settled, read evaluates it and
-// reports changed. again is the delay of the next read while the content settles. With
-// reload the administrator requests a reload, so the file is complete. Not an empty one: a
-// program that writes the file in place truncates it first, at any moment.
-func (c *configuration) read(now time.Time, reload bool) (changed bool, again time.Duration) {
+// read reads the file. If its content is new and settled, read evaluates it and reports
+// changed. retry is the delay of the next read while the content settles. With reload the
+// administrator requests a reload, so the file is complete, unless it is empty: a program that
+// writes the file in place truncates it first, at any moment.
+func (c *configuration) read(now time.Time, reload bool) (changed bool, retry time.Duration) {
 	text, err := config.Read(c.path)
 	found := content{text: string(text), absent: text == nil && err == nil}
 	if err != nil {
@@ -63,8 +63,8 @@ func (c *configuration) read(now time.Time, reload bool) (changed bool, again ti
 		delay = 0
 	}
 	c.readOnce = true
-	if again = c.file.Wait(found, delay, now); again > 0 || c.file.Is(found) {
-		return false, again
+	if retry = c.file.Wait(found, delay, now); retry > 0 || c.file.Is(found) {
+		return false, retry
 	}
 	c.evaluate(found, err)
 	return true, 0
@@ -72,8 +72,8 @@ func (c *configuration) read(now time.Time, reload bool) (changed bool, again ti
 
 // immediate reports whether a content takes effect without delay: the first one does, so
 // that a start does not wait. An empty file, however, can be the result of a power
-// failure. If an earlier process has accepted a configuration, that configuration is active until
-// the empty file has settled.
+// failure. If an earlier process accepted a configuration, that configuration is active until
+// the empty file settles.
 func (c *configuration) immediate(found content) bool {
 	if c.readOnce {
 		return false
@@ -115,7 +115,7 @@ func (c *configuration) evaluate(found content, err error) {
 	}
 }
 
-// accept logs and saves a configuration that has become active. known is false at the
+// accept logs and saves a configuration that became active. known is false at the
 // start, of which the state is enough.
 func (c *configuration) accept(found content, known bool) {
 	switch {

@@ -18,20 +18,20 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// files is what one read has found: an immutable value.
+// files is what one read found: an immutable value.
 type files struct {
-	read        bool          // false: nothing has been read yet
+	read        bool          // false: nothing was read yet
 	config      config.Config // the active one
 	configKnown bool          // false: the file is rejected and there is no last good one
 	configErr   error         // why the file is rejected
 	configState report.Config
-	reload      string // the result of a reload; empty: the configuration has not changed
+	reload      string // the result of a reload; empty: the configuration did not change
 
 	userManaged     bool                // keepalived's static pod is in kubelet's directory of disabled ones
 	staticPod       string              // the path of keepalived's static pod; empty if it does not exist
 	pod             staticpod.Discovery // keepalived's static pod
 	podErr          error               // why pod is not the content of the static pod
-	keepalived      keepalived.Snapshot // unless the static pod has the VIPs
+	keepalived      keepalived.Snapshot // unless the static pod configures the VIPs
 	kubeVIP         staticpod.Discovery
 	kubeVIPErr      error // why kubeVIP is incomplete or not the content of the static pods
 	microShiftDir   string
@@ -103,19 +103,19 @@ func (r *fileReader) readOthers(now time.Time) time.Duration {
 	if !r.found.configKnown || !c.Enabled() {
 		return 0
 	}
-	also, again := r.readMicroShift(now)
-	watch = append(watch, also...)
-	again = settled.ShorterWait(again, r.readAPINames(now))
-	again = settled.ShorterWait(again, r.readKubeVIP(now))
+	paths, retry := r.readMicroShift(now)
+	watch = append(watch, paths...)
+	retry = settled.ShorterWait(retry, r.readAPINames(now))
+	retry = settled.ShorterWait(retry, r.readKubeVIP(now))
 	watch = append(watch, r.names.Path, r.manifests)
 	if c.VIPs.Explicit() || r.found.isBGP() {
-		return again
+		return retry
 	}
-	again = settled.ShorterWait(again, r.readKeepalivedPod(now))
+	retry = settled.ShorterWait(retry, r.readKeepalivedPod(now))
 	watch = append(watch, staticpod.KeepalivedPath(r.manifests), staticpod.KeepalivedPath(r.disabledManifests))
 	if r.found.pod.HasVIPs() {
 		r.found.keepalived = keepalived.Snapshot{}
-		return again
+		return retry
 	}
 	if r.keepalivedPath != c.VIPs.KeepalivedConfig {
 		r.keepalivedPath = c.VIPs.KeepalivedConfig
@@ -129,14 +129,14 @@ func (r *fileReader) readOthers(now time.Time) time.Duration {
 	r.errors.logOnChange("keepalived", "keepalived.conf is not used; VIPs that are known stay in use", stale)
 	watch = append(watch, r.keepalivedPath)
 	watch = append(watch, r.found.keepalived.Discovery.Files...)
-	return settled.ShorterWait(again, r.found.keepalived.RetryAfter)
+	return settled.ShorterWait(retry, r.found.keepalived.RetryAfter)
 }
 
 // readAPINames reads the API's name, decides which names are accepted, and returns the delay of
 // the next read. A name that is lost stays in use for a moment, because its file may be being
-// replaced, and for as long as the file has no usable content. A missing file is no fault: only
-// OpenShift has it.
-func (r *fileReader) readAPINames(now time.Time) (again time.Duration) {
+// replaced, and for as long as the content of the file is not usable. A missing file is no
+// fault: it exists only on OpenShift.
+func (r *fileReader) readAPINames(now time.Time) (retry time.Duration) {
 	name, err := apiname.Read(r.names.Path)
 	found, delay := apiNameContent{name: name}, settled.ChangeDelay
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *fileReader) readAPINames(now time.Time) (again time.Duration) {
 	if _, known := r.apiName.Current(); !known {
 		delay = 0
 	}
-	if again = r.apiName.Wait(found, delay, now); again == 0 {
+	if retry = r.apiName.Wait(found, delay, now); retry == 0 {
 		r.apiName.Accept(found)
 		if r.names.Err = err; err == nil || errors.Is(err, fs.ErrNotExist) {
 			r.names.Name = name
@@ -154,31 +154,31 @@ func (r *fileReader) readAPINames(now time.Time) (again time.Duration) {
 	r.names.MicroShiftDir, r.names.MicroShift = r.found.microShiftDir, r.found.microShiftFiles
 	r.found.apiNames, _, r.found.apiNamesErr = r.names.Names()
 	r.found.acceptedHosts = r.names.Accept(r.found.config, r.configuration.path)
-	return again
+	return retry
 }
 
 // readKubeVIP reads kube-vip's static pods and returns the delay of the next read.
-func (r *fileReader) readKubeVIP(now time.Time) (again time.Duration) {
-	found, again, err := r.kubeVIP.Read(now)
+func (r *fileReader) readKubeVIP(now time.Time) (retry time.Duration) {
+	found, retry, err := r.kubeVIP.Read(now)
 	r.found.kubeVIP, r.found.kubeVIPErr = found, err
 	r.errors.logOnChange("kube-vip", "a static pod of kube-vip is not used; the VIPs that are known stay in use", err)
-	return again
+	return retry
 }
 
 // readKeepalivedPod reads keepalived's static pod and returns the delay of the next read.
-func (r *fileReader) readKeepalivedPod(now time.Time) (again time.Duration) {
+func (r *fileReader) readKeepalivedPod(now time.Time) (retry time.Duration) {
 	managed, err := staticpod.UserManaged(r.disabledManifests)
 	r.errors.logOnChange("user-managed", "cannot detect whether the VIPs are user-managed; assuming that they are not",
 		err)
 	r.found.userManaged = managed
-	r.found.pod, again, err = r.keepalivedPod.Read(now)
+	r.found.pod, retry, err = r.keepalivedPod.Read(now)
 	r.found.podErr = err
 	r.errors.logOnChange("manifest", "keepalived's static pod is not used; the VIPs that are known stay in use", err)
 	r.found.staticPod = ""
 	if r.found.pod.Present {
 		r.found.staticPod = staticpod.KeepalivedPath(r.manifests)
 	}
-	return again
+	return retry
 }
 
 // readMicroShift reads MicroShift's configuration and returns the paths to watch.

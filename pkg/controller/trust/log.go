@@ -16,11 +16,11 @@ type caLog struct {
 	message string
 }
 
-// logChange logs what has changed. fresh means that other CAs are trusted.
-func (l *caLog) logChange(log *slog.Logger, t report.Trust, fresh bool) {
+// logChange logs what changed. otherCAs means that other CAs are trusted.
+func (l *caLog) logChange(log *slog.Logger, t report.Trust, otherCAs bool) {
 	l.logIgnored(log, t)
 	_, message := t.Evaluate()
-	if message == l.message && !fresh {
+	if message == l.message && !otherCAs {
 		return
 	}
 	l.message = message
@@ -34,7 +34,7 @@ func (l *caLog) logChange(log *slog.Logger, t report.Trust, fresh bool) {
 }
 
 // logIgnored logs each certificate of the report once for as long as it is ignored. The message
-// about the trusted ones has the number of all.
+// about the trusted certificates contains the total number.
 func (l *caLog) logIgnored(log *slog.Logger, t report.Trust) {
 	if t.IgnoredTotal == 0 && t.Error != "" {
 		return // the file cannot be assessed: the log can become correct again

@@ -362,7 +362,7 @@ func TestNewHost(t *testing.T) {
 	}
 }
 
-// compute computes the values for a config.yaml on edgeHost, after change has modified that
+// compute computes the values for a config.yaml on edgeHost, after change modified that
 // host.
 func compute(t *testing.T, text string, change func(*microshift.Host)) (microshift.Config, microshift.Computed, error) {
 	t.Helper()
@@ -625,12 +625,12 @@ func TestReader(t *testing.T) {
 	}
 	now := time.Now()
 	r := microshift.NewReader(dir, t.TempDir())
-	step := func(when string, after time.Duration, node string, broken bool, again bool) {
+	step := func(when string, after time.Duration, node string, broken bool, retries bool) {
 		t.Helper()
 		now = now.Add(after)
 		a := r.Read(now)
 		if got := a.Config.NodeIP; !a.Present || !a.Known || got != addr(node) || (a.Err != nil) != broken ||
-			(a.RetryAfter > 0) != again {
+			(a.RetryAfter > 0) != retries {
 			t.Errorf("%s: %+v", when, a)
 		}
 	}

@@ -20,33 +20,32 @@ import (
 // a table of the same name in the meantime.
 const maxRebuilds = 3
 
-// Apply makes t the kernel's table in one atomic batch. It sends nothing if t is in force,
-// only set elements if only the VIPs differ, and the whole table otherwise, after an error,
-// and after a Verify that found a difference. A leftover table of the same name without an
-// owner is replaced.
+// Apply makes t the kernel's table in one atomic batch. It sends nothing if the kernel already
+// holds t, and only set elements if only the VIPs differ. Otherwise, after an error, and after
+// a Verify that found a difference, it sends the whole table. A leftover table of the same name
+// without an owner is replaced.
 //
-// After every netlink error the kernel's table is read again and compared with t: a batch
-// whose reply was lost may have been committed. An error means that t
-// is not known to be in force.
+// After every netlink error the kernel's table is read again and compared with t: a batch whose
+// reply was lost may have been committed. An error means that the kernel may not hold t.
 func (c *Conn) Apply(t ruleset.Table) error {
 	if t.Port() == 0 {
 		return errors.New("apply " + tableName + ": no port to redirect to")
 	}
-	if c.inForce && c.desired == t {
+	if c.applied && c.desired == t {
 		return nil
 	}
-	from, sameRules := c.desired, c.inForce && c.desired.Port() == t.Port()
-	c.desired, c.inForce = t, false
+	from, sameRules := c.desired, c.applied && c.desired.Port() == t.Port()
+	c.desired, c.applied = t, false
 	if sameRules {
 		err := c.exchange(func(nft *nftables.Conn) error { return updateElements(nft, from, t) })
-		if c.inForce = c.confirmed(err); c.inForce {
+		if c.applied = c.confirmed(err); c.applied {
 			return nil
 		}
-		// The owner flag keeps other processes from changing the table, so this kernel has lost it.
+		// The owner flag keeps other processes from changing the table, so this kernel lost it.
 		// A rebuild does not depend on the current content.
 	}
 	err := c.rebuild(t)
-	if c.inForce = c.confirmed(err); !c.inForce {
+	if c.applied = c.confirmed(err); !c.applied {
 		return c.explain("install "+tableName, err)
 	}
 	return nil
@@ -184,7 +183,7 @@ func (c *Conn) Remove() error {
 }
 
 func (c *Conn) remove() (removed bool, err error) {
-	c.desired, c.inForce = ruleset.Table{}, false
+	c.desired, c.applied = ruleset.Table{}, false
 	present, err := c.tablePresent()
 	if err != nil {
 		return false, err
@@ -194,12 +193,12 @@ func (c *Conn) remove() (removed bool, err error) {
 			nft.DelTable(tableRef(0)) // delete table inet http01-proxyd
 			return nft.Flush()
 		})
-		// Another process can have removed it first.
+		// Another process may have removed it first.
 		if removed = err == nil; !c.confirmed(err) {
 			return false, err
 		}
 	}
-	c.inForce = true
+	c.applied = true
 	return removed, nil
 }
 

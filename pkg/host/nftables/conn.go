@@ -32,7 +32,7 @@ type Conn struct {
 	closed  bool                // by Close
 	flags   nftables.TableFlags // flags of the table
 	desired ruleset.Table       // the table that was applied last; the zero value if no table should exist
-	inForce bool                // the kernel is known to hold desired
+	applied bool                // the kernel is known to hold desired
 }
 
 // Open opens the netlink connection that will own the table. It changes nothing in the
@@ -42,8 +42,8 @@ func Open() (*Conn, error) {
 	return open(openSocket)
 }
 
-// OpenPersistent is Open for a table that stays in force without an owner when the process
-// ends, so that the next process takes it over without a gap. This requires Linux 6.9
+// OpenPersistent is Open for a table that stays active without an owner when the process ends,
+// so that the next process takes it over without a gap. This requires Linux 6.9
 // (NFT_TABLE_F_PERSIST). With older kernels persistent is false, and the kernel removes the
 // table with the process, unless CloseKeepingTable was called. It is for processes that are
 // followed by another one, or by Cleanup.
@@ -80,7 +80,7 @@ func (c *Conn) supportsPersist() (bool, error) {
 }
 
 func open(dial func() (*socket, error)) (*Conn, error) {
-	c := &Conn{dial: dial, timeout: timeout, flags: nftables.TableFlagOwner, inForce: true}
+	c := &Conn{dial: dial, timeout: timeout, flags: nftables.TableFlagOwner, applied: true}
 	if err := c.connect(); err != nil {
 		return nil, explain("open nftables", err)
 	}
@@ -120,7 +120,7 @@ func (c *Conn) exchange(requests func(*nftables.Conn) error) error {
 	expired := !guard.Stop()
 	if expired || isSocketError(err) {
 		_ = sock.close()
-		c.sock, c.inForce = nil, false
+		c.sock, c.applied = nil, false
 	}
 	if expired {
 		return errors.Join(fmt.Errorf("no reply from the kernel within %v", c.timeout), err)
@@ -128,9 +128,9 @@ func (c *Conn) exchange(requests func(*nftables.Conn) error) error {
 	return err
 }
 
-// CloseKeepingTable closes the connection and leaves the table in force for the next process.
-// It is for a Conn of OpenPersistent. If the kernel has no persistent tables, the table is
-// first rebuilt without an owner. An error means that the kernel removes the table with the
+// CloseKeepingTable closes the connection and leaves the table active for the next process. It
+// is for a Conn of OpenPersistent. If the kernel does not support persistent tables, the table
+// is first rebuilt without an owner. An error means that the kernel removes the table with the
 // connection, which is closed in any case.
 func (c *Conn) CloseKeepingTable() error {
 	return errors.Join(c.disownTable(), c.Close())
@@ -138,7 +138,7 @@ func (c *Conn) CloseKeepingTable() error {
 
 // disownTable makes the kernel keep the table when this process ends.
 func (c *Conn) disownTable() error {
-	if c.desired == (ruleset.Table{}) || (c.flags&nftables.TableFlagPersist != 0 && c.inForce) {
+	if c.desired == (ruleset.Table{}) || (c.flags&nftables.TableFlagPersist != 0 && c.applied) {
 		return nil
 	}
 	if c.flags&nftables.TableFlagPersist == 0 {

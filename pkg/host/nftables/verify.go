@@ -18,15 +18,15 @@ import (
 
 // Verify reads the table and compares it with the one that was applied last, or expects no
 // table if none was applied or it was removed. ErrDiffers lists the differences and makes the
-// next Apply rebuild the whole table. Another error means that the kernel could not be
-// queried.
+// next Apply rebuild the whole table. Any other error means that the query of the kernel
+// failed.
 func (c *Conn) Verify() error {
 	got, err := c.readTable()
 	if err != nil {
 		return c.explain("verify "+tableName, err)
 	}
 	if differences := c.compare(got); len(differences) > 0 {
-		c.inForce = false
+		c.applied = false
 		return fmt.Errorf("%w: %w", ErrDiffers, errors.Join(differences...))
 	}
 	return nil

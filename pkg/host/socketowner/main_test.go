@@ -63,12 +63,12 @@ func childListen(network, address string) int {
 	defer l.Close()
 	port := netip.MustParseAddrPort(l.Addr().String()).Port()
 	if twice {
-		again, err := config.Listen(context.Background(), network, fmt.Sprintf(":%d", port))
+		second, err := config.Listen(context.Background(), network, fmt.Sprintf(":%d", port))
 		if err != nil {
 			fmt.Println(err)
 			return 1
 		}
-		defer again.Close()
+		defer second.Close()
 	}
 	fmt.Println(port)
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -112,7 +112,7 @@ func makeCgroup(t testing.TB, path string) string {
 	return dir
 }
 
-// removeCgroup waits until the last process of the cgroup has ended.
+// removeCgroup waits until the last process of the cgroup ends.
 func removeCgroup(t testing.TB, dir string) {
 	t.Helper()
 	nstest.Await(t, dir+" is removed", func() bool {

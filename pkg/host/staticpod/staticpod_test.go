@@ -277,17 +277,17 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// TestReader: what adds a VIP takes effect at once, what removes one after it has stayed, and
+// TestReader: what adds a VIP takes effect at once, what removes one after it stayed, and
 // what cannot be read never.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	now := time.Unix(0, 0)
 	r := NewKubeVIPReader(dir)
-	expect := func(when string, vips int, failed bool, again time.Duration) {
+	expect := func(when string, vips int, failed bool, retry time.Duration) {
 		t.Helper()
 		got, wait, err := r.Read(now)
-		if len(got.VIPs.API) != vips || got.Present != (vips > 0) || (err != nil) != failed || wait != again {
+		if len(got.VIPs.API) != vips || got.Present != (vips > 0) || (err != nil) != failed || wait != retry {
 			t.Errorf("%s: %+v, %v, %v", when, got, wait, err)
 		}
 	}

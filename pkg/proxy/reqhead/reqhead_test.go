@@ -334,14 +334,14 @@ func checkForwarded(t *testing.T, req *http.Request, text []byte) {
 	}
 	// A forwarded head is well-formed for this parser too, and is never forwarded
 	// again.
-	again, n, fault := parseAndValidate(text)
+	parsed, n, fault := parseAndValidate(text)
 	if fault == reqhead.TooManyFields {
 		return // Append added fields to the largest number
 	}
 	if n != len(text) || fault != reqhead.Loop {
 		t.Fatalf("the forwarded head %q comes back and is met with: %v", text, fault)
 	}
-	if string(again.Target()) != req.RequestURI {
+	if string(parsed.Target()) != req.RequestURI {
 		t.Fatalf("the forwarded head %q has another target", text)
 	}
 }

@@ -204,13 +204,13 @@ func minServerSockets(t *testing.T, own, router uint16, limit int) int {
 }
 
 // TestAbuse runs more hostile clients than slots, from several sources. Each one
-// reconnects after its connection has ended. The memory and sockets of the process
+// reconnects after its connection ended. The memory and sockets of the process
 // stay bounded, honest clients are served, and nothing remains afterwards.
 func TestAbuse(t *testing.T) {
 	const (
 		clients, requests = 150, 6
 		atLeast           = 300 * time.Millisecond
-		most              = 256 << 20 // more than before; with the race detector, and both ends in one process
+		memoryLimit       = 256 << 20 // more than before; with the race detector, and both ends in one process
 	)
 	// The timeouts are those of the service. On a busy machine a goroutine of the
 	// server or of a client can be late by a second.
@@ -233,8 +233,8 @@ func TestAbuse(t *testing.T) {
 				all.Go(func() { a.runClient(ctx, netip.AddrFrom4([4]byte{127, 0, 3, byte(i % 3)}), f.addr, &opened) })
 			}
 			nstest.Await(t, "the flood has begun", func() bool { return opened.Load() >= clients })
-			// Two for each slot, one for each evicted connection until it has
-			// ended, and the idle ones.
+			// Two for each slot, one for each evicted connection until it
+			// ends, and the idle ones.
 			limit := 3*s.MaxConnections + 64
 			maxSockets, maxMemory := 0, int64(0)
 			for i, begin := 0, time.Now(); i < requests || time.Since(begin) < atLeast; i++ {
@@ -247,7 +247,7 @@ func TestAbuse(t *testing.T) {
 			if maxSockets == 0 || maxSockets > limit {
 				t.Errorf("%d sockets, want %d at most", maxSockets, limit)
 			}
-			if maxMemory > memory+most {
+			if maxMemory > memory+memoryLimit {
 				t.Errorf("%d MiB resident, %d before", maxMemory>>20, memory>>20)
 			}
 			wantNoConnections(t, f)
@@ -290,9 +290,9 @@ func (a abuse) startRouter(ctx context.Context, t *testing.T) netip.AddrPort {
 // machine.
 func (a abuse) runClient(ctx context.Context, source netip.Addr, to netip.AddrPort, opened *atomic.Int64) {
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0)), Control: setSmallBuffers}
-	again := time.NewTicker(connectionTime)
-	defer again.Stop()
-	for ; ctx.Err() == nil; waitTick(ctx, again) {
+	ticker := time.NewTicker(connectionTime)
+	defer ticker.Stop()
+	for ; ctx.Err() == nil; waitTick(ctx, ticker) {
 		c, err := dialer.DialContext(ctx, "tcp", to.String())
 		if err != nil {
 			continue

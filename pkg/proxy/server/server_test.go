@@ -41,7 +41,7 @@ func wantRejection(t *testing.T, f *testServer, want report.Rejection) {
 	}
 }
 
-// waitFor waits for proceed, or for the end of a test that has failed before.
+// waitFor waits for proceed, or for the end of a test that failed before.
 func waitFor(t *testing.T, proceed <-chan struct{}) {
 	t.Helper()
 	select {
@@ -159,8 +159,8 @@ func TestRefusedClientKind(t *testing.T) {
 	}
 }
 
-// TestResponseIsDeliveredBeforeBodyEnds has clients that still send a body, which
-// nobody reads. They must get the response, and no reset before it.
+// TestResponseIsDeliveredBeforeBodyEnds runs clients that still send a body, which nobody
+// reads. They must get the response, and no reset before it.
 func TestResponseIsDeliveredBeforeBodyEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		head string
@@ -441,11 +441,11 @@ func TestUpstreamRequest(t *testing.T) {
 	}
 }
 
-// TestWaitingMemory has many clients that wait for a response to the longest heads
-// that are forwarded whole.
+// TestWaitingMemory runs many clients that wait for a response to the longest heads that are
+// forwarded whole.
 func TestWaitingMemory(t *testing.T) {
 	// a forwarded head of 7 KiB, the stack and the sockets; not the received head
-	const clients, most = 256, 16<<10 + raceOverhead
+	const clients, limit = 256, 16<<10 + raceOverhead
 	up := blockingUpstream{make(chan struct{}, clients), make(chan struct{})}
 	g := newServer(t, testSettings(), up, newRecorder(), func() {})
 	ln := newListener(t)
@@ -462,8 +462,8 @@ func TestWaitingMemory(t *testing.T) {
 	for range clients {
 		ask()
 	}
-	if each := (memoryInUse() - before) / clients; each > most {
-		t.Errorf("each connection holds %d bytes, want %d at most", each, most)
+	if each := (memoryInUse() - before) / clients; each > limit {
+		t.Errorf("each connection holds %d bytes, want %d at most", each, limit)
 	}
 	close(up.proceed)
 	stop()
@@ -650,8 +650,8 @@ func TestDescriptorLimit(t *testing.T) {
 	g.StopListening(fd)
 }
 
-// TestHeartbeats shows that the loop sends heartbeats while it has nothing to
-// accept and while the waiting room is full.
+// TestHeartbeats shows that the loop sends heartbeats while nothing is to be accepted and while
+// the waiting room is full.
 func TestHeartbeats(t *testing.T) {
 	for name, full := range map[string]bool{"idle": false, "full": true} {
 		t.Run(name, func(t *testing.T) {
@@ -801,7 +801,7 @@ func TestHeadBytes(t *testing.T) {
 }
 
 // TestKeptConnectionWithoutPath: the packets of a kept connection do not arrive any more, as
-// when the VIP has left that was its source address. The request is sent again on a new one.
+// when the VIP left that was its source address. The request is sent again on a new one.
 func TestKeptConnectionWithoutPath(t *testing.T) {
 	nstest.Require(t)
 	ports := make(chan uint16, 2)
@@ -884,7 +884,7 @@ func TestUnrequestedResponse(t *testing.T) {
 	}
 }
 
-// TestLingerEnds: a client that has sent more before its response, and then nothing, is
+// TestLingerEnds: a client that sent more before its response, and then nothing, is
 // closed within lingerTime. The head comes in two parts, so that the socket is watched.
 func TestLingerEnds(t *testing.T) {
 	t.Parallel()
@@ -947,7 +947,7 @@ func TestIngressEndsConnection(t *testing.T) {
 	}
 }
 
-// cork has the next bytes wait for the end, so that both are in one segment.
+// cork holds the next bytes back until the end, so that both are in one segment.
 func cork(t *testing.T, tcp *net.TCPConn) {
 	t.Helper()
 	raw, err := tcp.SyscallConn()

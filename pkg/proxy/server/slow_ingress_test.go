@@ -129,7 +129,7 @@ func (flood slowFlood) run(t *testing.T) {
 	serveUntilStop(t, f.Server, testListener{ln.(*net.TCPListener), f.addr})
 	flood.Port = uint16(ln.Addr().(*net.TCPAddr).Port)
 	flood.start(t)
-	// Each new challenge can take the slot of one that has waited for long enough: the queue may be empty.
+	// Each new challenge can take the slot of one that waited for long enough: the queue may be empty.
 	slots := s.MaxConnections
 	if s.PerSource > 0 {
 		slots = min(slots, s.PerSource*len(flood.Sources))
@@ -225,7 +225,7 @@ func (flood slowFlood) start(t *testing.T) {
 	}
 }
 
-// runSlowFlood is the process of the clients. It writes a byte when all of them have connected, and
+// runSlowFlood is the process of the clients. It writes a byte when all of them connected, and
 // ends with its standard input. Clients that come back at once would show how fast this machine is.
 func runSlowFlood(parameters string) error {
 	var flood slowFlood
@@ -249,9 +249,9 @@ func runSlowFlood(parameters string) error {
 		host := strings.ReplaceAll(flood.Host, "#", strconv.Itoa(i))
 		request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", slowPath, host)
 		clients.Go(func() {
-			again := time.NewTicker(2 * time.Second)
-			defer again.Stop()
-			for ; ctx.Err() == nil; waitTick(ctx, again) {
+			ticker := time.NewTicker(2 * time.Second)
+			defer ticker.Stop()
+			for ; ctx.Err() == nil; waitTick(ctx, ticker) {
 				_, _ = requestFrom(ctx, from, flood.Port, request, slowRoute, count)
 			}
 		})

@@ -72,11 +72,11 @@ func authorizationField(authorization ingress.Secret) string {
 	return "Proxy-Authorization: " + authorization.Reveal() + "\r\n"
 }
 
-// absoluteForm returns a request head in absolute-form, the form for a proxy (RFC 9112
-// section 3.2.2). The target becomes http://host/…, Host has the same host, and
-// Proxy-Authorization is added. host has no port; port is the ingress's. head has the
-// form that pkg/proxy/reqhead writes: origin-form, then Host. Without a host, its Host
-// would be the address of this proxy, to which an egress proxy must not send it.
+// absoluteForm returns a request head in absolute-form, the form for a proxy (RFC 9112 section
+// 3.2.2). The target becomes http://host/…, Host names the same host, and Proxy-Authorization
+// is added. host contains no port; port is the ingress's. head must look as pkg/proxy/reqhead
+// writes it: origin-form, then Host. Without a host, its Host would be the address of this
+// proxy, to which an egress proxy must not send it.
 func absoluteForm(head []byte, host string, port uint16, authorization ingress.Secret) ([]byte, error) {
 	method, rest, _ := bytes.Cut(head, []byte{' '})
 	line, rest, _ := bytes.Cut(rest, []byte("\r\n"))
@@ -145,13 +145,12 @@ func (r *upstreamRoute) rejection(a *response) *Error {
 // isFromProxy reports whether the proxy itself answered and not the ingress.
 // absolute means that the request went to the proxy in plain HTTP.
 //
-// 407 is a proxy's by definition (RFC 9110 section 15.5.8). An error of Squid has
-// X-Squid-Error (its src/errorpage.cc), even with `via off`. A proxy with RFC 9209
-// puts an error into Proxy-Status. For other proxies Via decides, which a proxy
-// must add to a forwarded response (RFC 9110 section 7.6.3). A proxy error without
-// Via was therefore not forwarded, unless X-Cache shows a Squid with `via off`. Via
-// alone proves nothing, because Squid adds it to its own errors too (all measured
-// with Squid 5.7).
+// 407 is a proxy's by definition (RFC 9110 section 15.5.8). An error of Squid contains
+// X-Squid-Error (its src/errorpage.cc), even with `via off`. A proxy with RFC 9209 puts an
+// error into Proxy-Status. For other proxies Via decides, which a proxy must add to a forwarded
+// response (RFC 9110 section 7.6.3). A proxy error without Via was therefore not forwarded,
+// unless X-Cache shows a Squid with `via off`. Via alone proves nothing, because Squid adds it
+// to its own errors too (all measured with Squid 5.7).
 //
 // Inside a tunnel only a proxy that intercepts TLS answers itself, for example
 // because it rejects the router. The only sign is then a field with the name of the
@@ -187,13 +186,13 @@ func (a *response) proxyError() string {
 	return ""
 }
 
-// statusError returns the error of a Proxy-Status field (RFC 9209 section 2.1.1),
-// without those of this service. A quoted text may contain what looks like an
-// error. Such a field comes from a proxy with an error all the same.
+// statusError returns the error of a Proxy-Status field (RFC 9209 section 2.1.1), except for
+// fields of this service. A quoted text may contain what looks like an error. Nevertheless,
+// such a field comes from a proxy that reports an error.
 func statusError(list string) string {
 	for member := range strings.SplitSeq(list, ",") {
-		by, parameters, _ := strings.Cut(member, ";")
-		if strings.EqualFold(strings.TrimSpace(by), httpfield.ServiceName) {
+		proxyName, parameters, _ := strings.Cut(member, ";")
+		if strings.EqualFold(strings.TrimSpace(proxyName), httpfield.ServiceName) {
 			continue
 		}
 		for p := range strings.SplitSeq(parameters, ";") {

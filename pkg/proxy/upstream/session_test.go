@@ -43,12 +43,12 @@ func requestFor(host string) *Request {
 // certificate for name.
 func forEachTLSVersion(t *testing.T, name string, handle tlsHandler, test func(t *testing.T, p pki, r *tlsRouter)) {
 	t.Helper()
-	for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
+	for version, maxVersion := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			p := newPKI(t)
 			config := p.config(t, name)
-			config.MaxVersion = most
+			config.MaxVersion = maxVersion
 			test(t, p, startTLSRouter(t, "127.0.0.1:0", config, handle))
 		})
 	}

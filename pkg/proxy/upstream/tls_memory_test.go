@@ -129,7 +129,7 @@ func TestTLSWaitingMemory(t *testing.T) {
 	t.Run("through a proxy by TLS", func(t *testing.T) { measureWaiting(t, through, received, 30<<10+raceOverhead) })
 }
 
-func measureWaiting(t *testing.T, s Settings, received <-chan struct{}, most int64) {
+func measureWaiting(t *testing.T, s Settings, received <-chan struct{}, limit int64) {
 	t.Helper()
 	c := newClient(t, s)
 	memory := func() uint64 {
@@ -161,8 +161,8 @@ func measureWaiting(t *testing.T, s Settings, received <-chan struct{}, most int
 	after := memory()
 	each := int64(after-before) / waitingClients
 	t.Logf("%d bytes each", each)
-	if each > most {
-		t.Errorf("one that waits takes %d bytes, want at most %d", each, most)
+	if each > limit {
+		t.Errorf("one that waits takes %d bytes, want at most %d", each, limit)
 	}
 	c.Close()
 	for range waitingClients + 1 {

@@ -43,26 +43,26 @@ func certificateTemplate(name string) *x509.Certificate {
 }
 
 // newCA creates a CA; with by nil, a root.
-func newCA(t testing.TB, by *issuer, name string, change func(*x509.Certificate)) *issuer {
+func newCA(t testing.TB, parentCA *issuer, name string, change func(*x509.Certificate)) *issuer {
 	t.Helper()
 	c := certificateTemplate(name)
 	c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
 	if change != nil {
 		change(c)
 	}
-	made, key := issue(t, by, c)
+	made, key := issue(t, parentCA, c)
 	return &issuer{made, key}
 }
 
-func issue(t testing.TB, by *issuer, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+func issue(t testing.TB, parentCA *issuer, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	parent, signer := c, key
-	if by != nil {
-		parent, signer = by.Certificate, by.key
+	if parentCA != nil {
+		parent, signer = parentCA.Certificate, parentCA.key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
 	if err != nil {
@@ -77,17 +77,17 @@ func issue(t testing.TB, by *issuer, c *x509.Certificate) (*x509.Certificate, *e
 
 // serverCertificate creates a router's certificate for names, with its
 // intermediates.
-func serverCertificate(t testing.TB, by *issuer, change func(*x509.Certificate), names ...string) tls.Certificate {
+func serverCertificate(t testing.TB, parentCA *issuer, change func(*x509.Certificate), names ...string) tls.Certificate {
 	t.Helper()
 	c := certificateTemplate("router")
 	c.DNSNames, c.ExtKeyUsage = names, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	if change != nil {
 		change(c)
 	}
-	made, key := issue(t, by, c)
+	made, key := issue(t, parentCA, c)
 	chain := tls.Certificate{Certificate: [][]byte{made.Raw}, PrivateKey: key}
-	if by != nil && by.Issuer.CommonName != by.Subject.CommonName {
-		chain.Certificate = append(chain.Certificate, by.Raw)
+	if parentCA != nil && parentCA.Issuer.CommonName != parentCA.Subject.CommonName {
+		chain.Certificate = append(chain.Certificate, parentCA.Raw)
 	}
 	return chain
 }
@@ -308,10 +308,10 @@ func TestVerification(t *testing.T) {
 			c.Subject.CommonName = "x\r\n\x1b[31m\u202e" + strings.Repeat("y", 2000)
 		}, api), host: api, want: findings.IngressTLSUntrusted},
 	} {
-		for version, most := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
+		for version, maxVersion := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
 			t.Run(name+", TLS "+version, func(t *testing.T) {
 				t.Parallel()
-				r := startTLSRouter(t, "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{test.cert}, MaxVersion: most},
+				r := startTLSRouter(t, "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{test.cert}, MaxVersion: maxVersion},
 					answersOverTLS)
 				trust := p.trustedCAs()
 				if test.empty {

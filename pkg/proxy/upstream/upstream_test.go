@@ -523,9 +523,9 @@ func TestResponses(t *testing.T) {
 			if diff := cmp.Diff(test.want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Fatalf("(-want +got):\n%s", diff)
 			}
-			again := exchangeOutcome(t, c, testTimeout, vip4, test.isHead)
-			if again.Status != got.Status || again.Cause != got.Cause {
-				t.Errorf("the second exchange: %+v, the first: %+v", again, got)
+			second := exchangeOutcome(t, c, testTimeout, vip4, test.isHead)
+			if second.Status != got.Status || second.Cause != got.Cause {
+				t.Errorf("the second exchange: %+v, the first: %+v", second, got)
 			}
 			want := 2
 			if test.twice {
@@ -712,7 +712,7 @@ func TestCloseEndsExchanges(t *testing.T) {
 }
 
 // TestEndOfContext: the end of its context ends an exchange, on a new connection and on a kept one.
-// A kept connection outlives the context of the exchange that has opened it.
+// A kept connection outlives the context of the exchange that opened it.
 func TestEndOfContext(t *testing.T) {
 	asked := make(chan struct{})
 	r := startRouter(t, "127.0.0.1:0", func(_ int, tcp *net.TCPConn, b *bufio.Reader) {
@@ -818,8 +818,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestSilentFamilyLeavesTime has an upstream of the request's family that accepts
-// and never answers. The other one is still tried within the deadline.
+// TestSilentFamilyLeavesTime uses an upstream of the request's family that accepts and never
+// answers. The other one is still tried within the deadline.
 func TestSilentFamilyLeavesTime(t *testing.T) {
 	nstest.Require(t)
 	silent := startRouter(t, "127.0.0.1:0", answersAndHangs(""))

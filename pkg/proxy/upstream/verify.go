@@ -35,12 +35,12 @@ func newVerifier(trust *TrustedCAs, names []string) *verifier {
 // config returns the TLS configuration of one connection with this server name,
 // which may be empty.
 //
-// crypto/tls accepts a certificate only for the name that it also sends as SNI.
-// Here another name may be valid: the router answers for the API name with the
-// certificate of the applications. The verification of crypto/tls is therefore off,
-// and verify replaces it. crypto/tls calls it in each handshake, also for a resumed
-// session, before it sends the client's last message. Unless verify returns nil,
-// there is no connection, and no byte of a request is sent.
+// crypto/tls accepts a certificate only for the name that it also sends as SNI. Here another
+// name may be valid: the router answers for the API name with the certificate of the
+// applications. The verification of crypto/tls is therefore off, and verify replaces it.
+// crypto/tls calls it in each handshake, also for a resumed session, before it sends the
+// client's last message. If verify returns an error, the connection fails before a byte of the
+// request is sent.
 func (v *verifier) config(name string) *tls.Config {
 	return &tls.Config{
 		ServerName: name, // not sent if it is an address (RFC 6066 section 3)
@@ -85,7 +85,7 @@ func (v *verifier) verify(chain []*x509.Certificate, name string, now time.Time)
 // matches the name in the certificate literally, as x509 does with a name that is
 // not a host name.
 func (v *verifier) verifyName(leaf *x509.Certificate, name string) error {
-	if slices.ContainsFunc(v.names, func(also string) bool { return leaf.VerifyHostname(also) == nil }) {
+	if slices.ContainsFunc(v.names, func(allowed string) bool { return leaf.VerifyHostname(allowed) == nil }) {
 		return nil
 	}
 	return leaf.VerifyHostname(name)
@@ -175,10 +175,10 @@ type TrustedCAs struct{ parse func() *x509.CertPool }
 // nothing is trusted. The caller must not change roots afterwards.
 func NewTrustedCAs(roots [][]byte) *TrustedCAs { return (*TrustedCAs)(nil).extendedBy(roots) }
 
-// extendedBy returns the trust in the roots of t and in other roots. The roots are parsed
-// when the first router is verified; most hosts never use TLS. The pool keeps their
-// subjects and their encoding, and parses again only those of a chain. A host's system
-// trust has about 150.
+// extendedBy returns the trust in the roots of t and in other roots. The roots are parsed when
+// the first router is verified; most hosts never use TLS. The pool keeps their subjects and
+// their encoding, and parses again only the roots of a chain. A host's system trust contains
+// about 150.
 func (t *TrustedCAs) extendedBy(roots [][]byte) *TrustedCAs {
 	return &TrustedCAs{sync.OnceValue(func() *x509.CertPool {
 		pool := t.certPool().Clone()
