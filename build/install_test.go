@@ -282,8 +282,8 @@ func TestUninstallWithRunningService(t *testing.T) {
 	}
 }
 
-// documented is what docs/install/systemd.md has an administrator run before and
-// after `make uninstall`.
+// documented is what an administrator runs before and after `make uninstall`, according to
+// docs/install/systemd.md.
 func documented(t *testing.T) (before, after []string) {
 	t.Helper()
 	data := must1(os.ReadFile("../docs/install/systemd.md"))(t)

@@ -98,7 +98,7 @@ func (o Options) commonLayers() ([]mutate.Addendum, error) {
 	return append(layers, mutate.Addendum{Layer: share, History: history}), nil
 }
 
-// shareLayer has the man pages and the completion files of the host binary.
+// shareLayer contains the man pages and the completion files of the host binary.
 func shareLayer(dir string) (v1.Layer, error) {
 	var files []file
 	for _, pattern := range []string{

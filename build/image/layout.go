@@ -50,8 +50,8 @@ func refuseOtherContents(dir string) error {
 	return nil
 }
 
-// replace writes the layout to next and renames it to dir. The layout has one entry,
-// the image, so that copying the layout gives its digest.
+// replace writes the layout to next and renames it to dir. The image is the only entry of the
+// layout, so that copying the layout gives its digest.
 func replace(dir, next string, index v1.ImageIndex) error {
 	if err := os.RemoveAll(next); err != nil {
 		return err

@@ -29,10 +29,10 @@ type PushOptions struct {
 	Keychain authn.Keychain
 }
 
-// Push uploads the image with all platforms to the registry in ref
-// (REGISTRY/NAME[:TAG]), and returns its reference by digest. Without a tag the image
-// is available by digest only, and a registry may delete it in a garbage collection.
-// Content that the registry already has is not uploaded.
+// Push uploads the image with all platforms to the registry in ref (REGISTRY/NAME[:TAG]), and
+// returns its reference by digest. Without a tag the image is available by digest only, and a
+// registry may delete it in a garbage collection. Push does not upload content that the
+// registry already stores.
 func Push(ctx context.Context, ref string, index v1.ImageIndex, o PushOptions) (string, error) {
 	digest, err := index.Digest()
 	if err != nil {

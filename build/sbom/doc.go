@@ -4,6 +4,6 @@
 // binaries, the modules and the standard library in each of them, and the image with
 // its certificates.
 //
-// All data come from the binaries. There is no serial number, and the time is that of
-// the commit, so two builds of one commit give the same file.
+// All data come from the binaries. It writes no serial number and uses the time of the commit,
+// so two builds of one commit give the same file.
 package sbom

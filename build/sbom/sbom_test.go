@@ -175,7 +175,7 @@ func checkReferences(t *testing.T, bom *cdx.BOM) {
 	}
 }
 
-// made pretends that the toolchain has built a program of these modules.
+// made pretends that the toolchain built a program of these modules.
 func made(t *testing.T, name string, deps ...*debug.Module) binary.Binary {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)

@@ -100,7 +100,7 @@ cannot hold the API's virtual IP, such as a worker. The check "config" runs ther
 	return c
 }
 
-// addVIPSources adds the flags for the files that have the VIPs of this host.
+// addVIPSources adds the flags for the files that contain the VIPs of this host.
 func addVIPSources(flags *pflag.FlagSet, paths *config.HostPaths) {
 	flags.StringVar(&paths.ConfigPath, "config", defaultConfig, "`FILE` with the configuration of the service")
 	flags.StringVar(&paths.StateDir, "state-dir", defaultState, "`DIR` with the state of the service")

@@ -60,7 +60,7 @@ func removeAddresses(ctx context.Context, out io.Writer, socket string) error {
 
 // serviceIsRunning reports whether a service accepts connections on its status socket.
 // A process without permission to connect, such as http01-proxyd-table.service, runs
-// only after the service has ended.
+// only after the service ended.
 func serviceIsRunning(ctx context.Context, socket string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

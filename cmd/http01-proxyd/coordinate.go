@@ -25,8 +25,8 @@ const (
 	maxLine  = 64
 )
 
-// coordinate follows the lines of `oc http01 check` on in, and writes events to out. It
-// returns nil if nobody coordinates this check. The coordinator has limit for each line.
+// coordinate follows the lines of `oc http01 check` on in, and writes events to out. It returns
+// nil if nobody coordinates this check. The coordinator must send each line within limit.
 func coordinate(in io.Reader, out io.Writer, begin, limit time.Duration) *diagnose.Coordination {
 	lines := make(chan string, maxLines)
 	go readLines(in, lines)
@@ -41,7 +41,7 @@ func coordinate(in io.Reader, out io.Writer, begin, limit time.Duration) *diagno
 	steps := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	go followLines(lines, limit, steps)
 	send := func(kind string, holds []netip.Addr) {
-		// A coordinator that has gone gets no document either.
+		// A coordinator that left gets no document either.
 		_ = report.WriteJSON(out, report.CheckEvent{Kind: kind, Holds: holds}, false)
 	}
 	return &diagnose.Coordination{
@@ -51,9 +51,9 @@ func coordinate(in io.Reader, out io.Writer, begin, limit time.Duration) *diagno
 	}
 }
 
-// followLines closes the channel of each line, and of those that were left out before it. At
-// the end of the lines, or if one is late, unknown or repeated, it closes all but the last:
-// the check must not wait for a coordinator that has gone.
+// followLines closes the channel of each line, and of the lines that were left out before it.
+// At the end of the lines, or if one is late, unknown or repeated, it closes all but the last:
+// the check must not wait for a coordinator that left.
 func followLines(lines <-chan string, limit time.Duration, steps []chan struct{}) {
 	order := []string{report.CheckTrace, report.CheckTest, report.CheckEnd}
 	next := 0

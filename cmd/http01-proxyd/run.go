@@ -41,8 +41,8 @@ const (
 // uses the default of the runtime.
 const gcPercent = 50
 
-// controllerThreads wait for work when the controller has started. It goes on with them
-// when this host, or the unit, permits no more threads.
+// controllerThreads is the number of threads that wait for work once the controller runs. With
+// them it continues when this host, or the unit, permits no more threads.
 const controllerThreads = 16
 
 func runCommand() *cobra.Command {

@@ -21,7 +21,7 @@ const (
 )
 
 // screen is a terminal whose contents are replaced. Between two of them it is in its normal
-// state, so that nothing has to be restored, whatever ends or stops the program.
+// state, so that nothing needs to be restored, however the program ends or stops.
 type screen struct {
 	out io.Writer
 }
@@ -45,9 +45,8 @@ func (s screen) scroll() error {
 	return s.write(strings.Repeat("\n", rows))
 }
 
-// draw replaces what is there. It is one write, and erases nothing before the
-// new text is there, so that nothing flickers. Lines that have no place are left
-// out.
+// draw replaces the contents. It writes once, and erases nothing before the new text is there,
+// so that nothing flickers. It leaves out lines that do not fit.
 func (s screen) draw(text string) error {
 	_, rows := s.size()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")

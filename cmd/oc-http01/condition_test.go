@@ -71,7 +71,7 @@ type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// TestOutputFails: a condition that cannot be printed has a separate exit code.
+// TestOutputFails: a condition that cannot be printed gives a separate exit code.
 func TestOutputFails(t *testing.T) {
 	installOC(t, map[string]string{"master0": statusOf("Serving", "Held")})
 	var reported strings.Builder

@@ -22,7 +22,7 @@ import (
 const stdin = "-"
 
 // maxInput is the limit of a file, far above real sizes: "oc get machineconfig" without a
-// selector prints each configuration that the cluster has rendered, with several hundred KiB.
+// selector prints each configuration that the cluster rendered, with several hundred KiB.
 const maxInput = 64 << 20
 
 // readInput reads at most maxInput bytes of a file or of standard input. It returns nil

@@ -27,7 +27,7 @@ func (f *renderFlags) layoutFlags(flags *pflag.FlagSet) {
 		"container image `REF` with oc, for the hook of --layout argocd")
 }
 
-// validateLayout rejects layouts and names of clusters that have no meaning.
+// validateLayout rejects unknown layouts and invalid names of clusters.
 func (f renderFlags) validateLayout(given func(flag string) bool) error {
 	switch {
 	case f.layout == "" && len(f.clusters) > 0:
@@ -70,8 +70,8 @@ func (f renderFlags) arrange(policy disruption.Policy, service, config outputFil
 	return append([]outputFile{service.in(folder), config.in(folder)}, layoutOutputs(files)...), nil
 }
 
-// overlays returns the overlays of all clusters. They have a configuration of their own if
-// an input for it is given.
+// overlays returns the overlays of all clusters. They get their own configuration if an input
+// for it is given.
 func (f renderFlags) overlays(config outputFile) ([]outputFile, error) {
 	own := f.config+f.trustedCA+f.proxy+f.domain != "" || f.givesObjects()
 	if f.layout == layout.RHACM && !own {

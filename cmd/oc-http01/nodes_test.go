@@ -337,9 +337,9 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestManyValues: a document with too many values is shown up to the limit, with a note in place of the
-// rest. One with too many bytes is not shown, and other nodes are. TestHostileNodes (test/suites/hostile)
-// has the memory that such documents take.
+// TestManyValues: a document with too many values is shown up to the limit, with a note in
+// place of the rest. One with too many bytes is not shown, and other nodes are.
+// TestHostileNodes (test/suites/hostile) measures the memory that such documents take.
 func TestManyValues(t *testing.T) {
 	serving := statusOf("Serving", "Held")
 	many := func(n int) string {

@@ -112,7 +112,7 @@ func (f preflightFlags) run(c *cobra.Command, names []string) (report.Preflight,
 	return result, nil
 }
 
-// readObjectFiles reads the files, and those that render has written to the folders.
+// readObjectFiles reads the files, and those that render wrote to the folders.
 func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input, err error) {
 	var problems []error
 	for _, name := range names {
@@ -135,8 +135,8 @@ func readObjectFiles(in io.Reader, names []string) (files []machineconfig.Input,
 	return files, errors.Join(problems...)
 }
 
-// renderedFilesIn returns the objects that render has written to a folder, in any layout. A
-// release has other objects in the same folder.
+// renderedFilesIn returns the objects that render wrote to a folder, in any layout. A release
+// contains other objects in the same folder.
 func renderedFilesIn(dir string) (all []string) {
 	for _, folder := range layout.Folders() {
 		entries, _ := os.ReadDir(filepath.Join(dir, folder))

@@ -113,12 +113,12 @@ written.`,
 	return c
 }
 
-// validate rejects combinations of flags that have no meaning.
+// validate rejects combinations of flags that contradict each other.
 func (f renderFlags) validate(given func(flag string) bool) error {
 	excluded := map[string][]string{ // flags without effect
 		"fcos":    {"image", "pool", "sums", "allow-tag", "layered", "layout"},
 		"layered": {"image", "sums", "allow-tag"},
-		"cluster": {"image", "sums", "allow-tag", "layered", "cli-image"}, // the base has them
+		"cluster": {"image", "sums", "allow-tag", "layered", "cli-image"}, // the base contains them
 	}
 	for _, option := range []string{"fcos", "layered", "cluster"} {
 		for _, other := range excluded[option] {
@@ -271,7 +271,7 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	if f.layout != "" {
 		return f.arrange(policy, outputs[0], outputs[1])
 	}
-	if f.out == "-" { // the policy must be in force first, so it is not part of the stream
+	if f.out == "-" { // the policy must be active first, so it is not part of the stream
 		return outputs, nil
 	}
 	// In a folder of its own: "oc apply -f" applies all files of a folder. No file removes

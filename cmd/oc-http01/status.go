@@ -86,7 +86,7 @@ func statusExitCode(s report.ClusterStatus, health bool) error {
 	return nil
 }
 
-// exitWithOutcome ends a command that has found this.
+// exitWithOutcome ends a command with the exit code for an outcome.
 func exitWithOutcome(o report.ClusterOutcome) error {
 	switch o {
 	case report.ClusterProblems:

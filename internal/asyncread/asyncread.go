@@ -9,7 +9,7 @@ import (
 
 // Result is the result of a read.
 type Result[T any] struct {
-	Value   T    // of the last read that has returned
+	Value   T    // of the last read that returned
 	Stalled bool // the read that runs takes longer than the limit
 }
 
@@ -31,8 +31,9 @@ func New[T any](changed <-chan struct{}, interval, limit time.Duration) *Reader[
 	}
 }
 
-// Start has read run from now on, at first as soon as no other runs. It returns the delay of the next
-// read, if that is less than the interval and not zero. One goroutine calls Start, which never blocks.
+// Start runs read from now on, first as soon as no other read runs. It returns the delay of the
+// next read, unless that is zero or at least the interval. One goroutine calls Start, which
+// never blocks.
 func (r *Reader[T]) Start(read func() (value T, next time.Duration)) {
 	select {
 	case <-r.requests:

@@ -35,9 +35,9 @@ const (
 const killTimeout = 5 * time.Second
 
 // MaxProcs bounds the event loops of the proxy, and the processors of the controller. One
-// processor answers more than 10,000 challenges a second. A flood from outside must leave
-// the others to the control plane. The rest of the proxy process uses one more. The exporter
-// and the prober have one: each further one costs memory, and a thread that looks for work
+// processor answers more than 10,000 challenges a second. A flood from outside must leave the
+// others to the control plane. The rest of the proxy process uses one more. The exporter and
+// the prober use one: each further processor costs memory, and a thread that looks for work
 // when a request arrives.
 const MaxProcs = 2
 

@@ -22,8 +22,8 @@ const (
 // its own share as the limit.
 var totalMemory = debug.SetMemoryLimit(-1) //nolint:gochecknoglobals // see above
 
-// memoryLimit returns the share of the child process that runs a command. The proxy has
-// no limit when total is no limit.
+// memoryLimit returns the share of the child process that runs a command. If total is no limit,
+// the proxy gets none either.
 func memoryLimit(command string, total int64) (limit int64, limited bool) {
 	switch {
 	case command != Proxy:

@@ -14,8 +14,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/sandbox"
 )
 
-// The bounds of what is reported of a child's standard error. A crash of Go's runtime,
-// or a report of the race detector, has fewer lines.
+// These constants bound what is reported of a child's standard error. A crash of Go's runtime,
+// or a report of the race detector, is shorter.
 const (
 	maxLine      = 512 // bytes; the rest of a longer line is dropped
 	maxLines     = 200 // in each outputWindow

@@ -37,8 +37,8 @@ type Watcher struct {
 }
 
 // New returns a watcher that watches no files yet. The caller must call Run. Other processes
-// with the user ID of this one can have all instances that the kernel permits the ID: the
-// watcher then signals new paths only.
+// with the same user ID can use up all instances that the kernel allows this ID. Then the
+// watcher only signals new paths.
 func New(log *slog.Logger) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if errors.Is(err, unix.EMFILE) {
@@ -110,7 +110,7 @@ func (w *Watcher) updateWatches() {
 	w.names = names
 }
 
-// anyName stands for all entries of a directory. No file can have this name.
+// anyName stands for all entries of a directory. No file can be named like this.
 const anyName = "/"
 
 // watchedNames returns the names to watch for a path and the links in it, by directory.
@@ -146,8 +146,8 @@ func addWatchedNames(names map[string]map[string]bool, path string) {
 	names[dir][name] = true
 }
 
-// realPath returns the name under which a directory is watched. The kernel has one
-// watch for each directory, so removing one of two names would remove both.
+// realPath returns the name under which a directory is watched. The kernel keeps one watch for
+// each directory, so removing one of two names would remove both.
 func realPath(dir string) string {
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
 		return target

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Monitor sends a heartbeat when every source has reported since the last one. It has no timer: if one
-// loop hangs, no heartbeat is sent, and the receiver ends the process. A receiver that does not read
-// blocks Run, and never a source.
+// Monitor sends a heartbeat when every source reported since the last one. It uses no timer: if
+// one loop hangs, no heartbeat is sent, and the receiver ends the process. A receiver that does
+// not read blocks Run, but never a source.
 type Monitor struct {
 	interval time.Duration // between two heartbeats, at least
 	send     func()
-	due      chan struct{} // has a value while a heartbeat is due
+	due      chan struct{} // holds a value while a heartbeat is due
 
 	mu      sync.Mutex
 	pending map[*source]bool // true: has not reported since the last heartbeat
@@ -68,7 +68,7 @@ func (m *Monitor) remove(s *source) {
 	}
 }
 
-// requestWhenComplete has Run send a heartbeat. It requires mu.
+// requestWhenComplete makes Run send a heartbeat. The caller must hold mu.
 func (m *Monitor) requestWhenComplete() {
 	for _, missing := range m.pending {
 		if missing {

@@ -9,8 +9,8 @@ const (
 	nameBit              // a letter, digit, hyphen or underscore, as in DNS names
 )
 
-// byteClass has the bits of each byte. It is a constant: nothing can change it, and an index of type
-// byte needs no bounds check. A test compares it with the grammars.
+// byteClass maps each byte to the bits of its classes. It is a constant: nothing can change it,
+// and an index of type byte needs no bounds check. A test compares it with the grammars.
 const (
 	byteClass = "" +
 		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +

@@ -53,8 +53,8 @@ func Hex(c byte) (value byte, ok bool) {
 	}
 }
 
-// ToLower writes name in lower case to buf and returns the written part. It returns nil
-// if name is longer than buf, which has room for the longest name that the caller compares.
+// ToLower writes name in lower case to buf and returns the written part. It returns nil if name
+// is longer than buf, which must hold the longest name that the caller compares.
 func ToLower(buf, name []byte) []byte {
 	if len(name) > len(buf) {
 		return nil

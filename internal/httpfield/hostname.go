@@ -4,9 +4,9 @@ package httpfield
 
 import "strings"
 
-// IsHostName reports whether name is a lower-case DNS name (RFC 1123 section 2.1, with
-// the underscore that real zones use; RFC 1035 section 2.3.4 for the lengths). An IPv4
-// address has the same form and is accepted; an IPv6 address has not.
+// IsHostName reports whether name is a lower-case DNS name (RFC 1123 section 2.1, with the
+// underscore that real zones use; RFC 1035 section 2.3.4 for the lengths). It also accepts an
+// IPv4 address, which looks the same, but no IPv6 address.
 func IsHostName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false

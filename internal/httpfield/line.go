@@ -15,15 +15,15 @@ const (
 	BareCR          // a CR that is not part of the line's end
 )
 
-// Split validates one line, without its end, by RFC 9112 section 5 and splits it.
-// The value has no white space around it.
+// Split validates one line, without its end, by RFC 9112 section 5 and splits it. It trims
+// white space around the value.
 func Split(line []byte) (name, value []byte, problem Fault) {
 	colon := TokenLength(line)
 	switch {
 	case colon == 0 && len(line) > 0 && isBlank(line[0]):
 		return nil, nil, Folded
 	case colon == 0 || colon == len(line) || line[colon] != ':':
-		// White space before the colon has been used to hide a field from one of
+		// White space before the colon was used to hide a field from one of
 		// two parsers (section 5.1).
 		return nil, nil, Malformed
 	}
@@ -47,9 +47,9 @@ func faultOf(value []byte) Fault {
 	return Malformed
 }
 
-// Next splits the first of lines and returns the remaining lines. Split must have
-// accepted each line; each ends in CRLF. lines must not be empty. An iterator in its
-// place would allocate: its body captures the caller's variables.
+// Next splits the first of lines and returns the remaining lines. Split must have accepted each
+// line; each ends in CRLF. lines must not be empty. An iterator would allocate instead, because
+// its body captures the caller's variables.
 func Next(lines []byte) (name, value, rest []byte) {
 	end := bytes.IndexByte(lines, '\n')
 	name, value, _ = bytes.Cut(lines[:end-1], []byte{':'})
@@ -94,5 +94,5 @@ func (l *Lines) Next(buf []byte) (from, to int, found, ok bool) {
 	return from, lf - 1, true, true
 }
 
-// Consumed returns the number of bytes of the lines that Next has returned.
+// Consumed returns the number of bytes of the lines that Next returned.
 func (l *Lines) Consumed() int { return l.lineStart }

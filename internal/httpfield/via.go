@@ -8,7 +8,7 @@ const (
 	// ServiceName is the name of this service in Via (RFC 9110 section 7.6.3).
 	ServiceName = "http01-proxyd"
 
-	// LoopDetected is the Proxy-Status (RFC 9209) of a request that has passed this
+	// LoopDetected is the Proxy-Status (RFC 9209) of a request that passed this
 	// service before. The field travels back to the proxy that received the request
 	// first.
 	LoopDetected = ServiceName + "; error=proxy_loop_detected"

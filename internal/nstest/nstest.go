@@ -58,8 +58,8 @@ func enter() error {
 	return unix.Exec(unshare, append(args, os.Args[1:]...), environment)
 }
 
-// ID distinguishes the tests of one process from those of others on this machine. Their
-// own process ID does not.
+// ID identifies the tests of one process among all tests on this machine. Their own process ID
+// does not.
 func ID() string { return os.Getenv(marker) }
 
 // Require skips the test when it does not run in a fresh namespace, which requires root.
@@ -77,8 +77,8 @@ func Run(t testing.TB, name string, args ...string) string {
 	return RunWithInput(t, "", name, args...)
 }
 
-// AddAddress adds an address, such as 192.0.2.5/24, to a link that is up, and waits until
-// the host has its local route: the kernel adds that of an IPv6 address in the background.
+// AddAddress adds an address, such as 192.0.2.5/24, to a link that is up, and waits until its
+// local route exists: the kernel adds the route of an IPv6 address in the background.
 func AddAddress(t testing.TB, link, address string) {
 	t.Helper()
 	args := []string{"address", "add", address, "dev", link}
@@ -92,7 +92,7 @@ func AddAddress(t testing.TB, link, address string) {
 	})
 }
 
-// PathEnds returns the statements of nftables for the packets of a path that has ended: nobody
+// PathEnds returns the statements of nftables for the packets of a path that ended: nobody
 // receives them, or a router answers with ICMP.
 func PathEnds() []string {
 	return []string{

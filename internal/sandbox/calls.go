@@ -44,7 +44,7 @@ type socketOption struct{ level, name uint32 }
 
 const fullMask = ^uint32(0)
 
-// maxStandardSignal is the greatest signal of which a thread has at most one pending
+// maxStandardSignal is the greatest signal that cannot be pending more than once for a thread
 // (signal(7)).
 const maxStandardSignal = 31
 
@@ -55,8 +55,8 @@ func fileCommands() []uint32 {
 }
 
 // proxyOptions returns the options that the event loops and the upstream exchange set. An
-// option that a child sets on a listening socket stays in force until the controller resets
-// it for the next child.
+// option that a child sets on a listening socket stays set until the controller resets it for
+// the next child.
 func proxyOptions() []socketOption {
 	return []socketOption{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY},
@@ -90,14 +90,14 @@ func proberOptions() []socketOption {
 	)
 }
 
-// mappingFlags are the flags of mmap(2) that a private mapping of new memory may have too.
-// Shared memory is no data of the process (RLIMIT_DATA), nor is a mapping that grows; huge
-// pages are not the unit's (MemoryMax=).
+// mappingFlags are the flags of mmap(2) that a private mapping of new memory may also use.
+// Neither shared memory nor a mapping that grows counts as data of the process (RLIMIT_DATA).
+// Huge pages do not count for the unit (MemoryMax=).
 const mappingFlags = unix.MAP_FIXED | unix.MAP_NORESERVE | unix.MAP_STACK
 
-// allowedCalls returns every system call that a child process may make, the most
-// frequent first. [cLibraryCalls] has those of a build with cgo. A call that is not listed, or has other arguments,
-// fails with EPERM.
+// allowedCalls returns every system call that a child process may make, the most frequent
+// first. [cLibraryCalls] adds the calls of a build with cgo. A call that is not listed, or that
+// uses other arguments, fails with EPERM.
 func allowedCalls() []allowedCall {
 	const (
 		files    = "read and write its sockets and pipes"

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Confine restricts all threads of this process, irrevocably, to the system calls that
-// a process of this kind needs (see [allowedCalls]). It can open no file, run no
-// program, start no process and no thread, and create only internet sockets. Every other
-// call fails with EPERM. Confine also limits the descriptors, and the memory where
-// GOMEMLIMIT sets a limit, and makes the kernel end this process before its parent when
-// memory runs out. Where the kernel has Landlock, Confine denies files and networks with it
-// too.
+// Confine restricts all threads of this process, irrevocably, to the system calls that a
+// process of this kind needs (see [allowedCalls]). Afterwards it cannot open files, run
+// programs, or start processes and threads, and it can only create internet sockets. Every
+// other call fails with EPERM. Confine also limits the descriptors, and the memory where
+// GOMEMLIMIT sets a limit, and makes the kernel end this process before its parent when memory
+// runs out. Where the kernel supports Landlock, Confine also uses it to deny files and
+// networks.
 //
 // The process needs no_new_privs, which [Start] sets (seccomp(2)).
 func Confine(kind Kind) error {
@@ -31,7 +31,8 @@ func Confine(kind Kind) error {
 	}
 	program := filter(kind)
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]} //nolint:gosec // some 200 instructions
-	// TSYNC applies the filter to all threads, or returns the ID of a thread that has another.
+	// TSYNC applies the filter to all threads, or returns the ID of a thread with another
+	// filter.
 	tid, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog))) //nolint:gosec // seccomp(2) takes a pointer
 	runtime.KeepAlive(program)
 	switch {
@@ -63,8 +64,7 @@ const (
 // filter returns the program that the kernel runs for each system call
 // (Documentation/userspace-api/seccomp_filter.rst).
 func filter(kind Kind) []unix.SockFilter {
-	// Another calling convention of this machine, such as i386 on amd64, has other
-	// numbers.
+	// Another calling convention of this machine, such as i386 on amd64, uses other numbers.
 	program := []unix.SockFilter{
 		load(offsetArch),
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jt: 1},

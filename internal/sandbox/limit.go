@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// maxDescriptors bounds the descriptors of the exporter and the prober, and with them
-	// the memory of the kernel that they can take: for sockets, and for each descriptor that
-	// an epoll instance watches. The exporter has at most 128 connections, and the prober 64
+	// maxDescriptors bounds the descriptors of the exporter and the prober, and with them the
+	// memory of the kernel that they can use: for sockets, and for each descriptor that an
+	// epoll instance watches. The exporter accepts at most 128 connections, and the prober 64
 	// requests.
 	maxDescriptors = 256
-	// runtimeReserve covers the 60 to 100 MiB that Go's runtime maps and does not touch:
-	// they count in the kernel's limit, and not in GOMEMLIMIT.
+	// runtimeReserve covers the 60 to 100 MiB that Go's runtime maps and does not touch: they
+	// count for the kernel's limit, but not for GOMEMLIMIT.
 	runtimeReserve = 128 << 20
-	// addressReserve covers the addresses that Go's runtime reserves without memory: a
-	// child process has some 2 GiB of them. The limit bounds mappings that are no data, and
-	// their page tables.
+	// addressReserve covers the addresses that Go's runtime reserves without memory: about 2
+	// GiB in a child process. The limit bounds mappings that are no data, and their page
+	// tables.
 	addressReserve = 4 << 30
 )
 
@@ -48,8 +48,8 @@ func applyLimits(kind Kind) error {
 			return fmt.Errorf("limit resource %d to %d: %w", resource, limit, err)
 		}
 	}
-	// No other process of this user can read the memory of this process, and no core of
-	// it is written (prctl(2), PR_SET_DUMPABLE).
+	// Other processes of this user cannot read the memory of this process, and the kernel
+	// writes no core dump (prctl(2), PR_SET_DUMPABLE).
 	err := errors.Join(raiseOOMScore(oomScoreAdj), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 	if err != nil {
 		return fmt.Errorf("raise oom_score_adj and disable core dumps: %w", err)
@@ -60,17 +60,16 @@ func applyLimits(kind Kind) error {
 // limits returns the threads that wait for work when a child process of this kind starts,
 // and its oom_score_adj.
 //
-// The threads are twice what was measured on a machine with far too few processors. The
-// process gets no other ones: the filter denies clone(2). A limit of the kernel would count
-// the threads of all processes with the user ID on the host, including a pod's
-// (RLIMIT_NPROC, getrlimit(2)).
+// The threads are twice what was measured on a machine with far too few processors. The process
+// cannot start more: the filter denies clone(2). A limit of the kernel would count the threads
+// of all processes with the user ID on the host, including a pod's (RLIMIT_NPROC,
+// getrlimit(2)).
 //
 // The score is the part of the available memory, in thousandths, that the kernel adds to what
-// the process uses when it chooses which process to end (proc(5)). The controller has 0. Up
-// to a MemoryMax= of 512 MiB, each difference is more than an honest process can use beyond
+// the process uses when it chooses which process to end (proc(5)). The controller's score is 0.
+// Up to a MemoryMax= of 512 MiB, each difference is more than an honest process can use beyond
 // one of the kind that ends before it. So the exporter ends first, and then the prober, also
-// when one of them takes memory that the kernel counts for no process, such as
-// socket buffers.
+// when one of them takes memory that the kernel counts for no process, such as socket buffers.
 func (k Kind) limits() (threads, oomScoreAdj int) {
 	switch k {
 	case Exporter:

@@ -21,9 +21,9 @@ var childProcesses = struct { //nolint:gochecknoglobals // child processes belon
 }{pids: make(map[int]bool)}
 
 // BecomeSubreaper makes this process the parent of orphaned descendants (prctl(2),
-// PR_SET_CHILD_SUBREAPER). They are killed when the child that left them ends. A
-// confined child cannot start a process: this covers a child that was taken over before
-// its filter was in force. The caller must start processes only with [Start].
+// PR_SET_CHILD_SUBREAPER). They are killed when the child that left them ends. A confined child
+// cannot start a process: this covers a child that was taken over before it installed its
+// filter. The caller must start processes only with [Start].
 func BecomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of what child processes leave behind: %w", err)

@@ -25,10 +25,10 @@ type Process struct {
 	err  error
 }
 
-// Start starts cmd, whose SysProcAttr it sets, without capabilities (permitted,
-// effective, ambient and, unless a system-call filter forbids capset(2), inheritable)
-// and with no_new_privs. File capabilities of the program have no effect. A child of
-// root gets a user of its own. The kernel kills the process when this process ends.
+// Start starts cmd, whose SysProcAttr it sets, without capabilities (permitted, effective,
+// ambient and, unless a system-call filter forbids capset(2), inheritable) and with
+// no_new_privs. File capabilities of the program have no effect. A child of root gets its own
+// user. The kernel kills the process when this process ends.
 //
 // CapBnd is not changed: dropping from it requires CAP_SETPCAP (capabilities(7)), and
 // with no_new_privs it grants nothing.
@@ -43,8 +43,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, <-started
 }
 
-// run starts the process from a thread that has dropped the inheritable capabilities,
-// and returns when the process has ended: the parent-death signal follows that thread
+// run starts the process from a thread that dropped the inheritable capabilities,
+// and returns when the process ended: the parent-death signal follows that thread
 // (prctl(2), PR_SET_PDEATHSIG). The thread stays locked, so that it ends with the
 // goroutine.
 func (p *Process) run(started chan<- error) {
@@ -105,7 +105,7 @@ func dropCapabilities() error {
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done returns a channel that is closed when the process has ended.
+// Done returns a channel that is closed when the process ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err returns how the process ended: nil for exit code 0. Call it after Done is closed.

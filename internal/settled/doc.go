@@ -4,6 +4,6 @@
 // of a file. The controller, check and the administrator's tool link it.
 //
 // A file that is written in place is incomplete for a moment, and an incomplete file can
-// be valid. A change therefore takes effect after the file has kept the same content for
+// be valid. A change therefore takes effect after the file kept the same content for
 // a while. A file that is rejected never takes effect: the last good value stays in use.
 package settled

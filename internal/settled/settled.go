@@ -14,16 +14,16 @@ const (
 	LossDelay = 2 * time.Second
 )
 
-// Content distinguishes the content of a file (or of several files that are read
-// together) that has taken effect from a new one that may still change. K identifies a
-// content. The zero value has no content. Its methods belong to one goroutine.
+// Content separates the content of a file that took effect from newer content that may still
+// change. Several files that are read together count as one. K identifies a content. The zero
+// value has no content. Its methods belong to one goroutine.
 type Content[K comparable] struct {
 	current, pending       K
 	hasCurrent, hasPending bool
 	since                  time.Time // when pending was first found
 }
 
-// Wait records the content that a read has found. It returns how long the content must
+// Wait records the content that a read found. It returns how long the content must
 // still stay the same, and 0 if it is the current content or has settled. The caller then
 // calls Accept.
 func (c *Content[K]) Wait(found K, delay time.Duration, now time.Time) time.Duration {
@@ -88,7 +88,7 @@ func (f *File[K, V]) Value() (value V, ok bool) { return f.value, f.hasValue }
 // Err returns why the current content is rejected, or nil.
 func (f *File[K, V]) Err() error { return f.err }
 
-// Stale reports whether the value is not that of the current content.
+// Stale reports whether the value comes from earlier content.
 func (f *File[K, V]) Stale() bool { return f.hasValue && (f.restored || f.err != nil) }
 
 // ShorterWait returns the shorter of two waits, of which 0 means none.

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open opens a regular file, unless the kernel computes its content: such a file is regular too, and reading one can
-// block, or change something. It opens nothing else, because that alone has effects on a device, and judges
-// again what it has opened.
+// open opens a regular file, unless the kernel computes its content: reading such a file, which
+// is regular too, can block or change something. It opens nothing else, because opening alone
+// can change the state of a device, and checks again what it opened.
 func open(path string) (*os.File, fs.FileMode, error) {
 	byPath := func(s *unix.Statfs_t) error { return unix.Statfs(path, s) }
 	if _, err := judge(path, func() (fs.FileInfo, error) { return os.Stat(path) }, byPath); err != nil {
@@ -27,7 +27,8 @@ func open(path string) (*os.File, fs.FileMode, error) {
 	if err != nil {
 		return nil, 0, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	// Not nonblocking, so that Go does not poll it: a file system that hangs would hold up all other polling.
+	// The open is not nonblocking, so that Go does not poll the file: a file system that hangs
+	// would hold up all other polling.
 	err = unix.SetNonblock(fd, false)
 	f := os.NewFile(uintptr(fd), path)
 	mode, unfit := judge(path, f.Stat, func(s *unix.Statfs_t) error { return unix.Fstatfs(fd, s) })
@@ -49,7 +50,7 @@ func judge(path string, stat func() (fs.FileInfo, error), system func(*unix.Stat
 		return 0, &fs.PathError{Op: "statfs", Path: path, Err: err}
 	case !info.Mode().IsRegular():
 		return 0, fmt.Errorf("%s is not a regular file: %w", path, ErrNotRegular)
-	case slices.Contains(kernelFileSystems(), uint32(in.Type)): //nolint:gosec // all of these have 32 bits
+	case slices.Contains(kernelFileSystems(), uint32(in.Type)): //nolint:gosec // all of these fit into 32 bits
 		return 0, fmt.Errorf("%s is a file of the kernel, such as one in /proc or /sys: use a copy of it", path)
 	}
 	return info.Mode(), nil

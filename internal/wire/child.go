@@ -49,7 +49,7 @@ func (c *Child) Send(event any) error {
 	if err != nil {
 		return err
 	}
-	// One Write is not interleaved with others (internal/poll.FD).
+	// Concurrent calls of Write are not interleaved (internal/poll.FD).
 	if _, err = c.pipe.Write(framed); err != nil {
 		return fmt.Errorf("send an event: %w", err)
 	}

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// maxCommand bounds a command in bytes. The largest has the longest list of hosts
-	// that a configuration file can have, the certificates of the largest trusted CA
-	// bundle, or the routes of an egress proxy with the CAs of the host twice and those
-	// of an administrator (pkg/ingress/trust: 4 MiB and 1 MiB as PEM, which is longer
-	// than base64 of DER).
+	// maxCommand bounds a command in bytes. The largest one contains the longest list of hosts
+	// that fits into a configuration file, the certificates of the largest trusted CA bundle,
+	// or the routes of an egress proxy with the CAs of the host twice and the CAs of an
+	// administrator (pkg/ingress/trust: 4 MiB and 1 MiB as PEM, which is longer than base64 of
+	// DER).
 	maxCommand = 12 << 20
 	// maxEvent bounds a message of a child process in bytes. It is larger than every
 	// message that a protocol defines.
@@ -38,7 +38,7 @@ const (
 var (
 	// ErrTooLarge reports that a message exceeds the bound. Nothing of it was sent.
 	ErrTooLarge = errors.New("message too large")
-	// ErrPayloads reports that a message has no payload, or several.
+	// ErrPayloads reports that a message contains no payload, or several.
 	ErrPayloads = errors.New("message without exactly one payload")
 	// ErrInvalid reports a text that is not a message of the protocol. It quotes nothing:
 	// the text of a child process is not trusted.
@@ -104,8 +104,8 @@ func payloads(message any) (n int) {
 	return n
 }
 
-// maxValues bounds the values of a child's message: each becomes a struct of some
-// hundred bytes at most. The largest statistics of the proxy have some 5,000 values.
+// maxValues bounds the values of a child's message: each becomes a struct of some hundred bytes
+// at most. The largest statistics of the proxy contain about 5,000 values.
 const maxValues = 8192
 
 // readText reads the text after a header. buf is reused where it is large enough.

@@ -35,7 +35,7 @@ type queue struct {
 	pending []queuedCommand
 	bytes   int
 	err     error
-	wake    chan struct{} // has a value after a command was queued, or the queue was closed
+	wake    chan struct{} // receives a value after a command was queued, or the queue was closed
 }
 
 // queuedCommand is a framed command, and a descriptor that the queue owns, or a
@@ -152,8 +152,8 @@ func (c queuedCommand) closeDescriptor() {
 	}
 }
 
-// write sends one command to the child. A timeout that has elapsed while this process did
-// not run begins again: the child had no chance to read what was not written.
+// write sends one command to the child. A timeout that elapsed while this process did not run
+// begins again: the child could not read what was not written.
 func (p *Parent) write(c queuedCommand) error {
 	var rights []byte
 	if c.fd >= 0 {

@@ -73,7 +73,7 @@ func OutputFlag(c *cobra.Command, format *string, formats ...string) {
 	choiceFlag(c, format, "output", "o", "FORMAT", "format of the output", formats...)
 }
 
-// Output has the flags of a command that prints a document as text or as data.
+// Output holds the flags of a command that prints a document as text or as data.
 type Output struct {
 	Format string
 	color  string
@@ -107,8 +107,8 @@ func (o *Output) View(w io.Writer) terminal.View {
 	return v
 }
 
-// useColor reports whether text on w has colours by the value of --color. By default it
-// has them if w is a terminal that is not dumb, and NO_COLOR is not set (no-color.org).
+// useColor reports whether text on w is coloured, according to --color. By default, color is
+// used if w is a terminal that is not dumb, and NO_COLOR is not set (no-color.org).
 func useColor(when string, w io.Writer) bool {
 	switch when {
 	case "always":
