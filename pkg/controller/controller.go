@@ -48,10 +48,9 @@ type Options struct {
 	timing timing
 }
 
-// Run runs the service until ctx ends. Then it completes requests in flight, for 5 s at
-// most, and removes the table and the sockets, or hands them over to the next process of
-// the service if there can be one. An error means that the service could not start or
-// that a part of it failed.
+// Run runs the service until ctx ends. Then it completes requests in flight, for 5 s at most.
+// It removes the table and the sockets, or hands them over if another process of the service
+// may follow. An error means that the service could not start or that a part of it failed.
 func Run(ctx context.Context, o Options) error {
 	o.timing = o.timing.withDefaults()
 	c, err := newComponents(ctx, o)
@@ -170,7 +169,7 @@ func (c *components) openHost(ctx context.Context, o Options) (err error) {
 	if c.socket, err = statussocket.Listen(ctx, o.StatusSocket); err != nil {
 		return err
 	}
-	c.cleanup.add(func() { _ = c.socket.Close() }) // usually its task has closed it already
+	c.cleanup.add(func() { _ = c.socket.Close() }) // usually its task already closed it
 	return nil
 }
 
@@ -222,7 +221,7 @@ func (c *components) newLoop(o Options, handsOver bool, listeners *process.Liste
 	})
 }
 
-// observe passes what the reconcile loop has seen to those who need it. It never blocks.
+// observe passes what the reconcile loop saw to those who need it. It never blocks.
 func (c *components) observe(o reconcile.Observation) {
 	c.upstreams.Observe(o.VIPs)
 	c.exporter.PutAddress(o.Config.Metrics.ListenAddress)
@@ -274,7 +273,7 @@ func (c *components) startTasks(t *tasks, o Options) {
 	})
 	t.start("proxy settings", c.pipeline.run)
 	t.start("reconcile", func(ctx context.Context) error {
-		defer endListening()   // after the loop has closed or handed over the ports
+		defer endListening()   // after the loop closed or handed over the ports
 		defer endReconciling() // the loop follows VIPs, and records changes, until then
 		defer c.loopDone()
 		return c.loop.Run(ctx)
@@ -310,8 +309,8 @@ func restartPossible(log *slog.Logger) bool {
 	return !stopping
 }
 
-// inheritedState returns what the previous process left: listening sockets, and the table
-// if the kernel still has it. The port is the one that the table redirects to.
+// inheritedState returns what the previous process left: listening sockets, and the table if it
+// still exists in the kernel. The port is the one that the table redirects to.
 func (c *components) inheritedState(handsOver bool, ports []uint16) reconcile.Inherited {
 	if !handsOver {
 		return reconcile.Inherited{}

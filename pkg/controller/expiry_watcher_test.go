@@ -84,7 +84,7 @@ func startAPIServer(t *testing.T) *apiServer {
 }
 
 // The certificates of the API server are in the report, in the metrics and, before they
-// expire, in the journal. The prober process that has read them ends.
+// expire, in the journal. The prober process that read them ends.
 func TestExpiryWatcher(t *testing.T) {
 	const day = 24 * time.Hour
 	addNetwork(t, writeKey)
@@ -110,7 +110,7 @@ func TestExpiryWatcher(t *testing.T) {
 		t.Error("the prober process does not end")
 	}
 
-	// Another name causes a read before the hour has passed.
+	// Another name causes a read before the hour passes.
 	api.present(t, apiName, "R12", 90*day, 90*day)
 	s.configure(withMetrics + "hosts: [" + apiName + ", api-int.cluster.example.com]\n")
 	r = s.await("the new one seen",

@@ -48,7 +48,7 @@ func (p *pipeline) put(s process.Settings) {
 	p.inputs.Put(p.input)
 }
 
-// observe takes what the reconcile loop has seen: the configuration, also of a host that does not
+// observe takes what the reconcile loop saw: the configuration, also of a host that does not
 // serve, and addresses that are never reached through an egress proxy.
 func (p *pipeline) observe(o reconcile.Observation) {
 	p.paths.Put(trustedCAPath(o.Config))

@@ -45,7 +45,7 @@ func (s *service) childPID(command string) int {
 	var found []int
 	for _, list := range lists {
 		text, err := os.ReadFile(list)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a thread that has ended
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a thread that ended
 			s.t.Fatal(err)
 		}
 		for _, field := range strings.Fields(string(text)) {

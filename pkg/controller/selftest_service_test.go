@@ -21,7 +21,7 @@ func shortSelfTestInterval() string {
 	return serviceTiming + fmt.Sprintf(`={"SelfTestInterval": %d}`, 20*time.Millisecond)
 }
 
-// A process without privileges makes the self-tests. It is replaced when it has ended, and
+// A process without privileges makes the self-tests. It is replaced when it ended, and
 // ends when the VIP leaves. No self-test is a challenge.
 func TestSelfTestProcess(t *testing.T) {
 	var found atomic.Bool // the ingress has a route

@@ -34,7 +34,7 @@ func (t *tasks) start(name string, run func(context.Context) error) {
 	})
 }
 
-// wait returns when all tasks have ended, with the first error.
+// wait returns when all tasks ended, with the first error.
 func (t *tasks) wait() error { return t.group.Wait() }
 
 // cleanup is a stack of what closes what was opened.

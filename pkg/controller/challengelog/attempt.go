@@ -12,18 +12,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Attempt is what a challenge that has ended shows about an attempt to get a certificate.
+// Attempt is what a challenge that ended shows about an attempt to get a certificate.
 type Attempt struct {
 	Name    string    // that was requested
-	Token   uint64    // each attempt has another one
+	Token   uint64    // differs between attempts
 	Started time.Time // the first request
 	Ended   time.Time // the last one
 
-	// Invalid is true if a solver has answered the token, and a CA got something else: the
-	// CA's authorisation is invalid. Nobody else can have the token, so this cannot be
-	// forged. Others count only while the certificate's renewal is due: anybody can send requests
-	// that look like those of cert-manager, and a challenge may be for a certificate that the API
-	// server does not present.
+	// Invalid is true if a solver answered the token, and a CA got something else: the CA's
+	// authorisation is invalid. Nobody else knows the token, so this cannot be forged. Other
+	// attempts count only while the certificate's renewal is due: anybody can imitate
+	// cert-manager's requests, and a challenge may be for a certificate that the API server
+	// does not present.
 	Invalid bool
 	Text    string // what was observed, to follow the name and a colon
 	Cause   string // of the last failed request; may be empty
@@ -37,8 +37,8 @@ func Hostname(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// Outranks reports whether an attempt shows a failed renewal better than another one for the same
-// name: it cannot be forged, or has lasted longer.
+// Outranks reports whether an attempt shows a failed renewal better than another one for the
+// same name: it cannot be forged, or it lasted longer.
 func (a Attempt) Outranks(b Attempt) bool {
 	if a.Invalid != b.Invalid {
 		return a.Invalid
@@ -47,16 +47,16 @@ func (a Attempt) Outranks(b Attempt) bool {
 }
 
 // isAttempt reports whether a challenge belongs to an attempt to get a certificate. A single
-// request for a token that no solver has answered is a scan, unless it is from cert-manager or a
-// CA by its User-Agent: the field can add an attempt, and never hide one.
+// request for a token that no solver answered is a scan, unless its User-Agent is
+// cert-manager's or a CA's: this field can add an attempt, but never hide one.
 func (c *Challenge) isAttempt() bool { return c.Answered > 0 || c.repeated || c.fromKnownClient() }
 
 // attempt returns the attempt to which an ended challenge belongs.
 func (c *Challenge) attempt() Attempt {
 	a := Attempt{Name: Hostname(c.last.Host), Token: c.last.Token, Started: c.FirstRequest, Ended: c.LastRequest}
 	selfCheck := slices.IndexFunc(c.clients, func(s clientStats) bool { return s.kind == report.CertManager })
-	// A CA can have any User-Agent except this project's and cert-manager's. A CA
-	// accepts a few failures among the requests of its perspectives.
+	// A CA can use any User-Agent except this project's and cert-manager's. A CA accepts a few
+	// failures among the requests of its perspectives.
 	isCA := func(s clientStats) bool { return s.kind != report.CertManager && s.kind != report.CheckClient }
 	ca := slices.IndexFunc(c.clients, func(s clientStats) bool { return isCA(s) && 2*s.answered <= s.total })
 	validated := slices.ContainsFunc(c.clients, isCA)

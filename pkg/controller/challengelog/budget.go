@@ -18,9 +18,9 @@ const (
 )
 
 // entryBudget bounds the journal entries of a group. Anybody can request tokens that do not
-// exist, from many addresses, with any User-Agent. So a third of the budget is only for sources
-// that have not used their share, and another third only for the ends of challenges that last:
-// those have an entry beside a flood of invented tokens from the same address.
+// exist, from many addresses, with any User-Agent. So a third of the budget is reserved for
+// sources that did not use up their share. Another third is reserved for the ends of challenges
+// that last: these get an entry despite a flood of invented tokens from the same address.
 type entryBudget struct {
 	size        float64
 	entries     logbudget.Budget

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxReserved bounds the names that have a group of their own.
+	// maxReserved bounds the names with their own group.
 	maxReserved = 64
 	// maxOpen bounds the challenges that are followed at a time: once for all reserved names
 	// together, and once for all other names.
@@ -19,13 +19,13 @@ const (
 	minOpen = 16
 )
 
-// group has the challenges of one reserved name, or of all other names. Room and budgets are
-// its own: whatever clients request for other names, the challenges of this one are followed
-// and have their entries.
+// group holds the challenges of one reserved name, or of all other names. It does not share
+// room or budgets: whatever clients request for other names, the challenges of this one are
+// followed and get their entries.
 type group struct {
 	reserved           bool
 	open               map[key]*Challenge
-	answered, failures entryBudget // by a solver or not: a stranger cannot request a token that a solver has
+	answered, failures entryBudget // by a solver or not: a stranger cannot request a solver's token
 }
 
 func newGroup(reserved bool) *group {
@@ -43,9 +43,10 @@ func (g *group) budgetOf(c *Challenge) *entryBudget {
 	return &g.failures
 }
 
-// evict removes challenges until size are left. It begins with the sources that have most of them, so that no
-// client can occupy the room of others. Of these, invented tokens go first: those without the
-// answer of a solver, requested once, for the longest time without a request.
+// evict removes challenges until size are left. It begins with the sources of the most
+// challenges, so that no client can occupy the room of others. Of these, invented tokens go
+// first: tokens that no solver answered, that were requested once, and whose last request is
+// the oldest.
 func (g *group) evict(size int) []*Challenge {
 	open := make(map[netip.Prefix]int)
 	for _, c := range g.open {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// IdleTimeout is how long after its last request a challenge has ended: cert-manager
+	// IdleTimeout is how long after its last request a challenge ended: cert-manager
 	// repeats its self check every 10 s, and a CA sends its requests within seconds.
 	IdleTimeout = time.Minute
 	// window is the time that an entry about suppressed requests covers.
 	window = time.Minute
-	// repeatInterval is the least time between the first and a later request of one source for a
-	// token that it needs, as cert-manager's self check every 10 s, and no scan.
+	// repeatInterval is the minimum time between two requests of one source that show a client
+	// that needs the token, like cert-manager's self check every 10 s, and not a scan.
 	repeatInterval = 5 * time.Second
 	// maxDuration ends a challenge whose requests do not stop: the next one starts another
 	// challenge. cert-manager gives up its own after some hours.
@@ -59,7 +59,7 @@ type Challenge struct {
 	last     report.Challenge
 	source   netip.Prefix // of the first request
 	repeated bool         // by that source, after repeatInterval
-	logged   bool         // has an entry
+	logged   bool         // it got an entry
 }
 
 // clientStats are the requests of one kind of client.
@@ -89,10 +89,10 @@ type key struct {
 type ChallengeLog struct {
 	reserved map[string]*group // by name; see Reserve
 	others   *group
-	attempts []Attempt // that have ended; see TakeAttempts
+	attempts []Attempt // that ended; see TakeAttempts
 
 	windowStart time.Time
-	suppressed  uint64 // requests in the window that have no entry, or belong to no challenge
+	suppressed  uint64 // requests in the window without an entry, or without a challenge
 }
 
 // New returns an empty log.
@@ -100,7 +100,7 @@ func New() *ChallengeLog {
 	return &ChallengeLog{reserved: make(map[string]*group), others: newGroup(false)}
 }
 
-// Record takes a request that has just completed, and returns its entry, if it gets one,
+// Record takes a request that just completed, and returns its entry, if it gets one,
 // and the entries of challenges that had to make room.
 func (l *ChallengeLog) Record(request report.Challenge, now time.Time) (entries []Entry) {
 	at := key{request.Host, request.Token}
@@ -206,7 +206,7 @@ func (l *ChallengeLog) endGroup(g *group, now time.Time, hasEnded func(*Challeng
 			delete(g.open, at)
 		}
 	}
-	// If the budget is short, the challenges that have lasted get the entries.
+	// If the budget is short, the challenges that lasted get the entries.
 	slices.SortFunc(ended, func(a, b *Challenge) int {
 		return cmp.Or(cmp.Compare(b.duration(), a.duration()), a.FirstRequest.Compare(b.FirstRequest),
 			cmp.Compare(a.last.Token, b.last.Token))
@@ -223,7 +223,8 @@ func (l *ChallengeLog) summarize(g *group, ended []*Challenge, now time.Time) []
 		if g.reserved && c.isAttempt() {
 			l.attempts = append(l.attempts, c.attempt())
 		}
-		// The first entry of a single request has everything. Other requests without entries are counted.
+		// The first entry of a single request contains everything. Other requests without
+		// entries are counted.
 		if c.Requests == 1 || !g.budgetOf(c).spend(Ended, c, now) {
 			continue
 		}
@@ -234,7 +235,7 @@ func (l *ChallengeLog) summarize(g *group, ended []*Challenge, now time.Time) []
 	return entries
 }
 
-// TakeAttempts returns the attempts to get a certificate for a reserved name that have ended since
+// TakeAttempts returns the attempts to get a certificate for a reserved name that ended since
 // the last call, whether or not their challenges got entries.
 func (l *ChallengeLog) TakeAttempts() []Attempt {
 	taken := l.attempts
@@ -242,8 +243,8 @@ func (l *ChallengeLog) TakeAttempts() []Attempt {
 	return taken
 }
 
-// fromKnownClient reports whether cert-manager or a CA has requested the challenge. A scan
-// of a stranger needs no fix.
+// fromKnownClient reports whether cert-manager or a CA requested the challenge. A stranger's
+// scan needs no fix.
 func (c *Challenge) fromKnownClient() bool {
 	return slices.ContainsFunc(c.clients, func(s clientStats) bool { return !unknownClient(s.kind) })
 }

@@ -307,8 +307,8 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestEvictedAttempt checks that an attempt whose challenge has to make room is not lost, and that
-// single requests for invented tokens go first.
+// TestEvictedAttempt checks that an attempt whose challenge must make room is not lost, and
+// that single requests for invented tokens go first.
 func TestEvictedAttempt(t *testing.T) {
 	t.Parallel()
 	log := New()
@@ -342,7 +342,7 @@ func TestReservedBudget(t *testing.T) {
 	const api, other = "api.example.com", "app.example.com"
 	for name, tt := range map[string]struct {
 		host, client string
-		want         int // entries of three challenges that have changed before they ended
+		want         int // entries of three challenges that changed before they ended
 	}{
 		"another name":             {other, "203.0.113.9", 9},
 		"the name, another source": {api, "203.0.113.10", 3 + 2}, // after the first one, the client has used its share

@@ -83,7 +83,7 @@ func (r result) text() string {
 	return r.statusText()
 }
 
-// summary is about a challenge that has ended, for example "self check ok ×5, CA 5/5 →
+// summary is about a challenge that ended, for example "self check ok ×5, CA 5/5 →
 // 200, 38 ms, 2 m 10 s".
 func (c *Challenge) summary() string {
 	var parts []string

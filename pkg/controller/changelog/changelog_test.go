@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/nstest"
 )
 
-// start runs a log. lines returns what it has written since the last call.
+// start runs a log. lines returns what it wrote since the last call.
 func start(t *testing.T) (l *Log, lines func() []string, stop func()) {
 	t.Helper()
 	var out nstest.Log

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// burst is how many changes of a subject have their own entry at once, and refill how
-	// many a minute after that. keepalived removes and adds its VIPs again at its start.
+	// burst is how many changes of a subject get their own entry at once, and refill how many
+	// more a minute. keepalived removes and adds its VIPs again at its start.
 	burst, refill = 6, 6
 	// summaryInterval is when changes without their own entry are summarised.
 	summaryInterval = 10 * time.Second
@@ -27,7 +27,7 @@ const (
 
 // Entry is a journal entry about a change.
 type Entry struct {
-	Subject string // what has changed: the state, or a VIP
+	Subject string // what changed: the state, or a VIP
 	Level   slog.Level
 	Message string // what is true from now on
 	Attrs   []slog.Attr
@@ -68,7 +68,7 @@ func (l *Log) Record(e Entry) {
 		l.subjects[e.Subject] = s
 	}
 	s.changed = time.Now()
-	// A change never has an entry before an earlier one of its subject.
+	// A change never gets an entry before an earlier change of its subject.
 	if s.changes > 0 || !s.budget.Spend(s.changed) {
 		s.changes++
 		s.last = e
@@ -97,14 +97,14 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 }
 
-// Flush writes all entries. It is called after Run has returned.
+// Flush writes all entries. It is called after Run returned.
 func (l *Log) Flush() {
 	l.summarize()
 	l.write()
 }
 
-// summarize queues the last change of each subject that has changes without an entry, with their
-// number. It drops subjects that have not changed for a while: VIPs can be removed from the
+// summarize queues the last change of each subject whose changes got no entry, with their
+// number. It drops subjects that did not change for a while: VIPs can be removed from the
 // configuration.
 func (l *Log) summarize() {
 	l.mu.Lock()

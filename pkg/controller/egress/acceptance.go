@@ -19,7 +19,7 @@ const (
 func retryDelay(failures int) time.Duration { return min(firstRetry<<min(failures, 10), lastRetry) }
 
 // acceptance separates the requested from the accepted configuration, as spec and status of
-// OpenShift's Proxy do: only an accepted configuration is used. The zero value has no
+// OpenShift's Proxy do: only an accepted configuration is used. The zero value contains no
 // configuration.
 type acceptance struct {
 	spec      *egress.Configuration // nil: none, or rejected
@@ -33,7 +33,7 @@ type acceptance struct {
 	acceptedAt time.Time
 }
 
-// request sets the requested configuration, and reports whether the accepted one has changed. A
+// request sets the requested configuration, and reports whether the accepted one changed. A
 // configuration without a proxy or without endpoints is accepted immediately: OpenShift's
 // cluster-network-operator validates neither (Reconcile of
 // pkg/controller/proxyconfig/controller.go). An endpoint that answers without a proxy would prove

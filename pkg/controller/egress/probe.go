@@ -85,7 +85,7 @@ func (w network) probe(ctx context.Context, c egress.Configuration, automatic []
 	if err := w.each(ctx, probeTimeout, len(c.Endpoints), func(ctx context.Context, s session, i int) {
 		target, err := url.Parse(c.Endpoints[i])
 		if err != nil {
-			failures[i] = "invalid URL" // the configuration has none
+			failures[i] = "invalid URL" // the configuration contains none
 			return
 		}
 		failures[i] = s.probe(ctx, target, c.Settings.ProxyFor(target, automatic), roots)

@@ -40,8 +40,8 @@ type contents struct {
 	clusterDomain string   // empty: unknown
 }
 
-// reader reads the files. One goroutine at a time uses it, and no other waits for that: a file
-// system can hang.
+// reader reads the files. One goroutine at a time uses it, and no other goroutine waits for it,
+// because a file system can hang.
 type reader struct {
 	watch            *filewatch.Watcher
 	apiServerURLFile string
@@ -92,11 +92,10 @@ func (r *reader) read(of config.EgressProxy, now time.Time) (c contents, next ti
 
 // readCAs reads the CAs for connections to the proxy and through it.
 //
-// On OpenShift the file always exists. It is empty while the cluster has no such bundle,
-// and only root can read it, which this service cannot
-// (templates/common/_base/files/additional-trust-bundle.yaml of the
-// machine-config-operator). Its CAs are then among those that the host trusts, where the
-// machine-config-daemon adds them.
+// On OpenShift the file always exists. It is empty while the cluster has no such bundle. Only
+// root can read it, so this service cannot
+// (templates/common/_base/files/additional-trust-bundle.yaml of the machine-config-operator).
+// Its CAs are then among those that the host trusts, where the machine-config-daemon adds them.
 func (r *reader) readCAs(c *contents, now time.Time) (next time.Duration, err error) {
 	if egress.IsBlank(r.ca.Path()) {
 		return 0, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// maxReportedNoProxy bounds the list in the report: a file can have a long one.
+// maxReportedNoProxy bounds the list in the report: a file can contain a long one.
 const maxReportedNoProxy = 8 << 10
 
 // report returns the state for people and programs.

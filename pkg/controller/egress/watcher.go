@@ -93,7 +93,7 @@ type Watcher struct {
 	results chan func(now time.Time) // each records the result of a probe or lookup
 }
 
-// New returns a watcher with the configuration that a former process has accepted.
+// New returns a watcher with the configuration that a former process accepted.
 func New(o Options) (*Watcher, error) {
 	files, err := filewatch.New(o.Log)
 	if err != nil {
@@ -119,7 +119,7 @@ func New(o Options) (*Watcher, error) {
 }
 
 // Run passes on a decision for each input, and when anything else changes, until ctx ends.
-// dialFailed receives a value when the proxy process has failed to connect to an egress proxy.
+// dialFailed receives a value when the proxy process failed to connect to an egress proxy.
 func (w *Watcher) Run(ctx context.Context, inputs <-chan Input, dialFailed <-chan struct{}, output func(Output)) error {
 	w.output = output
 	defer w.running.Wait()
@@ -149,7 +149,7 @@ func (w *Watcher) Run(ctx context.Context, inputs <-chan Input, dialFailed <-cha
 	}
 }
 
-// apply takes an input. The files are read if the configuration of the egress proxy has changed.
+// apply takes an input. The files are read if the configuration of the egress proxy changed.
 func (w *Watcher) apply(in Input) {
 	before := w.input
 	w.input = in
@@ -170,7 +170,7 @@ func (w *Watcher) recordContents(c contents, now time.Time) {
 	}
 }
 
-// saveAccepted has the accepted setting written for the next start.
+// saveAccepted saves the accepted setting for the next start.
 func (w *Watcher) saveAccepted() {
 	accepted, at := *w.acceptance.accepted, w.acceptance.acceptedAt
 	w.Save("egress", "accepted egress proxy", func() error { return w.store.Save(accepted, at) })
@@ -223,7 +223,8 @@ func (w *Watcher) startLookup(ctx context.Context) {
 	})
 }
 
-// start runs query in a goroutine, and what it returns in that of Run.
+// start runs query in a new goroutine, and the function that query returns in the goroutine of
+// Run.
 func (w *Watcher) start(ctx context.Context, query func() (record func(time.Time))) {
 	w.running.Go(func() {
 		record := query()
@@ -255,8 +256,8 @@ func (w *Watcher) recordLookups(names []string, found []lookup, now time.Time) {
 	w.nextLookup, w.failures = now.Add(minLookupInterval), 0
 }
 
-// lookupState reports whether a name in use was not looked up yet, and whether one must be again:
-// nothing else reports that a proxy has another address.
+// lookupState reports whether a name in use was not looked up yet, and whether one must be
+// looked up again: nothing else reports a new address of a proxy.
 func (w *Watcher) lookupState() (missing, stale bool) {
 	for _, l := range w.names {
 		missing = missing || !l.done()
@@ -265,7 +266,7 @@ func (w *Watcher) lookupState() (missing, stale bool) {
 	return missing, stale
 }
 
-// done reports whether the name has an address, or the reason why not is known.
+// done reports whether the address of the name is known, or the reason why there is none.
 func (l lookup) done() bool { return len(l.addrs) > 0 || l.err != nil }
 
 // decide passes a decision on if it differs from the last one.
@@ -282,7 +283,7 @@ func (w *Watcher) decide() {
 	w.trackNames(routes)
 	missing, _ := w.lookupState()
 	read := w.hasRead && w.contents.of.Equal(w.input.Config.EgressProxy)
-	// Before the files have been read, the proxy and the CAs of this host are unknown. Without an address of the
+	// Before the files were read, the proxy and the CAs of this host are unknown. Without an address of the
 	// proxy, each challenge would fail. Until then, the last decision stays.
 	missing = missing || !read && !w.stalled
 	out := Output{Generation: w.input.Generation, Ready: !missing, Egress: w.lastOutput.Egress}
@@ -304,7 +305,7 @@ func (w *Watcher) decide() {
 	w.output(out)
 }
 
-// trackNames keeps the addresses of the names of these routes, and no others.
+// trackNames keeps the addresses of the names of these routes only.
 func (w *Watcher) trackNames(routes []egress.ProxiedAddress) {
 	next := make(map[string]lookup)
 	for _, route := range routes {

@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// watcherTest is a watcher with real files and a real prober process, and what it has passed on.
+// watcherTest is a watcher with real files and a real prober process, and what it passed on.
 type watcherTest struct {
 	*Watcher
 
@@ -67,7 +67,7 @@ type watcherTest struct {
 	inputs     chan Input
 	dialFailed chan struct{}
 	log        *nstest.Log
-	stop       func() // what start has started
+	stop       func() // what start started
 
 	observe func(Output) // called with each output, if set
 
@@ -108,7 +108,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// configure has the running watcher take the configuration.
+// configure makes the running watcher take the configuration.
 func (w *watcherTest) configure(addrs ...netip.Addr) {
 	w.generation++
 	w.inputs <- Input{

@@ -18,7 +18,7 @@ import (
 type event struct {
 	Level       slog.Level
 	Text        string
-	Certificate report.Certificate // that it is about; the first of several equal ones
+	Certificate report.Certificate // the one that it is about; the first if several are equal
 }
 
 // history records what was read and logged. The zero value is empty.
@@ -28,8 +28,8 @@ type history struct {
 	silent   map[endpoint]bool                    // endpoints that present no certificate
 
 	changed  map[string]time.Time            // when a name's certificate was last seen to change
-	attempts map[string]challengelog.Attempt // of a name, until they have failed or succeeded
-	failures map[string]failures             // of a name, since its certificate has changed
+	attempts map[string]challengelog.Attempt // of a name, until they fail or succeed
+	failures map[string]failures             // of a name, since its certificate changed
 }
 
 // endpoint is where a certificate is presented.
@@ -86,7 +86,7 @@ func (h *history) record(results []report.Certificate, now time.Time) (
 	return known, events, failed
 }
 
-// group collects the certificates that have a key by it, in the order of the read.
+// group collects the certificates with a key by that key, in the order of the read.
 func group[K comparable](
 	all []report.Certificate, keyOf func(report.Certificate) (K, bool),
 ) (groups [][]report.Certificate) {

@@ -17,7 +17,7 @@ import (
 // server reads the changed Secret within minutes.
 const settleTime = 15 * time.Minute
 
-// failedRenewal is an attempt that has failed.
+// failedRenewal is an attempt that failed.
 type failedRenewal struct {
 	Attempt      challengelog.Attempt
 	Certificate  report.Certificate // that is still presented, with the failed attempts
@@ -41,10 +41,10 @@ type failures struct {
 	token       uint64 // of the last one: a challenge that stays pending ends repeatedly
 }
 
-// addAttempt takes an attempt that may have failed, and reports whether the certificates
-// must be read to decide that. A name has one such attempt at a time: cert-manager's next
-// one is at least an hour later. Only an attempt that cannot be forged replaces one that can:
-// otherwise requests could put off the decision again and again.
+// addAttempt takes an attempt that may have failed, and reports whether the certificates must
+// be read to decide that. It keeps one such attempt for each name: cert-manager's next one is
+// at least an hour later. Only an attempt that cannot be forged replaces one that can:
+// otherwise requests could delay the decision without limit.
 func (h *history) addAttempt(a challengelog.Attempt, now time.Time) bool {
 	pending, is := h.attempts[a.Name]
 	if is && (pending.Invalid || !a.Invalid) ||
@@ -66,7 +66,7 @@ func (h *history) addAttempt(a challengelog.Attempt, now time.Time) bool {
 	return presented
 }
 
-// attemptsPending reports whether an attempt has neither failed nor succeeded yet.
+// attemptsPending reports whether the outcome of an attempt is still unknown.
 func (h *history) attemptsPending() bool { return len(h.attempts) > 0 }
 
 // recordChanges records which names present another certificate than before. Failures
@@ -90,9 +90,9 @@ func (h *history) recordChanges(known []report.Certificate, now time.Time) {
 	h.changed, h.failures = changed, kept
 }
 
-// judgeAttempts decides which attempts have succeeded, because the API server presents
-// another certificate since they started, and returns those that have failed, because
-// settleTime has passed. It sets the failures of the known certificates.
+// judgeAttempts decides which attempts succeeded, because the API server presents
+// another certificate since they started, and returns those that failed, because
+// settleTime passed. It sets the failures of the known certificates.
 func (h *history) judgeAttempts(known []report.Certificate, now time.Time) (failed []failedRenewal) {
 	for _, name := range slices.Sorted(maps.Keys(h.attempts)) {
 		a := h.attempts[name]

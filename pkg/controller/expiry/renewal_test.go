@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// step is a read of the certificates, or an attempt that has ended just before it.
+// step is a read of the certificates, or an attempt that ended just before it.
 type step struct {
 	at      time.Duration // since startTime
 	attempt *challengelog.Attempt

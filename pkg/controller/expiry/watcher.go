@@ -30,7 +30,7 @@ const (
 	maxVIPs  = 4
 	maxNames = 64 // the empty name included
 
-	// maxNewAttempts bounds the names with attempts that the watcher has not taken over yet.
+	// maxNewAttempts bounds the names with attempts that the watcher did not take over yet.
 	maxNewAttempts = maxNames
 )
 
@@ -46,7 +46,7 @@ type Watcher struct {
 	names    []string   // of the API
 	nameErr  error      // why it is unknown
 	vips     []netip.Addr
-	attempts map[string]challengelog.Attempt // by name: that have ended since the last tick
+	attempts map[string]challengelog.Attempt // by name: that ended since the last tick
 
 	// Owned by Run:
 	history       history
@@ -62,8 +62,8 @@ func NewWatcher(log *slog.Logger, interval time.Duration) *Watcher {
 	}
 }
 
-// Observe takes the API VIPs, the names for which challenges are accepted, and those of the API
-// on this host; nameErr is why they are unknown.
+// Observe takes the API VIPs, the names for which challenges are accepted, and the API's names
+// on this host; nameErr is the reason why these are unknown.
 func (w *Watcher) Observe(hosts, apiNames []string, nameErr error, vips []report.VIP) {
 	// A client does not send an address as its server name (RFC 6066, section 3).
 	names := slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
@@ -85,8 +85,8 @@ func (w *Watcher) Observe(hosts, apiNames []string, nameErr error, vips []report
 	w.names, w.nameErr, w.vips = names, nameErr, addrs
 }
 
-// ObserveAttempt takes an attempt to get a certificate, whose challenge has ended. Of several for
-// a name it keeps the one that outranks the others: a flood of requests must not hide it.
+// ObserveAttempt takes an attempt to get a certificate whose challenge ended. Of several for
+// one name it keeps the one that outranks the others: a flood of requests must not hide it.
 func (w *Watcher) ObserveAttempt(a challengelog.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,8 +109,8 @@ func (w *Watcher) addAttempts() (pending bool) {
 	return pending
 }
 
-// requests returns what to read: each name, and no name, on each VIP. nameErr is the
-// reason why there are no names.
+// requests returns what to read: on each VIP, the certificate for each name and the one without
+// a name. nameErr is the reason why there are no names.
 func (w *Watcher) requests() (all []protocol.CertificateRequest, nameErr error) {
 	w.mu.Lock()
 	names, vips, nameErr := w.names, w.vips, w.nameErr
@@ -176,13 +176,13 @@ func (w *Watcher) Run(ctx context.Context, output func([]report.Certificate)) er
 	}
 }
 
-// readAll reads all certificates, and reports whether every API server has answered.
+// readAll reads all certificates, and reports whether every API server answered.
 func (w *Watcher) readAll(
 	ctx context.Context, requests []protocol.CertificateRequest, output func([]report.Certificate),
 ) bool {
 	results, err := w.readCertificates(ctx, requests)
 	if ctx.Err() != nil {
-		return false // the end of the service has canceled it
+		return false // the end of the service canceled it
 	}
 	if err != nil {
 		if err.Error() != w.lastError {

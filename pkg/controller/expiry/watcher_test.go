@@ -241,7 +241,7 @@ func TestAPIServerName(t *testing.T) {
 	})
 }
 
-// After a challenge for a watched name, the certificates are read until they have changed
+// After a challenge for a watched name, the certificates are read until they change
 // or the attempt has failed. The journal and the report then have the failed attempt.
 func TestFailedRenewal(t *testing.T) {
 	withWatcher(t, func(w *watcherTest) {

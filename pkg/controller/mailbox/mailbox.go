@@ -13,7 +13,7 @@ type Mailbox[T any] struct {
 // New returns an empty mailbox.
 func New[T any]() *Mailbox[T] { return &Mailbox[T]{Values: make(chan T, 1)} }
 
-// Put passes a value on, instead of one that has not been received.
+// Put passes a value on. It replaces a value that was not received yet.
 func (m *Mailbox[T]) Put(value T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -21,7 +21,7 @@ func (m *Mailbox[T]) Put(value T) {
 	m.Values <- value
 }
 
-// Drop drops a value that has not been received.
+// Drop drops a value that was not received yet.
 func (m *Mailbox[T]) Drop() {
 	select {
 	case <-m.Values:
@@ -32,7 +32,7 @@ func (m *Mailbox[T]) Drop() {
 // Trigger wakes one receiver. Several calls before it wakes count as one.
 type Trigger chan struct{}
 
-// NewTrigger returns a trigger that has not fired.
+// NewTrigger returns a trigger that did not fire yet.
 func NewTrigger() Trigger { return make(Trigger, 1) }
 
 // Fire wakes the receiver. It never blocks.

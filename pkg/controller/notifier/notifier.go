@@ -30,11 +30,11 @@ type Notifier struct {
 	notify  systemd.Notifier
 	applied func() func(context.Context) // see process.Client.SettingsApplied; the reconcile loop calls it
 
-	reloads  atomic.Uint64 // that have begun
+	reloads  atomic.Uint64 // that began
 	ready    *mailbox.Mailbox[readyRequest]
 	complete *mailbox.Mailbox[uint64] // the reload of a readyRequest, when the proxy answers by its settings
 
-	lastLine string // that systemd has; owned by Run, like failed
+	lastLine string // the last line sent to systemd; owned by Run, like failed
 	failed   bool   // the last message
 }
 
@@ -51,8 +51,8 @@ func New(log *slog.Logger, tracker *tracker.Tracker, applied func() func(context
 	}
 }
 
-// Ready implements reconcile.Notifier: it has run notify systemd that the start or a reload has
-// completed. It never blocks.
+// Ready implements reconcile.Notifier: it makes Run notify systemd that the start or a reload
+// is complete. It never blocks.
 func (n *Notifier) Ready() { n.ready.Put(readyRequest{n.reloads.Load(), n.applied()}) }
 
 // RunReady completes each start and reload when the proxy answers by its settings, until
@@ -71,8 +71,8 @@ func (n *Notifier) RunReady(ctx context.Context) error {
 	}
 }
 
-// send sends the current status line, with the readiness or if systemd has another line. It logs the
-// first of several errors in a row: the next call repeats the message.
+// send sends the current status line if the readiness must be sent, or if systemd got another
+// line before. It logs the first of several errors in a row: the next call repeats the message.
 func (n *Notifier) send(ready bool) {
 	line := n.tracker.Report(report.Table{}).StatusLine()
 	var err error
@@ -91,7 +91,7 @@ func (n *Notifier) send(ready bool) {
 	n.failed = err != nil
 }
 
-// Reloading notifies systemd that a reload has begun.
+// Reloading notifies systemd that a reload began.
 func (n *Notifier) Reloading() {
 	n.reloads.Add(1)
 	n.logError(n.notify.Reloading())
@@ -124,7 +124,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 				continue
 			}
 		}
-		ready = ready && reload == n.reloads.Load() // a reload that has begun meanwhile is not complete
+		ready = ready && reload == n.reloads.Load() // a reload that began meanwhile is not complete
 		n.send(ready)
 		ready = ready && n.failed
 		if pause == nil {

@@ -97,7 +97,7 @@ func TestUnsentStatusLineIsSentLater(t *testing.T) {
 }
 
 // TestReadyWaitsForSettings: a start or reload is complete when the proxy answers by its
-// settings. If another reload has begun by then, its end completes both.
+// settings. If another reload began by then, its end completes both.
 func TestReadyWaitsForSettings(t *testing.T) {
 	n := newNotifierTest(t)
 	var waits []chan struct{}

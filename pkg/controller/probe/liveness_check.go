@@ -47,22 +47,22 @@ const (
 	maxReplacementBackoff = time.Hour
 )
 
-// LivenessCheck finds out with requests of its own whether clients are answered: a process
-// can run and not answer. While this host holds API VIPs and the table redirects, it
-// connects to port 80 of each, through the table's output chain, and expects the response
-// to a request for another path. It compares the first bytes of the response and parses
-// nothing. On standby no client can connect, and it does not either.
+// LivenessCheck sends its own requests to find out whether clients are answered: a process can
+// run and not answer. While this host holds API VIPs and the table redirects, it connects to
+// port 80 of each, through the table's output chain, and expects the response to a request for
+// another path. It compares the first bytes of the response and parses nothing. On standby no
+// client can connect, and it does not either.
 //
-// When a request fails, the kernel shows whether the proxy process is the cause: it lists
-// the other end of a connection that has reached the port of the redirect. If there is no
-// such connection and the listening socket has room, firewall rules drop this host's own
-// connections, and perhaps no others: the state has a note, and no process is replaced.
+// When a request fails, the kernel shows whether the proxy process is the cause: it lists the
+// other end of a connection that reached the port of the redirect. If there is no such
+// connection and the listening socket has room, firewall rules drop this host's own
+// connections, and perhaps no others: the state gets a note, and no process is replaced.
 //
 // A flood must not replace a working process. A working process answers the request without a
-// slot of limits.maxConnections, as soon as it has accepted the connection. Only two things stop
-// the request: a long backlog, whose length the kernel reports, and a reset. Both count as load,
-// and a process under load has 40 requests to answer one of them. Nothing that the process reports
-// gives it more time.
+// slot of limits.maxConnections, as soon as it accepts the connection. Only two things stop the
+// request: a long backlog, whose length the kernel reports, and a reset. Both count as load,
+// and a process under load must answer only one of 40 requests. Nothing that the process
+// reports gives it more time.
 //
 // The check does not detect a process that answers this host and no other.
 type LivenessCheck struct {
@@ -70,7 +70,7 @@ type LivenessCheck struct {
 	proxy   checkedProxy
 	timing  LivenessTiming
 	wake    mailbox.Trigger
-	table   atomic.Pointer[ruleset.Table] // in force; nil without a table
+	table   atomic.Pointer[ruleset.Table] // the applied table; nil: none
 	pending atomic.Pointer[ownRequest]
 
 	// Owned by Run:
@@ -93,7 +93,7 @@ func (t LivenessTiming) withDefaults() LivenessTiming {
 	}
 }
 
-// liveness is what the requests have shown.
+// liveness is what the requests showed.
 type liveness struct {
 	answer             tracker.VIPProbe
 	unansweredSince    time.Time         // for the first VIP without an answer
@@ -115,27 +115,27 @@ type ownRequest struct {
 	abort context.CancelFunc
 }
 
-// observation is what a request and the kernel have shown.
+// observation is what a request and the kernel showed.
 type observation struct {
 	reason  string          // what is wrong with the response; empty if nothing is
-	reached bool            // the connection has reached a socket on the port of the redirect
+	reached bool            // the connection reached a socket on the port of the redirect
 	stalled bool            // this process did not run in the meantime (SIGSTOP, a paused machine)
 	backlog process.Backlog // after a request without the expected response
 }
 
-// failureKind is where a request has failed.
+// failureKind is where a request failed.
 type failureKind int
 
 // The kinds of failures.
 const (
-	notDelivered failureKind = iota // it has not reached the proxy process
-	proxyFailed                     // it has, or the process does not accept
+	notDelivered failureKind = iota // it did not reach the proxy process
+	proxyFailed                     // it did, or the process does not accept
 	underLoad
 	failureKinds
 )
 
-// thresholds are numbers of failures in a row. Under load, 40 take two minutes at most: each has
-// 2 s, with 1 s in between.
+// thresholds are numbers of failures in a row. Under load, 40 take two minutes at most: 2 s
+// each, with 1 s in between.
 //
 //nolint:gochecknoglobals // a constant
 var thresholds = [failureKinds]struct{ report, replace int }{
@@ -153,8 +153,8 @@ func NewLivenessCheck(status *tracker.Tracker, proxy checkedProxy, t LivenessTim
 	}
 }
 
-// SetTable takes the table in force, or nil. A VIP that has left this host does not answer
-// any more: the request to it is aborted, so that the next one does not wait for its timeout.
+// SetTable takes the applied table, or nil. A VIP that left this host does not answer any more:
+// the request to it is aborted, so that the next one does not wait for its timeout.
 func (c *LivenessCheck) SetTable(t *ruleset.Table) {
 	c.table.Store(t)
 	if r := c.pending.Load(); r != nil && !c.Redirects(r.vip) {
@@ -163,7 +163,7 @@ func (c *LivenessCheck) SetTable(t *ruleset.Table) {
 	c.wake.Fire()
 }
 
-// Redirects reports whether the table in force redirects port 80 of a VIP.
+// Redirects reports whether the applied table redirects port 80 of a VIP.
 func (c *LivenessCheck) Redirects(vip netip.Addr) bool {
 	t := c.table.Load()
 	return t != nil && slices.Contains(t.VIPs(), vip)
@@ -247,7 +247,7 @@ func (l *liveness) retainAnswers(retain func(netip.Addr) bool) {
 	l.answer.Answered = slices.DeleteFunc(slices.Clone(l.answer.Answered), others)
 }
 
-// afterFailure returns what the requests have shown after the failure of one of the held VIPs, and
+// afterFailure returns what the requests showed after the failure of one of the held VIPs, and
 // why to replace the process, if so. These are all rules of the replacement of a process that does
 // not answer.
 func (l liveness) afterFailure(
@@ -293,7 +293,7 @@ const (
 	expectedStatusLine = "HTTP/1.1 400 "
 )
 
-// request makes one request, and returns what it has shown.
+// request makes one request, and returns what it showed.
 func (c *LivenessCheck) request(ctx context.Context, vip netip.Addr, port uint16) (o observation) {
 	begin := time.Now()
 	o.reason, o.reached = c.attempt(ctx, vip, port)
@@ -307,10 +307,10 @@ func (c *LivenessCheck) request(ctx context.Context, vip netip.Addr, port uint16
 func (o observation) isAnswered() bool { return o.reason == "" && o.reached }
 
 // attempt makes one request, and returns what is wrong with the response and whether the
-// connection has reached a socket on the port of the redirect.
+// connection reached a socket on the port of the redirect.
 func (c *LivenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16) (reason string, reached bool) {
 	// The end of the service does not cancel it: the proxy process would count a client
-	// that has disconnected.
+	// that disconnected.
 	ctx, abort := context.WithTimeout(context.WithoutCancel(ctx), c.timing.LivenessTimeout)
 	defer abort()
 	c.pending.Store(&ownRequest{vip, abort})
@@ -318,7 +318,7 @@ func (c *LivenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16
 	if !c.Redirects(vip) { // it left before
 		abort()
 	}
-	// From the VIP, as the kernel does for a host's own addresses. So a VIP that has just left this
+	// From the VIP, as the kernel does for a host's own addresses. So a VIP that just left this
 	// host is not reached on another one.
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(vip, 0)), KeepAlive: -1}
 	conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(vip, 80).String())
@@ -333,14 +333,14 @@ func (c *LivenessCheck) attempt(ctx context.Context, vip netip.Addr, port uint16
 	return exchange(conn, vip), reached || err != nil
 }
 
-// Results of a request besides a timeout.
+// These are the results of a request besides a timeout.
 const (
 	connectionReset    = "the connection was reset"
 	unexpectedResponse = "the response status is not 400"
 )
 
 // exchange sends the request and returns what is wrong with the response. It quotes
-// nothing of the response, which an untrusted process has written.
+// nothing of the response, which an untrusted process wrote.
 func exchange(conn net.Conn, vip netip.Addr) string {
 	var answer [64]byte
 	_, err := fmt.Fprintf(conn, livenessRequest, hostOf(vip))
@@ -357,7 +357,7 @@ func exchange(conn net.Conn, vip netip.Addr) string {
 	}
 }
 
-// describe describes why a connection has ended; timedOut is the text for no other reason.
+// describe describes why a connection ended; timedOut is the text for no other reason.
 func describe(err error, timedOut string) string {
 	var errno unix.Errno
 	switch {

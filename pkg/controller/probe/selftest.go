@@ -42,34 +42,33 @@ const (
 	selfTestReportTimeout = 2 * time.Second
 )
 
-// The status codes of an ingress for a challenge that does not exist: 503 of a router
-// without a route, 404 of a solver that does not have the token. The controller does not
-// link net/http.
+// The status codes of an ingress for a challenge that does not exist: 503 of a router without a
+// route, 404 of a solver that does not know the token. The controller does not link net/http.
 const (
 	statusNotFound           = 404
 	statusServiceUnavailable = 503
 )
 
-// SelfTester finds out whether challenges reach the ingress while none is pending. While
-// this host holds an API VIP and the table redirects, the prober process requests a
-// challenge with a random token from port 80 of each VIP. The connection passes the
-// table's output chain, as those of the liveness check do. No solver has the token, so the
-// ingress answers as for an unknown route.
+// SelfTester finds out whether challenges reach the ingress while none is pending. While this
+// host holds an API VIP and the table redirects, the prober process requests a challenge with a
+// random token from port 80 of each VIP. The connection passes the table's output chain, as the
+// liveness check's connections do. No solver knows the token, so the ingress answers as for an
+// unknown route.
 //
 // The proxy process receives the token first. It reports the request with that token, at
 // that VIP, once, instead of counting it. A client without the token cannot hide a request.
-// The prober's result decides whether the test has failed. The report of the proxy process
+// The prober's result decides whether the test failed. The report of the proxy process
 // adds the cause, and shows that the response came through it. Only finding IDs and validated
 // parameters of the two processes reach the journal and the status.
 //
-// The prober binds no address. A VIP that leaves in the moment before its connection is
-// requested from another host, which counts the request as one of `check`. The result is
-// dropped, because the proxy process of this host has no report.
+// The prober binds no address. If a VIP moves just before the connection, another host gets the
+// request and counts it as one of `check`. The result is dropped, because the proxy process of
+// this host does not report the request.
 type SelfTester struct {
 	SelfTestDependencies
 
 	pages  pageFetcher
-	wake   mailbox.Trigger // the inputs have changed
+	wake   mailbox.Trigger // the inputs changed
 	jitter func(time.Duration) time.Duration
 
 	inputs atomic.Pointer[selfTestInputs]
@@ -85,7 +84,7 @@ type SelfTestDependencies struct {
 	Log     *slog.Logger
 	Tracker *tracker.Tracker
 	Causes  func() cause.Context // see process.Causes
-	// Announce reports whether the process that answers clients has received the announcement.
+	// Announce reports whether the process that answers clients received the announcement.
 	Announce  func(context.Context, protocol.SelfTest) bool
 	Redirects func(vip netip.Addr) bool  // reports whether the table redirects port 80 of a VIP
 	Reports   <-chan protocol.SelfTested // of the proxy process
@@ -99,7 +98,7 @@ type pageFetcher interface {
 	close()
 }
 
-// selfTestInputs is what the reconcile loop has passed last.
+// selfTestInputs is what the reconcile loop passed last.
 type selfTestInputs struct {
 	interval time.Duration // 0: off
 	timeout  time.Duration // of the proxy process
@@ -241,9 +240,9 @@ func (t *SelfTester) testAll(ctx context.Context, in selfTestInputs) {
 	t.publish()
 }
 
-// host returns the host of the request: a name whose challenges are answered. Without a
-// name the request is for the VIP's address, for which the router has no route. With TLS no
-// self-test is possible then, because the ingress's certificate must have the name.
+// host returns the host of the request: a name whose challenges are answered. Without a name
+// the request is for the VIP's address, for which no route exists. With TLS no self-test is
+// possible then, because the ingress's certificate must contain the name.
 func (in selfTestInputs) host() (host string, known bool) {
 	if len(in.hosts) > 0 {
 		return in.hosts[0], true
@@ -251,8 +250,8 @@ func (in selfTestInputs) host() (host string, known bool) {
 	return "", in.scheme != config.SchemeHTTPS
 }
 
-// test requests a challenge that does not exist from a VIP. The finding has no ID if the ingress
-// answered as expected. An error means that there is no result.
+// test requests a challenge that does not exist from a VIP. The ID of the finding is empty if
+// the ingress answered as expected. An error means that there is no result.
 func (t *SelfTester) test(
 	ctx context.Context, vip netip.Addr, in selfTestInputs, host string,
 ) (findings.Finding, error) {
@@ -291,8 +290,8 @@ func hostOf(addr netip.Addr) string {
 	return addr.String()
 }
 
-// awaitReport waits for the report of the proxy process, which it sends after the
-// response. It returns nil if the request has not reached the process.
+// awaitReport waits for the report of the proxy process, which it sends after the response. It
+// returns nil if the request did not reach the process.
 func (t *SelfTester) awaitReport(ctx context.Context, id uint64) *protocol.SelfTested {
 	ctx, cancel := context.WithTimeout(ctx, selfTestReportTimeout)
 	defer cancel()
@@ -330,9 +329,9 @@ func judgeSelfTest(
 	}
 }
 
-// isUnknownRoute reports whether a cause is the ingress's answer for a route that it does
-// not have, which a self-test expects. The name of the request is the VIP's address where
-// the name of the API is not known.
+// isUnknownRoute reports whether a cause is the ingress's answer for an unknown route, which a
+// self-test expects. The name of the request is the VIP's address where the name of the API is
+// not known.
 func isUnknownRoute(cause string) bool {
 	return cause == string(findings.RouteMissing) || cause == string(findings.RouteMissingForAddress)
 }
@@ -350,14 +349,13 @@ func describePage(q probing.FetchRequest, page *probing.FetchResult) string {
 // testedVIP is the result of the self-tests of one VIP.
 type testedVIP struct {
 	reported  report.SelfTest
-	suspected bool // the last self-test failed, and has not been repeated yet
+	suspected bool // the last self-test failed, and was not repeated yet
 }
 
 // isKnown reports whether there is a result.
 func (v testedVIP) isKnown() bool { return !v.reported.Checked.IsZero() }
 
-// next returns the state after a self-test. The first failure only has the self-test
-// repeated.
+// next returns the state after a self-test. The first failure only makes the self-test repeat.
 func (v testedVIP) next(vip netip.Addr, f findings.Finding, now time.Time) testedVIP {
 	ok := f.ID == ""
 	if !ok && !v.suspected && (!v.isKnown() || v.reported.OK) {
@@ -387,7 +385,7 @@ func (t *SelfTester) logChange(before, after testedVIP, f findings.Finding) {
 	}
 }
 
-// logError logs once why self-tests have no result.
+// logError logs once why self-tests give no result.
 func (t *SelfTester) logError(err error) {
 	if err != nil && t.lastError == nil {
 		t.Log.Warn("the self-test has no result; retrying", slog.String("event", "self-test"), slog.Any("error", err))
@@ -395,9 +393,9 @@ func (t *SelfTester) logError(err error) {
 	t.lastError = err
 }
 
-// keptProber requests pages through a prober process that it keeps until close: the start
-// of a process takes several times the processor time of a self-test, and an idle one has
-// 3 MiB of memory of its own.
+// keptProber requests pages through a prober process that it keeps until close: the start of a
+// process takes several times the processor time of a self-test, and an idle one uses only 3
+// MiB of memory.
 type keptProber struct{ client *prober.Client }
 
 func (k *keptProber) fetch(ctx context.Context, q probing.FetchRequest) (*probing.FetchResult, error) {

@@ -22,7 +22,7 @@ const (
 	probeRetryInterval = 5 * time.Second  // while the ingress is unreachable
 	probeInterval      = 30 * time.Second // while it is reachable
 	minProbeInterval   = time.Second      // whatever clients do
-	// probeDelay is how long a probe waits after its request: right after a VIP has
+	// probeDelay is how long a probe waits after its request: right after a VIP
 	// moved, the waiting connections come first.
 	probeDelay   = 200 * time.Millisecond
 	probeTimeout = 12 * time.Second // the timeout of the proxy process, and a margin
@@ -64,7 +64,7 @@ func (c *UpstreamCheck) SetTargets(ingress []netip.Addr, port uint16) {
 	c.Wake.Fire()
 }
 
-// Observe takes the VIPs and requests a probe when this host has gained or lost one.
+// Observe takes the VIPs and requests a probe when this host gained or lost one.
 func (c *UpstreamCheck) Observe(vips []report.VIP) {
 	held := reconcile.VIPsInState(vips, report.VIPHeld)
 	c.mu.Lock()
@@ -88,7 +88,7 @@ func (c *UpstreamCheck) resetResults() {
 	c.tracker.SetUpstreams(upstreams, time.Now())
 }
 
-// setResults reports the results of a probe. It returns false if the addresses or the VIPs have
+// setResults reports the results of a probe. It returns false if the addresses or the VIPs
 // changed meanwhile.
 func (c *UpstreamCheck) setResults(upstreams []report.Upstream) bool {
 	c.mu.Lock()
@@ -107,8 +107,8 @@ func (c *UpstreamCheck) holdsVIP() bool {
 	return len(c.held) > 0
 }
 
-// Run probes at intervals and on request until ctx ends. probe has the proxy process connect to
-// each address.
+// Run probes at intervals and on request until ctx ends. probe makes the proxy process connect
+// to each address.
 func (c *UpstreamCheck) Run(ctx context.Context, probe func(context.Context) []protocol.Reachability) error {
 	due := time.Now().Add(probeRetryInterval)
 	var last time.Time
@@ -141,7 +141,7 @@ func (c *UpstreamCheck) probeAll(ctx context.Context, probe func(context.Context
 	defer cancel()
 	results := probe(bounded)
 	if ctx.Err() != nil {
-		return false // the end of the service has canceled it
+		return false // the end of the service canceled it
 	}
 	all := true
 	upstreams := make([]report.Upstream, len(results))

@@ -74,7 +74,7 @@ func (p *Client) CloseExcept(port uint16, redirected bool) {
 }
 
 // Close implements reconcile.Proxy. The sockets stay open until the requests in flight
-// have ended: a process that starts meanwhile serves their backlogs.
+// end: a process that starts meanwhile serves their backlogs.
 func (p *Client) Close() {
 	p.serving = false
 	p.supervisor.drain(p.last.Generation)

@@ -32,7 +32,7 @@ const (
 	flushTimeout = 500 * time.Millisecond
 )
 
-// submit has the goroutine of Run call f. It reports false after Run has returned.
+// submit makes the goroutine of Run call f. It reports false after Run returned.
 func (s *Supervisor) submit(f func()) bool {
 	select {
 	case s.commands <- f:
@@ -42,8 +42,8 @@ func (s *Supervisor) submit(f func()) bool {
 	}
 }
 
-// query has the goroutine of Run call f, and returns the reply that f sends. It reports false after
-// Run has returned.
+// query makes the goroutine of Run call f, and returns the reply that f sends. It reports false
+// after Run returned.
 func query[T any](s *Supervisor, f func(reply chan<- T)) (reply T, answered bool) {
 	replies := make(chan T, 1)
 	if s.submit(func() { f(replies) }) {
@@ -57,7 +57,7 @@ func query[T any](s *Supervisor, f func(reply chan<- T)) (reply T, answered bool
 }
 
 // closingPort is a port that the process still serves for a moment. Its socket is kept
-// until the process has closed it: if the port is opened again meanwhile, the socket is.
+// until the process closes it: if the port is opened again meanwhile, the socket is.
 type closingPort struct {
 	deadline time.Time
 	fd       int
@@ -92,9 +92,9 @@ func (s *Supervisor) openPort(port uint16) error {
 	return err
 }
 
-// closeOthers closes every port but one. A client whose handshake was under way when the
-// table changed still arrives at the old port: the process serves the old port for a moment.
-// redirected means that the others have connections of redirected clients in their backlogs.
+// closeOthers closes every port but one. A client whose handshake began before the table
+// changed still arrives at the old port: the process serves the old port for a moment.
+// redirected means that connections of redirected clients wait in the backlogs of the others.
 //
 // It replies when openPorts no longer returns the others. They may still be open, because
 // systemd's store can take seconds to close them.
@@ -108,7 +108,7 @@ func (s *Supervisor) closeOthers(port uint16, redirected bool, reply chan<- stru
 			continue
 		}
 		if redirected && (s.process == nil || !s.configured) {
-			// Connections of the time before, such as that of a restart, are in its backlog.
+			// Earlier connections, such as those during a restart, wait in its backlog.
 			fd := s.Listeners.release(other) // can take seconds
 			s.closing[other] = &closingPort{deadline: time.Now().Add(queuedTimeout), fd: fd, queued: true}
 			continue
@@ -123,8 +123,8 @@ func (s *Supervisor) closeOthers(port uint16, redirected bool, reply chan<- stru
 	s.publishPorts()
 }
 
-// recordStopped records that the process has closed a port. If the port was opened again
-// after the command to close it, the process has the socket once more.
+// recordStopped records that the process closed a port. If the port was opened again after the
+// command to close it, the process holds the socket again.
 func (s *Supervisor) recordStopped(port uint16) {
 	if s.reopened[port] > 0 {
 		s.reopened[port]--
@@ -153,9 +153,9 @@ func (s *Supervisor) closeAllPorts(reply chan<- struct{}) {
 	s.closeOthers(0, false, reply) // also of a process that started during the drain
 }
 
-// drain has the process close every port and complete the requests in flight, within drainTimeout at
-// the latest. What was cut off is logged. Settings up to the generation that arrive
-// later are dropped: they would give the process its listening sockets again.
+// drain makes the process close every port and complete the requests in flight, within
+// drainTimeout. It logs what was cut off. Settings up to the generation that arrive later are
+// dropped: they would give the process its listening sockets again.
 func (s *Supervisor) drain(generation uint64) {
 	p, _ := query(s, func(reply chan<- *Proxy) { reply <- s.startDrain(generation) })
 	if p == nil {
@@ -187,8 +187,8 @@ func (s *Supervisor) startDrain(generation uint64) *Proxy {
 	return s.process
 }
 
-// ProbeUpstreams has the process that answers clients connect to each ingress address. Without a
-// reply the result is nil. One goroutine calls it.
+// ProbeUpstreams makes the process that answers clients connect to each ingress address.
+// Without a reply the result is nil. One goroutine calls it.
 func (s *Supervisor) ProbeUpstreams(ctx context.Context) []protocol.Reachability {
 	p := s.serving.Load()
 	if p == nil {
@@ -197,8 +197,8 @@ func (s *Supervisor) ProbeUpstreams(ctx context.Context) []protocol.Reachability
 	return awaitResults(ctx, p, protocol.Command{ProbeIngress: &protocol.ProbeIngress{}}, p.probed)
 }
 
-// TestVIPs has the process that answers clients send a test request to each VIP. Without
-// results, or with those of other VIPs, it returns nil. One goroutine calls it.
+// TestVIPs makes the process that answers clients send a test request to each VIP. Without
+// results, or with results of other VIPs, it returns nil. One goroutine calls it.
 func (s *Supervisor) TestVIPs(ctx context.Context, vips []netip.Addr) []protocol.VIPTested {
 	p := s.serving.Load()
 	if p == nil {
@@ -226,7 +226,7 @@ func awaitResults[T any](ctx context.Context, p *Proxy, c protocol.Command, resu
 	return nil
 }
 
-// Flush returns when the process has sent what has happened so far. It sends statistics
+// Flush returns when the process sent what happened so far. It sends statistics
 // at intervals otherwise.
 func (s *Supervisor) Flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
@@ -235,12 +235,12 @@ func (s *Supervisor) Flush() {
 }
 
 // AnnounceSelfTest announces a self-test. It reports whether the process that answers
-// clients has received it.
+// clients received it.
 func (s *Supervisor) AnnounceSelfTest(ctx context.Context, t protocol.SelfTest) bool {
 	return s.request(ctx, protocol.Command{SelfTest: &t})
 }
 
-// request sends the process that answers clients a command, and reports whether it has handled
+// request sends the process that answers clients a command, and reports whether it handled
 // it. It does not wait for the supervisor.
 func (s *Supervisor) request(ctx context.Context, c protocol.Command) bool {
 	p := s.serving.Load()
@@ -260,7 +260,7 @@ func (s *Supervisor) request(ctx context.Context, c protocol.Command) bool {
 // when ctx ends. One goroutine calls it.
 func (s *Supervisor) awaitSettings(ctx context.Context, generation uint64) {
 	for {
-		// A process that answers clients after the settings were applied has got them.
+		// A process that answers clients after the settings were applied received them.
 		if s.applied.Load() >= generation && s.request(ctx, protocol.Command{Flush: &protocol.Flush{}}) {
 			return
 		}
@@ -307,7 +307,7 @@ func (s *Supervisor) applySettings(v Settings) {
 	}
 	if !s.configured {
 		s.configured = true
-		s.sendListeners() // also those of the previous service process
+		s.sendListeners() // also the ones of the previous service process
 		s.setServing(s.process)
 	}
 	s.applied.Store(v.Generation)
@@ -325,7 +325,7 @@ func sameCAs(a, b *ingress.CABundle) bool {
 	return a == b || a != nil && b != nil && a.Equal(*b)
 }
 
-// configureCommand returns the settings in force.
+// configureCommand returns the command with the current settings.
 func (s *Supervisor) configureCommand() *protocol.Configure {
 	c := s.current.Config
 	return &protocol.Configure{
@@ -353,11 +353,11 @@ func (s *Supervisor) send(c protocol.Command, fd int) (sent bool) {
 	return true
 }
 
-// sendListeners gives the process the listening sockets, unless the next service process
-// has them. A previous process can have changed their options: those are reset, or
-// another socket replaces the changed one, whose backlog is still served. A socket that
-// cannot be checked stays open, and the process is killed. The process also gets the ports
-// that were closed before it had settings, and serves their backlogs.
+// sendListeners gives the process the listening sockets, unless the next service process holds
+// them. A previous process may have changed their options: these are reset, or another socket
+// replaces the changed one, whose backlog is still served. A socket that cannot be checked
+// stays open, and the process is killed. The process also gets the ports that were closed
+// before it received settings, and serves their backlogs.
 func (s *Supervisor) sendListeners() {
 	if s.keep || s.process == nil {
 		return
@@ -372,7 +372,7 @@ func (s *Supervisor) sendListeners() {
 		if !c.queued {
 			continue
 		}
-		if _, err := listeningPort(c.fd); err != nil { // a previous process has shut it down
+		if _, err := listeningPort(c.fd); err != nil { // a previous process shut it down
 			s.closeSocket(port)
 			continue
 		}
@@ -387,8 +387,8 @@ func (s *Supervisor) sendListeners() {
 }
 
 // sendListener gives the process the listening socket on a port, or another one that replaces
-// it. It returns false if the process does not have one: without a descriptor to check or to
-// send the socket, it kills the process and keeps the socket for the next one; without a
+// it. It returns false if the process did not get one: without a descriptor to check or to send
+// the socket, it kills the process and keeps the socket for the next one; without a
 // replacement, the port is closed.
 func (s *Supervisor) sendListener(port uint16) bool {
 	listen := protocol.Command{Listen: &protocol.Listen{Port: port}}
@@ -433,14 +433,15 @@ func (s *Supervisor) sendListener(port uint16) bool {
 	return true
 }
 
-// reservedDescriptors are for everything but requests, and for evicted connections, which have two
-// each.
+// reservedDescriptors are for everything but requests, and for evicted connections, which use
+// two each.
 const reservedDescriptors = 640
 
 // boundConnections limits maxConnections by the resources of this host, and logs that.
 func (s *Supervisor) boundConnections(maxConnections int) int {
 	limit := unix.Rlimit{Max: math.MaxInt32}
-	// That of this process, which the proxy process inherits; Go's runtime raises that to Max.
+	// The limit of this process, which the proxy process inherits. Go's runtime raises it to
+	// Max.
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
 	descriptors := int(min(limit.Max, math.MaxInt32))
 	bound, reason := connectionBound(maxConnections, descriptors, ephemeralPorts())

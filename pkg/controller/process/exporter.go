@@ -142,7 +142,7 @@ func (s *Exporter) supervise(ctx context.Context, at netip.AddrPort, ready func(
 }
 
 // startExporterProcess starts a process with the only descriptor of its listening socket:
-// the port is free again when the process has exited.
+// the port is free again when the process exited.
 func startExporterProcess(output *child.Output, at netip.AddrPort) (*child.Process, error) {
 	fd, err := listenAt(at)
 	switch {

@@ -21,13 +21,13 @@ import (
 // listen creates a listening socket on a port of every address. It is not in the poller of
 // this process: connections wake the proxy process alone.
 func listen(port uint16) (fd int, err error) {
-	// Connections are short and bounded: TCP keep-alive has no use.
+	// Connections are short and bounded, so they need no TCP keep-alive.
 	config := net.ListenConfig{KeepAlive: -1, Control: sockopt.BufferSizes(socketBuffer)}
 	return newListeningSocket(config, "tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
 }
 
 // listenReusePort creates another listening socket on the port of old, which gets all new
-// connections. Handshakes that old has begun complete there. Only processes of this user
+// connections. Handshakes that old began complete there. Only processes of this user
 // can join the group (SO_REUSEPORT, socket(7)).
 func listenReusePort(port uint16, old int) (fd int, err error) {
 	// The kernel checks it when the other socket is bound (inet_csk_bind_conflict).
@@ -78,8 +78,8 @@ func mutableOptions() map[int][]int {
 // the socket can be as it must be.
 var errNotCompared = errors.New("create a socket for comparison")
 
-// resetOptions gives a listening socket that a proxy process has shared the options of a
-// new one. The error names what cannot be reset.
+// resetOptions gives a listening socket that a proxy process shared the options of a new one.
+// The error names what cannot be reset.
 func resetOptions(fd int) error {
 	if _, err := listeningPort(fd); err != nil {
 		return err
@@ -130,12 +130,13 @@ func resetOptions(fd int) error {
 	return nil
 }
 
-// giveUp closes a socket that a proxy process has shared, and which no later process gets. The
-// process can keep a descriptor, and cannot listen again: shutdown ends that for every holder,
-// and others can listen on the port (inet_csk_bind_conflict, because of SO_REUSEADDR).
+// giveUp closes a socket that a proxy process shared, and that no later process gets. The
+// process can keep a descriptor, but it cannot listen again: shutdown ends that for every
+// holder, and others can listen on the port (inet_csk_bind_conflict, because of SO_REUSEADDR).
 //
-// The process can have turned the socket into a connection with unsent data and SO_LINGER: close(2)
-// by this process, or by systemd for its store, would wait for that. Without SO_LINGER it does not.
+// The process may have turned the socket into a connection with unsent data and SO_LINGER. Then
+// close(2) by this process, or by systemd for its store, would wait for the data. Without
+// SO_LINGER it does not.
 func giveUp(fd int) {
 	_ = unix.Shutdown(fd, unix.SHUT_RD)
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
@@ -180,14 +181,14 @@ func newListeningSocket(config net.ListenConfig, network, address string) (fd in
 	return fd, nil
 }
 
-// delayAcknowledgments has the acknowledgment of a request come with its response, which
-// saves a packet for each connection (TCP_QUICKACK, tcp(7)). Connections inherit it only
+// delayAcknowledgments makes the kernel send the acknowledgment of a request with its response,
+// which saves a packet for each connection (TCP_QUICKACK, tcp(7)). Connections inherit it only
 // from a socket that listens already.
 func delayAcknowledgments(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 0) }
 
-// socketBuffer bounds what the kernel buffers for one client in each direction: a request
-// head has 8 KiB, and a response, or the metrics, not much more. Without the bound, the
-// buffers of a few thousand hostile clients would grow to gigabytes. It is set before
+// socketBuffer bounds what the kernel buffers for one client in each direction: a request head
+// is at most 8 KiB long, and a response, or the metrics, not much longer. Without the bound,
+// the buffers of a few thousand hostile clients would grow to gigabytes. It is set before
 // listen: accepted sockets inherit it, and the kernel advertises the window accordingly
 // (tcp(7), SO_RCVBUF).
 const socketBuffer = 16 << 10
@@ -197,9 +198,9 @@ const storePrefix = "port-"
 // storeName returns the name of a port's listening socket in the descriptor store.
 func storeName(port uint16) string { return storePrefix + strconv.Itoa(int(port)) }
 
-// inheritedSockets takes over the listening sockets of the previous process of this
-// unit, by port. Every other descriptor is closed: another version of this program can
-// have left it in the store.
+// inheritedSockets takes over the listening sockets of the previous process of this unit, by
+// port. Every other descriptor is closed: another version of this program may have left it in
+// the store.
 func inheritedSockets(log *slog.Logger, store *systemd.DescriptorStore) map[uint16]int {
 	listeners := make(map[uint16]int)
 	for name, fd := range systemd.InheritedDescriptors() {
@@ -222,7 +223,7 @@ func inheritedSockets(log *slog.Logger, store *systemd.DescriptorStore) map[uint
 	return listeners
 }
 
-// listeningPort returns the port of a socket like those of listen.
+// listeningPort returns the port of a socket, which must be like the sockets of listen.
 func listeningPort(fd int) (uint16, error) {
 	for _, want := range []struct{ option, value int }{
 		{unix.SO_PROTOCOL, unix.IPPROTO_TCP}, {unix.SO_ACCEPTCONN, 1},

@@ -120,8 +120,8 @@ func TestListeningPort(t *testing.T) {
 	}
 }
 
-// TestBacklog: the kernel counts the connections that nobody has accepted. A socket that a proxy
-// process has shut down has no room.
+// TestBacklog: the kernel counts the connections that nobody accepted. A socket that a proxy
+// process shut down has no room.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	fd, err := listen(0)

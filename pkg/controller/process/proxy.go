@@ -27,10 +27,10 @@ type Proxy struct {
 	lastEvent atomic.Pointer[time.Time]
 
 	mu      sync.Mutex      // not held during I/O
-	flushes []chan struct{} // that the process has not answered, the oldest first
+	flushes []chan struct{} // not answered yet, the oldest first
 }
 
-// StartFirst starts a process and returns when it has sent its first heartbeat.
+// StartFirst starts a process and returns when it sent its first heartbeat.
 func StartFirst(output *child.Output) (*Proxy, error) {
 	p, err := startProxy(output)
 	if err == nil {
@@ -56,13 +56,13 @@ func newProxy(process *child.Process) *Proxy {
 	}
 }
 
-// maxUnanswered bounds the commands that a process has not answered. Reports and self-tests
-// send at most 20 a second to a process that does not answer, and a process that sends
-// nothing at all is replaced after SilenceLimit: a working one does not reach it.
+// maxUnanswered bounds the commands that a process did not answer yet. Reports and self-tests
+// send at most 20 a second to a process that does not answer, and a process that sends nothing
+// at all is replaced after SilenceLimit: a working one does not reach it.
 const maxUnanswered = 256
 
-// request sends a command that [protocol.Flushed] answers. The result is closed then: the process
-// has handled all earlier commands, and its statistics are recorded. It is never closed if
+// request sends a command that [protocol.Flushed] answers. The result is closed then: the
+// process handled all earlier commands, and its statistics are recorded. It is never closed if
 // maxUnanswered commands wait already.
 func (p *Proxy) request(c protocol.Command) <-chan struct{} {
 	p.mu.Lock()
@@ -96,7 +96,7 @@ func (p *Proxy) answersNothing() bool {
 
 func (p *Proxy) recordEvent(now time.Time) { p.lastEvent.Store(&now) }
 
-// silence returns for how long the process has sent nothing.
+// silence returns the time since the process last sent something.
 func (p *Proxy) silence(now time.Time) time.Duration { return now.Sub(*p.lastEvent.Load()) }
 
 // NewOutput logs the lines of the standard error of a kind of child process.
@@ -110,7 +110,7 @@ func NewOutput(log *slog.Logger, kind string) *child.Output {
 // proxyStartTimeout is how long a proxy process may take to send its first event.
 const proxyStartTimeout = 5 * time.Second
 
-// awaitAlive returns when the process has sent its first heartbeat.
+// awaitAlive returns when the process sent its first heartbeat.
 func (p *Proxy) awaitAlive() error {
 	late := time.AfterFunc(proxyStartTimeout, p.KillAndClose) // which ends Receive
 	var event protocol.Event

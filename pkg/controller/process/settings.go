@@ -13,7 +13,7 @@ import (
 // Settings is what a proxy process must know before it serves: an immutable value.
 type Settings struct {
 	Generation uint64        // grows with each value of the reconcile loop
-	Config     config.Config // in force, with the ports of the ingress routers
+	Config     config.Config // the active one, with the ports of the ingress routers
 	Ingress    []netip.Addr
 
 	CAs    *ingress.CABundle // nil: no TLS to the ingress

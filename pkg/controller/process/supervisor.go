@@ -30,7 +30,7 @@ const (
 	// run.
 	stallThreshold = 3 * supervisorTick
 
-	// lastMessagesTimeout is how long the events of a process that has exited are read.
+	// lastMessagesTimeout is how long the events of a process that exited are read.
 	lastMessagesTimeout = 100 * time.Millisecond
 
 	// A process that lived for stableLifetime is replaced immediately. After shorter
@@ -39,8 +39,8 @@ const (
 	minProxyBackoff = 100 * time.Millisecond
 	maxProxyBackoff = 5 * time.Second
 
-	// frequentExits within exitWindow keep the condition at ProxyUnavailable, although
-	// each process has a successor.
+	// frequentExits within exitWindow keep the condition at ProxyUnavailable, although each
+	// process is replaced.
 	frequentExits = 3
 	exitWindow    = time.Minute
 )
@@ -56,7 +56,7 @@ type Supervisor struct {
 
 	commands chan func() // of other goroutines, called by Run
 	settings *mailbox.Mailbox[Settings]
-	stopped  chan struct{} // closed when Run has returned
+	stopped  chan struct{} // closed when Run returned
 
 	// Snapshots.
 	ports          atomic.Pointer[[]uint16] // of the open listening sockets
@@ -69,11 +69,11 @@ type Supervisor struct {
 	// Owned by Run, as the listeners are:
 	keep               bool // the listening sockets belong to the next service process
 	current            Settings
-	configured         bool   // the process has current, unless the ports are closed
+	configured         bool   // the process received current, unless the ports are closed
 	minGeneration      uint64 // older settings arrived after the start of a drain
 	reducedConnections int    // the last logged reduction of limits.maxConnections
 	closing            map[uint16]*closingPort
-	reopened           map[uint16]int // closed ports that were opened again before the process has reported it
+	reopened           map[uint16]int // closed ports that were opened again before the process reports it
 
 	process *Proxy    // nil between two processes
 	checked time.Time // when checkTimeouts last ran
@@ -131,8 +131,8 @@ func (s *Supervisor) publishPorts() {
 	s.ports.Store(&ports)
 }
 
-// PutSettings takes the settings of the process, instead of those that it has not got yet. It never
-// blocks.
+// PutSettings takes the settings of the process, which replace settings that it did not receive
+// yet. It never blocks.
 func (s *Supervisor) PutSettings(v Settings) { s.settings.Put(v) }
 
 // Run supervises first and its successors until ctx ends. Then no process is left.
@@ -158,14 +158,14 @@ func (s *Supervisor) Run(ctx context.Context, first *Proxy) {
 			s.restart = nil
 			s.startNext()
 		case <-tick.C:
-			// The tick has the time at which it was due, which can be long ago.
+			// The tick carries the time at which it was due, which can be long ago.
 			s.checkTimeouts(time.Now())
 		}
 	}
 }
 
 // checkTimeouts replaces a process that sends nothing or answers nothing, and closes the
-// sockets of ports that a stuck process has not closed in time.
+// sockets of ports that a stuck process did not close in time.
 func (s *Supervisor) checkTimeouts(now time.Time) {
 	for port, c := range s.closing {
 		if now.After(c.deadline) {
@@ -206,13 +206,13 @@ func (s *Supervisor) attach(p *Proxy) {
 	}
 }
 
-// readEvents handles the events of a process until they end, and has it replaced then. Only what
-// concerns the ports waits for the supervisor, whose system calls for processes and for the
+// readEvents handles the events of a process until they end; then the process is replaced. Only
+// events about ports wait for the supervisor, whose system calls for processes and for the
 // descriptor store can take seconds.
 func (s *Supervisor) readEvents(p *Proxy) {
 	for {
 		var event protocol.Event
-		if err := p.Receive(&event); err != nil { // the connection has validated the others
+		if err := p.Receive(&event); err != nil { // the connection validated the others
 			s.RequestReplacement(p, endReason(p.Process, err))
 			return
 		}
@@ -240,16 +240,16 @@ func (s *Supervisor) readEvents(p *Proxy) {
 	}
 }
 
-// awaitExit has a process that has exited replaced. The last events are in the pipe. A copy of
-// the process could hold it open.
+// awaitExit starts the replacement of a process that exited. The last events are still in the
+// pipe. A copy of the process could hold it open.
 func (s *Supervisor) awaitExit(p *Proxy) {
 	<-p.Done()
 	<-time.After(lastMessagesTimeout)
 	s.RequestReplacement(p, exitReason(p.Process, nil))
 }
 
-// endReason returns why the events of a process have ended: usually it has exited. After an
-// invalid event, or with commands that it does not read, it can still run.
+// endReason returns why the events of a process ended: usually it exited. After an invalid
+// event, or with commands that it does not read, it can still run.
 func endReason(p *child.Process, err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) {
 		return exitReason(p, err)
@@ -304,8 +304,7 @@ func (s *Supervisor) startNext() {
 	s.attach(p)
 }
 
-// recordExit sets the condition to ProxyUnavailable until a successor has lived for
-// stablePeriod.
+// recordExit sets the condition to ProxyUnavailable until a successor lives for stablePeriod.
 func (s *Supervisor) recordExit(reason string, now time.Time) {
 	s.exits = slices.DeleteFunc(s.exits, func(exit time.Time) bool { return now.Sub(exit) > exitWindow })
 	s.exits = append(s.exits, now)
@@ -325,7 +324,7 @@ func (s *Supervisor) stablePeriod() time.Duration {
 	return stableLifetime
 }
 
-// exitReason returns why the connection to a child process has ended. Usually the process has
+// exitReason returns why the connection to a child process has ended. Usually the process
 // exited, which can show a moment later.
 func exitReason(p *child.Process, connErr error) string {
 	select {

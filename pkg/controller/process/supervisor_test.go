@@ -57,7 +57,7 @@ type supervisorTest struct {
 func newSupervisorTest(t *testing.T) *supervisorTest {
 	t.Helper()
 	near, far := newConnPair(t)
-	// What runs does not matter: the test has the other end of the connection.
+	// What runs does not matter: the test holds the other end of the connection.
 	process, err := sandbox.Start(exec.CommandContext(t.Context(), "sleep", "600"))
 	must(t, err)
 	t.Cleanup(func() {
@@ -76,7 +76,7 @@ func newTestSupervisor(log *slog.Logger) *Supervisor {
 	})
 }
 
-// expectCommands sends a last command, and checks those that the process has received
+// expectCommands sends a last command, and checks those that the process received
 // before. A command whose text is "" is left out.
 func (s *supervisorTest) expectCommands(t *testing.T, want []string, text func(protocol.Command) string) {
 	t.Helper()
@@ -451,7 +451,7 @@ func TestOwnStallIsNoSilence(t *testing.T) {
 	}
 }
 
-// TestSettingsApplied: settings are applied when the process has handled them. A process
+// TestSettingsApplied: settings are applied when the process handled them. A process
 // that ends before passes that on to its successor.
 func TestSettingsApplied(t *testing.T) {
 	t.Parallel()

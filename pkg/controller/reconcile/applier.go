@@ -57,7 +57,7 @@ func (a *applier) install(p plan) (report.Reason, string, bool) {
 	busy := a.proxy.Open(port)
 	if busy != nil {
 		if port = a.port; port == 0 {
-			// A table that a failed withdrawal has left must not redirect to another process.
+			// A table that a failed withdrawal left must not redirect to another process.
 			return report.PortInUse, errors.Join(busy, a.removeTable()).Error(), false
 		}
 	}
@@ -97,7 +97,7 @@ func (a *applier) closeUnreferenced(existed bool) {
 
 // withdraw removes listeners and table. It removes the VIPs from the table first, so that
 // no new connection is redirected. The table itself is removed after the challenges in
-// flight have ended: the kernel translates their packets only while a chain of type nat
+// flight ended: the kernel translates their packets only while a chain of type nat
 // exists (net/netfilter/nf_nat_core.c, nf_nat_unregister_fn).
 //
 // After an error the table may exist; the next call tries again.
@@ -116,7 +116,7 @@ func (a *applier) withdraw() error {
 }
 
 // follow applies the VIPs of a plan to the table during a hand-over, and reports whether it
-// has. Everything else of a plan is left to the next process.
+// did. It leaves everything else of a plan to the next process.
 func (a *applier) follow(p plan) (followed bool, err error) {
 	if !a.tableApplied || !p.Serves {
 		return false, nil

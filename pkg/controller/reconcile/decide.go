@@ -22,13 +22,13 @@ type observation struct {
 	files
 
 	microShift decision.State // of its files and the addresses
-	// rememberedInternal are the internal addresses that MicroShift had since this process
+	// rememberedInternal are the internal addresses that MicroShift used since this process
 	// started.
 	rememberedInternal []netip.Addr
 	addresses          []address.Address
 }
 
-// complete reports whether everything that a plan depends on has been read once.
+// complete reports whether everything that a plan depends on was read once.
 func (o observation) complete() bool {
 	vipsKnown := !o.configKnown || !o.config.Enabled() || o.config.VIPs.Explicit() || o.isBGP() || o.userManaged ||
 		o.pod.HasVIPs() || o.keepalived.Known

@@ -10,7 +10,7 @@ import (
 )
 
 // recordRuleDelay records the time from an address event to the committed table, if the
-// event has changed the held VIPs.
+// event changed the held VIPs.
 func (l *Loop) recordRuleDelay(event time.Time, p plan) {
 	committed := l.applier.committed
 	if event.IsZero() || committed.Before(event) || slices.Equal(VIPsInState(l.vips, report.VIPHeld), p.Decision.Held) {

@@ -41,8 +41,8 @@ const (
 	minRetryDelay = 100 * time.Millisecond
 	maxRetryDelay = 5 * time.Second
 
-	// startTimeout bounds the start. After it the service notifies systemd that it is
-	// ready even if it does not work, reports the reason in its status and retries. systemd
+	// startTimeout bounds the start. After that time, the service notifies systemd that it is
+	// ready even if it does not work yet, reports the reason in its status and retries. systemd
 	// would kill and restart a unit that never becomes ready, and nobody could read why.
 	startTimeout = 2 * time.Second
 )
@@ -81,8 +81,8 @@ type Proxy interface {
 	Configure(c config.Config, ingress []netip.Addr)
 	// Open adds a listener on a port. It does nothing if there is one.
 	Open(port uint16) error
-	// CloseExcept closes every other listener after the connections in its backlog have
-	// been served. redirected means that the table has referred to the others: a process
+	// CloseExcept closes every other listener after the connections in its backlog
+	// were served. redirected means that the table referred to the others: a process
 	// that is not ready yet serves their backlogs later.
 	CloseExcept(port uint16, redirected bool)
 	// Close closes all listeners and waits for the challenges in flight, for seconds at most.
@@ -102,7 +102,7 @@ type Notifier interface {
 // Dependencies are the parameters of a Loop.
 type Dependencies struct {
 	Log *slog.Logger
-	// RecordChange receives each VIP that the host has gained or lost, for the journal. It
+	// RecordChange receives each VIP that the host gained or lost, for the journal. It
 	// must not block.
 	RecordChange func(changelog.Entry)
 	Tracker      *tracker.Tracker
@@ -130,7 +130,7 @@ type Dependencies struct {
 	DefaultLinks func() (v4, v6 []uint32, err error) // see route.DefaultLinks
 }
 
-// Inherited is what the previous process has left for this one.
+// Inherited is what the previous process left for this one.
 type Inherited struct {
 	Port  uint16 // of the listener; 0: no listener
 	Table bool   // the service's table exists
@@ -140,7 +140,7 @@ type Inherited struct {
 // VIPs with their states, and the addresses of this host.
 type Observation struct {
 	Config      config.Config // with the ports of MicroShift's router and the accepted names; no names: any
-	APINames    []string      // of the API, as far as files of this host have them
+	APINames    []string      // of the API, as far as files of this host name them
 	APINamesErr error         // why they are unknown
 	VIPs        []report.VIP
 	Addresses   []address.Address // of this host
@@ -183,9 +183,9 @@ func New(parts Dependencies) *Loop {
 	}
 }
 
-// passScope is the work of a pass besides reading the addresses.
+// passScope selects what a pass does besides reading the addresses.
 type passScope struct {
-	files  *asyncread.Result[files] // a read has returned, or stalls; nil: neither
+	files  *asyncread.Result[files] // a read returned, or stalls; nil: neither
 	verify bool                     // compare the table in the kernel, and the addresses of lo, with the applied ones
 	lo     bool                     // compare the addresses of lo alone
 	event  time.Time                // of the address event that started the pass; zero if there was no event
@@ -237,7 +237,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// startRead has the files read in another goroutine now, after each file event and every resyncInterval.
+// startRead starts reading the files in another goroutine: now, after each file event and every
+// resyncInterval.
 func (l *Loop) startRead(reload bool) {
 	l.reads.Start(func() (files, time.Duration) {
 		requested := reload
@@ -279,14 +280,14 @@ func (l *Loop) querySuccessor() (expected bool) {
 }
 
 // handOver keeps listeners and table for the next process, and waits until the challenges in
-// flight have ended. Without a listener it removes the table. The table is released last,
+// flight end. Without a listener it removes the table. The table is released last,
 // because other programs can change it from then on.
 func (l *Loop) handOver() error {
 	if l.applier.port == 0 {
 		return l.applier.withdraw()
 	}
 	l.followAddresses(l.Proxy.HandOver())
-	l.followOnce() // no VIP that has arrived before Retain waits for the next process
+	l.followOnce() // no VIP that arrived before Retain waits for the next process
 	err := l.Table.Retain()
 	l.HandedOver = err == nil
 	return err
@@ -332,7 +333,7 @@ func (l *Loop) logAddressError(err error) {
 }
 
 // waitForWork waits until a pass is due, and sends heartbeats meanwhile. It returns
-// false when ctx has ended.
+// false when ctx ended.
 func (l *Loop) waitForWork(ctx context.Context) (passScope, bool) {
 	timer := time.NewTimer(time.Until(l.schedule.next()))
 	defer timer.Stop()
@@ -416,9 +417,9 @@ func (l *Loop) scheduleNode(s observation, collision bool, now time.Time) {
 	}
 }
 
-// deferUntilObserved reports whether the pass must not change what the previous process
-// has left, because this process has no complete observation yet. A keepalived.conf that
-// is being written, or addresses that cannot be read, must not refuse connections.
+// deferUntilObserved reports whether the pass must not change what the previous process left,
+// because this process does not know everything yet. A keepalived.conf that is being written,
+// or addresses that cannot be read, must not refuse connections.
 func (l *Loop) deferUntilObserved(s observation, err error, now time.Time) bool {
 	if l.Inherited == (Inherited{}) || !now.Before(l.inheritedUntil) || (err == nil && s.complete()) {
 		l.Inherited = Inherited{}
@@ -437,8 +438,8 @@ type attempt struct {
 	ok      bool
 }
 
-// applyPlan applies a plan. An unchanged plan that has failed waits for its retry: a busy
-// host has many address events, and each attempt costs time.
+// applyPlan applies a plan. An unchanged plan that failed waits for its retry: many address
+// events occur on a busy host, and each attempt costs time.
 func (l *Loop) applyPlan(a attempt, reload bool, now time.Time) attempt {
 	same := reflect.DeepEqual(a.config, l.lastAttempt.config) && reflect.DeepEqual(a.plan, l.lastAttempt.plan)
 	if same && !l.lastAttempt.ok && !reload && now.Before(l.schedule.retry) {
@@ -450,7 +451,7 @@ func (l *Loop) applyPlan(a attempt, reload bool, now time.Time) attempt {
 	return a
 }
 
-// takeFiles takes the result of a read. It reports whether that is a reload, of which it has notified
+// takeFiles takes the result of a read. It reports whether that is a reload, of which it notified
 // systemd. While a read stalls, the last good files stay in use.
 func (l *Loop) takeFiles(r asyncread.Result[files]) (reloading bool) {
 	f, first := r.Value, !l.observer.observation.read

@@ -320,7 +320,7 @@ func TestAddressEventDuringRead(t *testing.T) {
 	})
 }
 
-// TestFirstReadHangs: what the previous process has left stays, and systemd is notified after startTimeout.
+// TestFirstReadHangs: what the previous process left stays, and systemd is notified after startTimeout.
 func TestFirstReadHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -623,7 +623,7 @@ func TestConfigurationSettles(t *testing.T) {
 	})
 }
 
-// checkHeartbeats checks that the loop, which has ended, never waited without heartbeats.
+// checkHeartbeats checks that the loop, which ended, never waited without heartbeats.
 func (f *fixture) checkHeartbeats() {
 	f.t.Helper()
 	for i := 1; i < len(f.heartbeats); i++ {

@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// isMicroShift reports whether the host has MicroShift, but neither keepalived nor
+// isMicroShift reports whether the host runs MicroShift, without keepalived and without
 // configured VIPs.
 func (o observation) isMicroShift() bool {
 	return o.microShift.Present && !o.config.VIPs.Explicit() && !o.isBGP() && !o.userManaged && o.staticPod == "" &&
@@ -48,13 +48,13 @@ const nodeAddressRetry = 2 * time.Second
 // LoopbackAddresses manages the internal addresses of MicroShift's API server on lo.
 type LoopbackAddresses interface {
 	// Ensure adds the addresses of want that no link has. It removes the addresses that it
-	// has added and that are neither in want nor in retain.
+	// added and that are neither in want nor in retain.
 	Ensure(want, retain []netip.Addr) error
 }
 
-// loopbackAddresses returns the internal addresses of MicroShift that lo must have. missingKey is why
-// others are not added: MicroShift would use them as the node address. Addresses that the host has
-// stay. known is false while MicroShift's addresses are not known.
+// loopbackAddresses returns the internal addresses of MicroShift that must be on lo. missingKey
+// is the reason why others are not added: MicroShift would use them as the node address.
+// Existing addresses stay. known is false while MicroShift's addresses are not known.
 func (o observation) loopbackAddresses() (want []netip.Addr, missingKey string, known bool) {
 	m := o.microShift
 	if !o.config.MicroShift.ManageAdvertiseAddress || !m.Present || m.Computed.AdvertiseAddressGiven {
@@ -71,10 +71,10 @@ func (o observation) loopbackAddresses() (want []netip.Addr, missingKey string, 
 	return want, missingKey, len(m.Computed.Internal) > 0
 }
 
-// retainedOnLoopback returns the addresses that stay on lo although loopbackAddresses does
-// not return them: the configured advertiseAddress may be an address that the service has
-// added. While the files are newer than the running MicroShift, all addresses stay, because it
-// uses those of its earlier configuration.
+// retainedOnLoopback returns the addresses that stay on lo although loopbackAddresses does not
+// return them: the configured advertiseAddress may be an address that the service added. While
+// the files are newer than the running MicroShift, all addresses stay, because it still uses
+// its earlier configuration.
 func (o observation) retainedOnLoopback() (retained []netip.Addr) {
 	m := o.microShift
 	if !o.config.MicroShift.ManageAdvertiseAddress || !m.Present {
@@ -91,13 +91,13 @@ func (o observation) retainedOnLoopback() (retained []netip.Addr) {
 	return retained
 }
 
-// hasAddress reports whether the host has an address.
+// hasAddress reports whether a link of the host has an address.
 func (o observation) hasAddress(addr netip.Addr) bool {
 	return slices.ContainsFunc(o.addresses, func(a address.Address) bool { return a.IP == addr })
 }
 
-// hasInternalAddress reports whether an internal address is on a link on which MicroShift
-// has it.
+// hasInternalAddress reports whether an internal address is on a link where MicroShift expects
+// it.
 func (o observation) hasInternalAddress(addr netip.Addr) bool {
 	return slices.ContainsFunc(o.addresses, func(a address.Address) bool {
 		return a.IP == addr && a.Bits == addr.BitLen() && microshift.IsInternalLink(a.LinkName)

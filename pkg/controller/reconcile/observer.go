@@ -43,8 +43,8 @@ func (o *observer) observe() (observation, error) {
 	return o.observation, nil
 }
 
-// links returns the links of the host if their names are needed. A host may have hundreds
-// of links, so they are not read for every change of an address.
+// links returns the links of the host if their names are needed. There may be hundreds of
+// links, so they are not read for every change of an address.
 func (o *observer) links(found []address.Address) ([]address.Link, error) {
 	if !o.observation.microShift.Present && !decision.NeedsLinkNames(found, o.observation.rememberedInternal) {
 		return nil, nil

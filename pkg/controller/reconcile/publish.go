@@ -20,7 +20,7 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	hosts := l.observer.observation.acceptedHosts
 	switch {
 	case reason != report.Serving && reason != report.Standby:
-	case hosts.Source == report.HostsUnknown: // the note has the file, and the error
+	case hosts.Source == report.HostsUnknown: // the note names the file and the error
 		message += "; accepts challenges for any name, because the API's name is not known"
 	case hosts.Limited():
 		message += fmt.Sprintf("; accepts challenges for %v", hosts)
@@ -39,7 +39,7 @@ func (l *Loop) publish(p plan, reason report.Reason, message string) {
 	l.Tracker.SetReconcileResult(result, time.Now())
 }
 
-// setVIPs takes the VIPs of a pass, and reports what has changed.
+// setVIPs takes the VIPs of a pass, and reports what changed.
 func (l *Loop) setVIPs(vips []report.VIP) {
 	l.reportVIPChanges(l.vips, vips)
 	l.vips = vips
@@ -67,7 +67,7 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 	}
 }
 
-// reportVIPChanges records and counts the API VIPs that this host has gained or lost.
+// reportVIPChanges records and counts the API VIPs that this host gained or lost.
 func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 	was, is, n := VIPsInState(before, report.VIPHeld), VIPsInState(after, report.VIPHeld), uint64(0)
 	for _, vip := range is {
@@ -84,7 +84,7 @@ func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 		n++
 		if slices.Contains(gone, vip) {
 			l.RecordChange(vipEntry(vip, "vip-lost", fmt.Sprintf("VIP %v left this host", vip)))
-		} else { // the host may still have it
+		} else { // it may still be on the host
 			l.RecordChange(vipEntry(vip, "vip-released",
 				fmt.Sprintf("port 80 of %v is no longer redirected: it is not an API VIP any more", vip)))
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// saveRetryInterval is the delay after a write that has failed.
+	// saveRetryInterval is the delay after a write that failed.
 	saveRetryInterval = 30 * time.Second
 	// flushTimeout is how long writes begin at the end of the service. The rest of an
 	// orderly end takes some 8 s at most, and TimeoutStopSec of the unit is 15 s. The kernel
@@ -22,9 +22,9 @@ const (
 	flushTimeout = 2 * time.Second
 )
 
-// Writer writes the files of the state directory in a goroutine of its own: an
-// fsync can take seconds, and no other goroutine waits for one. Each write has its data
-// with it and reads nothing that changes.
+// Writer writes the files of the state directory in its own goroutine: an fsync can take
+// seconds, and no other goroutine waits for one. Each write carries its data and reads nothing
+// that changes.
 //
 // The files, and when they are written:
 //
@@ -34,9 +34,8 @@ const (
 //
 // Counters, challenges and histories are in memory only.
 //
-// A file that is not written before the end of the service keeps its earlier content. The
-// next process starts with the older content. It uses it only while it rejects the present
-// input.
+// A file that is not written before the end of the service keeps its earlier content. The next
+// process starts with that content and uses it only while it rejects the current input.
 type Writer struct {
 	log     *slog.Logger
 	wake    mailbox.Trigger
@@ -62,7 +61,8 @@ func New(log *slog.Logger) *Writer {
 	}
 }
 
-// Save has a file written later, instead of what it must contain so far. It never blocks.
+// Save schedules the write of a file, and replaces an earlier content that is still waiting. It
+// never blocks.
 func (w *Writer) Save(event, name string, write func() error) {
 	w.mu.Lock()
 	w.unsaved[name] = &stateFile{event: event, write: write}
@@ -78,7 +78,7 @@ func (w *Writer) snapshot() map[string]*stateFile {
 }
 
 // Run writes files until ctx ends, and retries those that failed. Then it does not wait for
-// a write that has begun. What is left is written by Flush.
+// a write that began. What is left is written by Flush.
 func (w *Writer) Run(ctx context.Context) error {
 	go func() {
 		defer close(w.stopped)
@@ -126,7 +126,7 @@ func (w *Writer) writeAll(ctx context.Context) {
 		if err == nil {
 			delete(w.logged, name)
 			w.mu.Lock()
-			if w.unsaved[name] == f { // no other save has replaced it
+			if w.unsaved[name] == f { // no other save replaced it
 				delete(w.unsaved, name)
 			}
 			w.mu.Unlock()

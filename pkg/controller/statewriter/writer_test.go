@@ -86,7 +86,7 @@ func TestFlushIsBounded(t *testing.T) {
 				t.Errorf("the journal lacks %q:\n%s", want, w.log.String())
 			}
 		}
-		<-time.After(time.Minute) // a write that has begun is not interrupted
+		<-time.After(time.Minute) // a write that began is not interrupted
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"first", "second", "third"}, slices.Sorted(slices.Values(w.written))); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -60,8 +60,8 @@ func NewRecorder(
 	}
 }
 
-// ObserveHosts takes the names that the configuration lists, and those of the API as files of this
-// host have them. See [challengelog.ChallengeLog.Reserve].
+// ObserveHosts takes the names that the configuration lists, and the API's names from files of
+// this host. See [challengelog.ChallengeLog.Reserve].
 func (r *Recorder) ObserveHosts(names []string) { r.reserve(&r.hosts, slices.Clone(names)) }
 
 // ObserveCertificates takes the certificates that the API server presents.
@@ -152,7 +152,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 // logEntries writes the entries that a step of the challenge log returns, and passes on the attempts
-// that have ended.
+// that ended.
 func (r *Recorder) logEntries(step func(*challengelog.ChallengeLog, time.Time) []challengelog.Entry) {
 	r.mu.Lock()
 	entries := step(r.challenges, time.Now())

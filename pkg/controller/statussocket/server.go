@@ -84,7 +84,7 @@ func Serve(ctx context.Context, ln *net.UnixListener, current func() report.Repo
 	defer stop()
 	slots := make(chan struct{}, maxClients)
 	var clients sync.WaitGroup
-	defer clients.Wait() // each one has a deadline
+	defer clients.Wait() // a deadline bounds each one
 	for {
 		select {
 		case slots <- struct{}{}:

@@ -36,8 +36,8 @@ func (t *Tracker) CountRejected(counts []report.RejectionCount, now time.Time) {
 	}
 }
 
-// CountTestRequests counts test requests of others. The zero address stands for sources that
-// have no count of their own.
+// CountTestRequests counts test requests of others. The zero address stands for sources without
+// their own count.
 func (t *Tracker) CountTestRequests(counts []report.TestSource, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *Tracker) CountTestRequests(counts []report.TestSource, now time.Time) {
 	}
 }
 
-// CountEvents has count change the counters of events.
+// CountEvents lets count change the counters of events.
 func (t *Tracker) CountEvents(count func(*report.Events)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +55,7 @@ func (t *Tracker) CountEvents(count func(*report.Events)) {
 
 // trafficCounts counts requests. The zero value is ready.
 type trafficCounts struct {
-	requests  map[report.RequestCount]uint64 // the keys have Count 0
+	requests  map[report.RequestCount]uint64 // Count is 0 in the keys
 	durations report.Histogram
 	errors    map[string]uint64
 }
@@ -118,7 +118,7 @@ func (r *testRequests) add(c report.TestSource, now time.Time) {
 	r.Sources[i].Last = now.UTC().Truncate(time.Second)
 }
 
-// makeRoom reports whether another source can have a count of its own. Anybody can send test
+// makeRoom reports whether another source can get its own count. Anybody can send test
 // requests: a source that is active is never displaced.
 func (r *testRequests) makeRoom(now time.Time) bool {
 	if len(r.Sources) < report.MaxTestSources {

@@ -10,7 +10,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// recordVIPs records the VIPs whose state has changed. The caller holds mu.
+// recordVIPs records the VIPs whose state changed. The caller holds mu.
 func (t *Tracker) recordVIPs(before, after []report.VIP, now time.Time) {
 	for _, v := range after {
 		t.record(report.Change{VIP: v.Address, From: stateOf(before, v.Address), To: string(v.State)}, now)

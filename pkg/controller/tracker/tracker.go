@@ -17,8 +17,8 @@ import (
 const (
 	// maxRecentChallenges is the number of challenges in a report.
 	maxRecentChallenges = 20
-	// recentAge is how long a flood does not displace the challenges of others from a report:
-	// check evaluates those of the last five minutes.
+	// recentAge is how long a report keeps the challenges of others during a flood: check
+	// evaluates the last five minutes.
 	recentAge = 5 * time.Minute
 )
 
@@ -63,7 +63,7 @@ type Tracker struct {
 	recent         []report.Challenge // at most maxRecentChallenges, oldest first
 }
 
-// New returns the tracker of a service that has just started. It calls onTransition
+// New returns the tracker of a service that just started. It calls onTransition
 // after each change of the condition's reason or message, in order.
 func New(version string, now time.Time, onTransition func(before, after report.Condition)) *Tracker {
 	const message = "the first observation of this host is not complete yet"
@@ -137,10 +137,9 @@ func (t *Tracker) SetProxyFailure(why string, now time.Time) {
 	t.update(func() { t.proxyFailure = why }, now)
 }
 
-// SetVIPProbe sets the result of the service's own requests. After the first call, the
-// reason becomes Serving only when each held VIP has answered. Until then, or until
-// there is a failure, the reason does not change and the message reports the VIPs that
-// have not answered.
+// SetVIPProbe sets the result of the service's own requests. After the first call, the reason
+// becomes Serving only when each held VIP answered. Until then, or until there is a failure,
+// the reason does not change and the message reports the VIPs that did not answer yet.
 func (t *Tracker) SetVIPProbe(p VIPProbe, now time.Time) {
 	t.update(func() { t.vipProbe = &p }, now)
 }
@@ -163,8 +162,8 @@ func (t *Tracker) update(set func(), now time.Time) {
 	}
 }
 
-// evaluate updates the condition. final is false while a VIP that has arrived has not
-// answered yet: that usually takes less than a second, and is no transition. The caller holds mu.
+// evaluate updates the condition. final is false until a VIP that arrived answers for the first
+// time: that usually takes less than a second, and is no transition. The caller holds mu.
 func (t *Tracker) evaluate(now time.Time) (final bool) {
 	if t.result.Reason == "" {
 		return false
@@ -202,7 +201,7 @@ func (t *Tracker) evaluate(now time.Time) (final bool) {
 	return true
 }
 
-// waitingReason returns the reason while a held VIP has not answered yet: the previous
+// waitingReason returns the reason until a held VIP answers for the first time: the previous
 // reason, unless its cause is over. A corrected configuration is not invalid any more.
 func waitingReason(before report.Reason) report.Reason {
 	switch before {
@@ -213,7 +212,7 @@ func waitingReason(before report.Reason) report.Reason {
 	}
 }
 
-// heldUnanswered returns the held VIPs that have not answered. The caller holds mu.
+// heldUnanswered returns the held VIPs that did not answer yet. The caller holds mu.
 func (t *Tracker) heldUnanswered() (vips []string) {
 	for _, v := range t.result.VIPs {
 		if v.State == report.VIPHeld && !slices.Contains(t.vipProbe.Answered, v.Address.Unmap()) {
@@ -324,8 +323,8 @@ func (t *Tracker) setPartCondition(kind string, ready bool, reason report.Reason
 	t.signalChange()
 }
 
-// Report returns the current report; table is the nftables table as the caller has read
-// it from the kernel.
+// Report returns the current report; table is the nftables table that the caller read from the
+// kernel.
 func (t *Tracker) Report(table report.Table) report.Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()

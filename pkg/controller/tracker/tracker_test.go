@@ -88,7 +88,7 @@ func TestConditionTransitions(t *testing.T) {
 	}
 }
 
-// TestVIPSince: each VIP has the time of its last change of state.
+// TestVIPSince: the report contains the time of each VIP's last change of state.
 func TestVIPSince(t *testing.T) {
 	t.Parallel()
 	b := tracker.New("test", start, ignoreTransition)
@@ -400,7 +400,7 @@ func TestReconcileResultMessages(t *testing.T) {
 	expect("UpstreamUnreachable: the router does not answer (suffix)")
 }
 
-// TestServingRequiresAnswerOnEachVIP: the reason becomes Serving when each held VIP has
+// TestServingRequiresAnswerOnEachVIP: the reason becomes Serving when each held VIP
 // answered the service's own request. Waiting for an answer is no transition.
 func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	t.Parallel()

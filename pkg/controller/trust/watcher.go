@@ -41,8 +41,8 @@ type Options struct {
 	Save func(event, name string, write func() error)
 }
 
-// Watcher reads the CAs. Everything belongs to the goroutine of Run, or to that of the read that
-// runs.
+// Watcher reads the CAs. Everything belongs to the goroutine of Run, or to the goroutine of the
+// current read.
 type Watcher struct {
 	Options
 
@@ -71,7 +71,7 @@ func New(o Options) (*Watcher, error) {
 }
 
 // Run reads the CAs for each path of a bundle, empty without TLS to the ingress, and again after
-// file events and at intervals, until ctx ends. It passes on what has changed.
+// file events and at intervals, until ctx ends. It passes on what changes.
 func (w *Watcher) Run(ctx context.Context, paths <-chan string, output func(Output)) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -181,7 +181,7 @@ func (r *reader) read(path string, now time.Time) (result reading, next time.Dur
 	return result, next
 }
 
-// summarize returns what the reads have found, for the report and for the proxy.
+// summarize returns what the reads found, for the report and for the proxy.
 func (r *reader) summarize() (report.Trust, *ingress.CABundle) {
 	assessment := r.bundle.Assessment()
 	s := report.Trust{
@@ -197,7 +197,7 @@ func (r *reader) summarize() (report.Trust, *ingress.CABundle) {
 			s.Source = file.Path()
 		}
 		if systemErr := r.system.Err(); systemErr != nil {
-			err = systemErr // this one is about what is in force
+			err = systemErr // this error is about the CAs in use
 		}
 	case !r.bundle.Loaded():
 		s.Kind, s.Source = report.TrustNone, ""

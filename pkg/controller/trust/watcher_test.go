@@ -60,7 +60,7 @@ func (c *testCAs) pem(names ...string) string {
 	return text.String()
 }
 
-// watcherTest is a running watcher, and what it has passed on.
+// watcherTest is a running watcher, and what it passed on.
 type watcherTest struct {
 	t     *testing.T
 	dir   string

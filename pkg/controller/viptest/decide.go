@@ -22,19 +22,19 @@ const (
 	// hosts answer.
 	sameThreshold = 3
 
-	// firstDelay is the time until the first test after a change: a VIP that has left this host
+	// firstDelay is the time until the first test after a change: a VIP that left this host
 	// arrives at another one meanwhile.
 	firstDelay = 3 * time.Second
 	// failedInterval is the longest time between two tests after a failure.
 	failedInterval = 15 * time.Second
-	// followUpDelay is the time between the followUps tests after another instance has answered.
+	// followUpDelay is the time between the followUps tests after another instance answered.
 	followUpDelay = time.Second
 	followUps     = 5
 	// sightingWindow is how long a response counts as one of two hosts.
 	sightingWindow = 30 * time.Second
 	maxSightings   = 16
 
-	// A result without a finding is dropped when missedTests intervals and expiryInterval have passed
+	// A result without a finding is dropped when missedTests intervals and expiryInterval pass
 	// without another one.
 	missedTests    = 3
 	expiryInterval = 30 * time.Second
@@ -43,7 +43,7 @@ const (
 	resultTimeout = 8 * time.Second
 )
 
-// state is what the tests of one VIP have shown. The zero value is that before the first one.
+// state is what the tests of one VIP showed. The zero value is that before the first one.
 type state struct {
 	reported  report.VIPTest
 	sightings []sighting // of the last sightingWindow, oldest first
@@ -110,7 +110,7 @@ func (s *state) see(now sighting, severalHolders bool) {
 	s.sightings = s.sightings[max(0, len(s.sightings)-maxSightings):]
 }
 
-// twoAnswer reports whether two instances have answered at the same time: XYXY. After a
+// twoAnswer reports whether two instances answered at the same time: XYXY. After a
 // restart or a move it is XY, and after a move there and back XYX.
 func twoAnswer(seen []sighting) bool {
 	for _, x := range seen {
@@ -129,9 +129,9 @@ func twoAnswer(seen []sighting) bool {
 	return false
 }
 
-// findingOf returns the finding of a result; one without an ID for no fault. The cause so
-// far is that of the result before. A hostile proxy process must not replace the finding about
-// the VIP by the one about this host, for which there is no alert.
+// findingOf returns the finding of a result; its ID is empty if there is no fault. The cause so
+// far comes from the previous result. A hostile proxy process must not replace the finding
+// about the VIP by the one about this host, for which there is no alert.
 func findingOf(r report.VIPTest) findings.Finding {
 	values := findings.Values{"vip": r.VIP.String(), "how": r.Result.Describe()}
 	switch {

@@ -11,7 +11,7 @@
 //	a VIP moves to another host        | XXYY, perhaps one failure             | answered, no finding
 //	a VIP moves there and back         | XYYX                                  | answered, no finding
 //	the holder's service restarts      | XXYY, perhaps a refused connection    | answered, no finding
-//	the holder is drained or reboots   | some failures until the VIP has moved | fewer than three: no finding
+//	the holder is drained or reboots   | some failures until the VIP moves     | fewer than three: no finding
 //	a cluster with one host            | the host holds each VIP               | no test
 //	BGP: several hosts hold the VIP    | XYXY                                  | answered: several hosts may answer
 //	MicroShift                         | no other host can hold the address    | no test
@@ -41,5 +41,5 @@
 //	this host gains the VIP during a   | its own service answers               | the result and all before it are
 //	test, also for a moment            |                                       | dropped
 //
-// X and Y are the instance IDs in the responses: a service has another one after each start.
+// X and Y are the instance IDs in the responses: each start of a service creates a new one.
 package viptest

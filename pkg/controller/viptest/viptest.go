@@ -28,7 +28,7 @@ type Tester struct {
 	confirm func(context.Context, netip.Addr) bool
 	beats   <-chan struct{}
 	jitter  func(time.Duration) time.Duration
-	changed chan struct{} // the inputs have changed
+	changed chan struct{} // the inputs changed
 
 	mu     sync.Mutex
 	inputs inputs
@@ -37,7 +37,7 @@ type Tester struct {
 	vips map[standby]state // of those with a result, owned by Run
 }
 
-// inputs are what the reconcile loop has passed last.
+// inputs are what the reconcile loop passed last.
 type inputs struct {
 	interval time.Duration // 0: off
 	vips     []standby
@@ -51,11 +51,11 @@ type standby struct {
 	period uint64
 }
 
-// New returns a tester. request has the proxy process send the requests, and returns nil
+// New returns a tester. request makes the proxy process send the requests, and returns nil
 // without a result. publish takes the results, and record the journal entries. Before a finding
-// ends, confirm has another process request the VIP, and reports whether the service answers.
-// beats receives a value every second or two, when both processes run anyway: to wake them for a
-// test would cost more than the test.
+// ends, confirm makes another process request the VIP, and reports whether the service answers.
+// beats receives a value every second or two, when both processes run anyway: to wake them for
+// a test would cost more than the test.
 func New(
 	request func(context.Context, []netip.Addr) []protocol.VIPTested,
 	publish func([]report.VIPTest), record func(changelog.Entry),
@@ -176,7 +176,7 @@ func (t *Tester) testAll(ctx context.Context, in inputs) {
 	current := t.current()
 	for _, s := range in.vips {
 		i := slices.IndexFunc(results, func(r protocol.VIPTested) bool { return r.VIP == s.addr })
-		if i < 0 || !slices.Contains(current.vips, s) { // a VIP that was here meanwhile has another period
+		if i < 0 || !slices.Contains(current.vips, s) { // a new period began for a VIP that was here meanwhile
 			continue
 		}
 		before := t.vips[s]

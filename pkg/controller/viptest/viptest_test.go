@@ -461,7 +461,7 @@ func TestHostileProxy(t *testing.T) {
 	})
 }
 
-// TestGainedDuringTest: a result is dropped if this host has held the VIP meanwhile, even for a
+// TestGainedDuringTest: a result is dropped if this host held the VIP meanwhile, even for a
 // moment, and so is all before it.
 func TestGainedDuringTest(t *testing.T) {
 	t.Parallel()
