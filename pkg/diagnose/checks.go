@@ -42,7 +42,7 @@ type check struct {
 	run     func(context.Context, *observations) result.Result
 }
 
-// need is what a check evaluates besides the host.
+// need names the observation that a check evaluates besides the host.
 type need int
 
 const (
@@ -320,8 +320,7 @@ func (o *observations) readClocks(ctx context.Context) clock.Readings {
 	return clock.Readings{ConfPath: o.ChronyConf, Servers: servers, All: o.queryTimeServers(ctx, servers)}
 }
 
-// queryTimeServers queries time servers concurrently. Those without a response are left
-// out.
+// queryTimeServers queries time servers concurrently. It leaves out VIPs without a response.
 func (o *observations) queryTimeServers(ctx context.Context, names []string) []clock.Reading {
 	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
 	defer cancel()

@@ -4,14 +4,14 @@ package diagnose
 
 import "net/netip"
 
-// Coordination connects a check to those of the other hosts (`oc http01 check`). Without it,
-// or when the connection to the coordinator ends, the timing is that of a check alone.
+// Coordination connects a check to the checks of the other hosts (`oc http01 check`). Without
+// it, or after the connection to the coordinator ends, the check uses its own timing.
 type Coordination struct {
 	// Started reports the API VIPs of this host, once.
 	Started func(held []netip.Addr)
 	// Trace is closed when the checks of all hosts run: a host with VIPs creates its tables,
-	// and calls Tracing, once. Test is closed when all of them have. Both are closed within
-	// the time that the coordinator has announced, also without it.
+	// and calls Tracing, once. Test is closed when all of them did. Both are closed within the
+	// time that the coordinator announced, also without it.
 	Trace   <-chan struct{}
 	Tracing func()
 	Test    <-chan struct{}

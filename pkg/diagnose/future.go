@@ -42,8 +42,8 @@ func (f *future[T]) await(ctx context.Context) (value T, known bool) {
 	}
 }
 
-// awaitAll starts all computations and waits for their values. Those that are not
-// available when ctx ends are left out.
+// awaitAll starts all computations and waits for their values. It leaves out values that are
+// not available when ctx ends.
 func awaitAll[K comparable, T any](ctx context.Context, all map[K]*future[T]) map[K]T {
 	for _, f := range all {
 		f.start()

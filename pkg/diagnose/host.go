@@ -79,8 +79,8 @@ func (o Options) Validate() error {
 // tokenPattern is base64url (RFC 8555 section 8.3), longer than the token of any CA.
 func tokenPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) }
 
-// withoutAddresses removes IP addresses. The configuration's hosts may contain them,
-// but the DNS has no records for them.
+// withoutAddresses removes IP addresses. The configuration's hosts may contain them, but DNS
+// has no records for addresses.
 func withoutAddresses(hosts []string) []string {
 	return slices.DeleteFunc(slices.Clone(hosts), isAddress)
 }
@@ -161,7 +161,7 @@ func inspectHost(ctx context.Context, o Options) (host, error) {
 	}
 	names.Name, names.Err = apiname.Read(o.APIServerURLFile)
 	if h.accepted = names.Accept(h.config, o.ConfigPath); !h.isApplicable() && h.accepted.Source == report.HostsUnknown {
-		h.accepted = report.AcceptedHosts{} // the hosts of a cluster have the name
+		h.accepted = report.AcceptedHosts{} // the name is on the hosts of a cluster
 	}
 	h.names = slices.DeleteFunc(withoutAddresses(h.config.Hosts), config.IsInternalAPIName) // the CA finds no such name
 	if len(h.names) == 0 && h.VIPs.MicroShift {
@@ -204,7 +204,7 @@ func (h *host) isFaulty() (bad bool) {
 	return bad
 }
 
-// heldNow are those of some VIPs that this host holds now; all of them if its addresses
+// heldNow returns the VIPs of a list that this host holds now; all of them if its addresses
 // cannot be read.
 func heldNow(vips []netip.Addr) []netip.Addr {
 	now, err := address.List()
@@ -221,8 +221,8 @@ func (h *host) vipSource() vips.Source {
 	}
 }
 
-// egress are the egress proxies. An ingress has no name in the automatic part of the
-// no-proxy list.
+// egress are the egress proxies. The automatic part of the no-proxy list contains no name of
+// the ingress.
 func (h *host) egress() egress.Settings {
 	var subnets []netip.Prefix
 	for _, own := range h.Addresses {

@@ -26,8 +26,8 @@ import (
 
 const (
 	connectTimeout = 3 * time.Second
-	// observeTimeout bounds the shared observations, so that the checks have time to
-	// evaluate them.
+	// observeTimeout bounds the shared observations, so that enough time is left to evaluate
+	// them.
 	observeTimeout = networkTimeout - time.Second
 	// userAgent identifies the requests in other programs' logs.
 	userAgent = report.CheckUserAgent
@@ -54,8 +54,8 @@ type observations struct {
 	route          *future[egress.Route] // to the ingress
 }
 
-// newObservations prepares the observations of a host. None starts before a check needs
-// it, so that no observation can use an incomplete value. ctx lasts as long as the checks.
+// newObservations prepares the observations of a host. Each starts when a check needs it, so
+// that no observation can use an incomplete value. ctx lasts as long as the checks.
 func newObservations(ctx context.Context, h host, client *prober.Client) *observations {
 	o := &observations{
 		host: h, prober: client,
@@ -128,8 +128,7 @@ func (p pages) add(ctx context.Context, addr netip.Addr, request func(context.Co
 	})
 }
 
-// await waits for the responses. Those whose request fails or is not finished in time are
-// left out.
+// await waits for the responses. It leaves out VIPs whose request fails or takes too long.
 func (p pages) await(ctx context.Context) map[netip.Addr]protocol.FetchResult {
 	known := make(map[netip.Addr]protocol.FetchResult)
 	for addr, f := range awaitAll(ctx, p) {
@@ -158,7 +157,7 @@ func (o *observations) apiName(ctx context.Context) string {
 // VIPs reports that, and observations at the VIP add nothing.
 func (o *observations) isCutOff(vip netip.Addr) bool { return o.DownLink(vip) != nil }
 
-// vipResponses waits for the responses of the API VIPs, except those of VIPs that are cut off.
+// vipResponses waits for the responses of the API VIPs, except VIPs that are cut off.
 func (o *observations) vipResponses(ctx context.Context) (all selfcheck.Responses) {
 	roots := o.vipRoots.await(ctx)
 	for _, vip := range o.VIPs.Served() {
@@ -170,8 +169,8 @@ func (o *observations) vipResponses(ctx context.Context) (all selfcheck.Response
 }
 
 // watchChallengeLog waits for a request of cert-manager for the challenge of --token. It
-// expects one if this host holds all API VIPs and serves the key of the token there: the
-// log of this host has the requests at its own VIPs only.
+// expects one if this host holds all API VIPs and serves the key of the token there: the log of
+// this host contains only requests at its own VIPs.
 func (o *observations) watchChallengeLog(ctx context.Context) selfcheck.Log {
 	served := o.VIPs.Served()
 	if o.Token == "" || len(served) == 0 || !o.service.IsServing() {

@@ -68,14 +68,14 @@ func checkPackets(ctx context.Context, o *observations) result.Result {
 	return r
 }
 
-// collectPackets collects packets until those of this host's requests and of the other hosts
-// have arrived.
+// collectPackets collects packets until the packets of this host's requests and of the other
+// hosts arrive.
 func (o *observations) collectPackets(
 	ctx context.Context, t *trace.Trace, requests *vipRequests, expected []netip.Addr,
 ) (all []report.TracedPacket, missing []netip.Addr, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTraceTime)
 	defer cancel()
-	if o.Coordination != nil { // which has the list of the hosts that take part
+	if o.Coordination != nil { // it lists the hosts that take part
 		expected = nil
 	}
 	isMissing := func(source netip.Addr) bool {
@@ -118,7 +118,7 @@ type vipRequests struct {
 	reached []netip.Addr // VIPs where the service responded
 }
 
-// reachedVIPs returns the VIPs where the service has responded so far.
+// reachedVIPs returns the VIPs where the service responded so far.
 func (r *vipRequests) reachedVIPs() []netip.Addr {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,7 +170,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// awaitsCA reports whether the service has seen no request of a CA for the challenge of --token yet.
+// awaitsCA reports whether the service saw no request of a CA for the challenge of --token yet.
 func (o *observations) awaitsCA() bool {
 	if o.Token == "" {
 		return false
@@ -179,13 +179,13 @@ func (o *observations) awaitsCA() bool {
 	return last == nil || last.ClientKind == report.CertManager
 }
 
-// redirectPort is the port to which the service redirects. The service may not have applied a
-// changed configuration yet.
+// redirectPort is the port to which the service redirects. A changed configuration may not be
+// active yet.
 func (h *host) redirectPort() uint16 { return cmp.Or(h.reported().Table.Port, h.config.InternalPort) }
 
-// recentSources are the hosts that have tested the VIPs of this host within the last minute. Anybody
+// recentSources are the hosts that tested the VIPs of this host within the last minute. Anybody
 // can send such requests: what comes through a gateway is not expected again.
-// A host that has lost its VIPs since then waits for none.
+// A host that lost its VIPs since then waits for none.
 func (o *observations) recentSources() (all []netip.Addr) {
 	if len(o.VIPs.Held) == 0 {
 		return nil
@@ -200,8 +200,8 @@ func (o *observations) recentSources() (all []netip.Addr) {
 	return all
 }
 
-// isTraced reports whether a trace has lasted long enough: on the holder until every host
-// that tests it has done so again, or for one interval.
+// isTraced reports whether a trace lasted long enough: on the holder until every host that
+// tests it did so again, or for one interval.
 func (o *observations) isTraced(end time.Time, expected, missing []netip.Addr) bool {
 	switch {
 	case o.Coordination != nil && len(o.VIPs.Held) > 0 && o.Token == "":

@@ -21,7 +21,8 @@ import (
 // host still holds the VIPs. At the end, it is the time for the last replies.
 const traceInterval = time.Second
 
-// maxReported bounds the packets and replies of a trace. Each has up to some ten steps, and some 4 KiB of JSON.
+// maxReported bounds the packets and replies of a trace. Each takes up to about ten steps, and
+// 4 KiB of JSON.
 const maxReported = 2000
 
 // TraceOptions select the packets of Trace.

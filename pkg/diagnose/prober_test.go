@@ -89,7 +89,7 @@ func TestRecentSources(t *testing.T) {
 	}
 }
 
-// TestAwaitsCA: a trace waits for a CA until the service has seen its request for the challenge.
+// TestAwaitsCA: a trace waits for a CA until the service sees its request for the challenge.
 func TestAwaitsCA(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Combine combines the results of all nodes. Equal findings of several nodes are one.
+// Combine combines the results of all nodes. It merges equal findings of several nodes.
 func Combine(nodes []Node, now time.Time) report.ClusterCheck {
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	c := report.ClusterCheck{
@@ -63,7 +63,7 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 	return all
 }
 
-// explained reports whether another node has observed what became of the packets of n to the VIP
+// explained reports whether another node observed what became of the packets of n to the VIP
 // that the message names. Packets of the other address family explain nothing.
 func explained(nodes []Node, n Node, message string) bool {
 	var vip netip.AddrPort
@@ -81,7 +81,7 @@ func explained(nodes []Node, n Node, message string) bool {
 	})
 }
 
-// namedSources names the nodes that have the source addresses of a finding.
+// namedSources names the nodes with the source addresses of a finding.
 func namedSources(nodes []Node, sources []netip.Addr) string {
 	var named []string
 	for _, source := range sources {
@@ -96,8 +96,8 @@ func namedSources(nodes []Node, sources []netip.Addr) string {
 	return " (" + strings.Join(named, ", ") + ")"
 }
 
-// outcome is the worst of all nodes. A node that has not reported leaves the check
-// incomplete, and so do nodes that all cannot hold an API VIP.
+// outcome is the worst of all nodes. A node without a report leaves the check incomplete. The
+// check is also incomplete if no node can hold an API VIP.
 func outcome(nodes []Node, found []report.ClusterProblem) report.ClusterOutcome {
 	worst := report.ClusterIncomplete
 	for _, n := range nodes {

@@ -34,11 +34,12 @@ type Node struct {
 	// NotChecked are the checks that could not run, or not completely, with the reason.
 	NotChecked []string
 	Addresses  []netip.Addr // from which the node tests API VIPs
-	// Problem is why the node has not reported, and Remediation a sentence about it.
+	// Problem is the reason why the node did not report, and Remediation the sentence with the
+	// fix.
 	Problem, Remediation string
 }
 
-// The outcomes of a node that are not those of the cluster.
+// These outcomes exist for nodes only, not for the cluster.
 const (
 	skipped       = "skipped"
 	notApplicable = "nothing" // the host cannot hold an API VIP
@@ -113,7 +114,7 @@ func (parsed document) node(name string) (Node, error) {
 				return Node{}, fmt.Errorf("a finding with the ID %.100q", f.ID)
 			}
 			if f.Level != report.LevelWarning {
-				f.Level = report.LevelProblem // that of a newer version included
+				f.Level = report.LevelProblem // also an unknown level of a newer version
 			}
 			n.Findings = append(n.Findings, report.ClusterProblem{
 				ID: f.ID, Level: f.Level, Check: c.Name, Message: clean(f.Message), Remediation: clean(f.Remediation),

@@ -24,8 +24,9 @@ const (
 // newCondition combines the reports of all hosts into one condition. It is True when every API
 // VIP is held and served by exactly one host, or when none is required. Where BGP announces a
 // VIP, several hosts hold it at once, and each of them must serve it. The transition time is
-// that of the hosts, never after now, and now if it is unknown. The message has the problems of
-// the cluster, and ends with how many hosts have reported: nothing is known about the others.
+// the latest one of the hosts, never after now, and now if it is unknown. The message lists the
+// problems of the cluster, and ends with the number of hosts that reported, because nothing is
+// known about the others.
 func newCondition(hosts []HostReport, problems []problem, now time.Time) report.Condition {
 	v := evaluate(hosts)
 	parts := v.message

@@ -17,7 +17,7 @@ import (
 // HostReport is the report of one host.
 type HostReport struct {
 	Name      string
-	Condition report.Condition // the zero value: the host has not answered
+	Condition report.Condition // the zero value: the host did not answer
 	Problem   string           // the reason why there is no report
 	// Remediation is a sentence about Problem; empty: the general one.
 	Remediation string
@@ -60,7 +60,7 @@ func Read(o nodes.Output) HostReport {
 	return h
 }
 
-// answered reports whether the host has a report.
+// answered reports whether the host sent a report.
 func (h HostReport) answered() bool {
 	return h.Condition.Status == "True" || h.Condition.Status == "False"
 }
@@ -85,7 +85,7 @@ func (h HostReport) since() time.Time {
 	return h.Condition.LastTransitionTime
 }
 
-// vipSince returns when the state of a VIP has changed, or else the host's last
+// vipSince returns when the state of a VIP changed, or else the host's last
 // transition.
 func (h HostReport) vipSince(vip netip.Addr) time.Time {
 	if since := h.vip(vip).Since; !since.IsZero() {

@@ -38,8 +38,8 @@ func notHeld(vip netip.Addr, hosts []HostReport) problem {
 	}
 }
 
-// maybeHeld is the problem that no host reports that it holds a VIP. A host that does
-// not know its VIPs, or has not reported, may hold it.
+// maybeHeld is the problem that no host reports that it holds a VIP. A host that does not know
+// its VIPs, or did not report, may hold it.
 func maybeHeld(vip netip.Addr, hosts []HostReport) problem {
 	return problem{
 		string(findings.VIPUnassigned), report.LevelWarning, fmt.Sprintf("no host reports that it holds %v", vip),

@@ -69,7 +69,7 @@ func (h HostReport) nodeStatus(now time.Time) report.NodeStatus {
 	return s
 }
 
-// clusterProblems returns all problems: those of VIPs first, then those of hosts.
+// clusterProblems returns all problems: first the problems of VIPs, then the problems of hosts.
 func clusterProblems(hosts []HostReport, now time.Time) (all []problem) {
 	// These hosts may hold a VIP that they do not report.
 	blind := func(vip netip.Addr) []HostReport {

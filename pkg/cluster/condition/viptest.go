@@ -12,7 +12,7 @@ import (
 )
 
 // minOverlap is how long two services must have answered at the same time. Each host tests within
-// it with the default interval, so a VIP that has moved away and back is no overlap. The clocks
+// it with the default interval, so a VIP that moved away and back is no overlap. The clocks
 // of two hosts can differ a little.
 const minOverlap = 30 * time.Second
 
@@ -46,7 +46,7 @@ func addTests(v *report.ClusterVIP, hosts []HostReport) {
 	}
 }
 
-// testProblems are what the tests of VIPs between hosts have shown.
+// testProblems are what the tests of VIPs between hosts showed.
 func testProblems(hosts []HostReport, vip netip.Addr) (all []problem) {
 	unreachable := make(map[report.VIPTestResult][]HostReport)
 	for _, h := range hosts {
@@ -71,8 +71,8 @@ func testProblems(hosts []HostReport, vip netip.Addr) (all []problem) {
 
 // twoHosts returns the hosts that got responses of different services at the same time. A
 // service that restarts, or a VIP that moves, ends the responses with one instance ID before
-// those with the next one begin. A failed test has the ID of an earlier response: it does not
-// show that this service still answers.
+// those with the next one begin. A failed test carries the ID of an earlier response, which
+// does not show that this service still answers.
 func twoHosts(hosts []HostReport, vip netip.Addr) []HostReport {
 	for i, h := range hosts {
 		a, tested := h.vipTest(vip)

@@ -15,15 +15,14 @@ const (
 	ScriptFile = "10-policy/apply.sh"
 )
 
-// script applies the policy that is beside it, and waits until it is in force. The
-// machine-config-daemon requires the newest generation too (the
-// machine-config-operator's pkg/daemon/update.go,
-// calculatePostConfigChangeNodeDisruptionAction).
+// script applies the policy beside it, and waits until the policy is active. The
+// machine-config-daemon requires the newest generation too (the machine-config-operator's
+// pkg/daemon/update.go, calculatePostConfigChangeNodeDisruptionAction).
 //
 //go:embed apply.sh
 var script []byte
 
-// Script returns the script that puts the policy beside it into force.
+// Script returns the script that applies the policy beside it and waits until it is active.
 func Script() []byte { return bytes.Clone(script) }
 
 const manifestHeader = `# SPDX-License-Identifier: Apache-2.0
@@ -51,7 +50,7 @@ metadata:
   name: cluster
 spec:`
 
-// Lists returns the lists of the policy as the API has them, in YAML.
+// Lists returns the lists of the policy in the form of the API, as YAML.
 func (p Policy) Lists() string {
 	var text strings.Builder
 	add := func(list, key string, entries []Entry) {

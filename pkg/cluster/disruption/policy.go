@@ -31,7 +31,7 @@ type Service struct {
 	Name string `json:"serviceName"`
 }
 
-// Service returns the unit of the action, if it has one.
+// Service returns the unit of the action, if the action names one.
 func (a Action) Service() string { return cmp.Or(a.Restart.Name, a.Reload.Name) }
 
 // Entry lists the actions for a change of a file or unit.
@@ -53,7 +53,7 @@ type Policy struct {
 // journalCatalog explains the journal entries to readers. The service does not need it.
 const journalCatalog = "/usr/local/lib/systemd/catalog/http01-proxyd.catalog"
 
-// sosExtras has the commands that "sos report" runs.
+// sosExtras lists the commands that "sos report" runs.
 const sosExtras = "/etc/sos/extras.d/http01-proxyd"
 
 // InstallerPolicy is the policy for hosts with the installer. A change of either
@@ -93,9 +93,9 @@ func LayeredPolicy() Policy {
 }
 
 // Entry returns the entry that applies to a file, by its path, or to a unit, by its name. For a
-// file, the longest key applies that is its path or the path of a parent directory, and the first of
-// several (the machine-config-operator's pkg/controller/common/helpers.go,
-// FindClosestFilePolicyPathMatch and IsSubdirectory).
+// file, the entry applies whose path is the longest among the file's path and its parent
+// directories; of several, the first (the machine-config-operator's
+// pkg/controller/common/helpers.go, FindClosestFilePolicyPathMatch and IsSubdirectory).
 func (p Policy) Entry(key string) (found Entry, ok bool) {
 	if !strings.HasPrefix(key, "/") {
 		i := slices.IndexFunc(p.Units, func(e Entry) bool { return e.Name == key })

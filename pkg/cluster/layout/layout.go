@@ -31,7 +31,7 @@ const DefaultCLIImage = "registry.redhat.io/openshift4/ose-cli-rhel9:v4.17"
 // Names returns the names of all layouts.
 func Names() []string { return []string{Kustomize, ArgoCD, RHACM} }
 
-// File is one file of a layout. Its path has slashes.
+// File is one file of a layout. Its path uses slashes.
 type File struct {
 	Path string
 	Text []byte
@@ -55,8 +55,8 @@ func Folder(layout string) string {
 	return "base"
 }
 
-// Folders returns the folders of a rendering that can have rendered objects: its top, the folder with
-// the policy, and the folders with a base.
+// Folders returns the folders of a rendering that can contain rendered objects: its top, the
+// folder with the policy, and the folders with a base.
 func Folders() []string { return []string{".", path.Dir(PolicyFile), Folder(Kustomize), Folder(RHACM)} }
 
 // PolicyName is the name of the file with the node disruption policy, in any layout.
@@ -65,8 +65,8 @@ const PolicyName = "policy.yaml"
 // OverlayFolder returns the folder of an overlay.
 func OverlayFolder(cluster string) string { return path.Join("overlays", cluster) }
 
-// PolicyFile is the file with the node disruption policy in the layout Kustomize. It has
-// a folder of its own, because kustomize cannot wait between two objects.
+// PolicyFile is the file with the node disruption policy in the layout Kustomize. It needs its
+// own folder, because kustomize cannot wait between two objects.
 const PolicyFile = disruption.PolicyFile
 
 // templates are the files of the layouts, below a folder for each set.
@@ -105,9 +105,8 @@ func Base(r Request) ([]File, error) {
 	}
 }
 
-// Overlay returns the files of a cluster, or of a group of clusters, beside the
-// configuration in the file config. Without this file, the cluster has the
-// configuration of the base.
+// Overlay returns the files of a cluster, or of a group of clusters, beside the configuration
+// in the file config. Without this file, the cluster uses the configuration of the base.
 func Overlay(layout, cluster, config string) ([]File, error) {
 	v := values{Cluster: cluster, Config: config}
 	if layout == RHACM {

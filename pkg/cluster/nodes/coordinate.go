@@ -24,16 +24,16 @@ const (
 
 // Limits of the events of a node, which is not trusted.
 const (
-	maxEvents = 3 // it has started, it follows packets, it is finished
+	maxEvents = 3 // started, following packets, finished
 	maxEvent  = 1 << 10
 	maxHolds  = 16
 )
 
 // RunCoordinated is RunOnEach for `http01-proxyd check`: the nodes send their test requests
-// while those that hold a VIP follow packets. It calls started when the check runs on all
-// nodes or has failed there, with the time until then. Where the check does not take part, it
-// runs again, alone. Each node has one timeout to start, and one for the rest. More nodes
-// than debug pods at a time are not coordinated.
+// while those that hold a VIP follow packets. It calls started when the check runs, or failed,
+// on all nodes, with the time until then. Where the check does not take part, it runs again,
+// alone. Each node gets one timeout for the start, and one for the rest. If there are more
+// nodes than debug pods at a time, the checks are not coordinated.
 func (o OC) RunCoordinated(
 	ctx context.Context, nodes []Node, timeout time.Duration, started func(time.Duration), command ...string,
 ) []Output {
@@ -127,7 +127,7 @@ type event struct {
 // member is a node that takes part.
 type member struct {
 	deadline                *time.Timer // ends oc
-	stdin                   io.Writer   // of a check that has started
+	stdin                   io.Writer   // of a check that started
 	holds                   []netip.Addr
 	started, tracing, ended bool
 }
@@ -185,7 +185,7 @@ func (r *round) isComplete() bool {
 	})
 }
 
-// advance begins the next phase. The members that have started have this time for the rest.
+// advance begins the next phase. The members that started get this time for the rest.
 func (r *round) advance(timeout time.Duration) {
 	line := []string{starting: report.CheckTrace, preparing: report.CheckTest, testing: report.CheckEnd}[r.phase]
 	for _, m := range r.members {
@@ -196,7 +196,7 @@ func (r *round) advance(timeout time.Duration) {
 			m.deadline.Reset(timeout)
 		}
 		if r.phase == preparing || len(m.holds) > 0 {
-			_, _ = io.WriteString(m.stdin, line+"\n") // a check that has ended reports that otherwise
+			_, _ = io.WriteString(m.stdin, line+"\n") // a check that ended reports that otherwise
 		}
 	}
 	r.phase++

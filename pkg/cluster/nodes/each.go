@@ -22,8 +22,9 @@ import (
 // maxParallel is the number of debug pods at a time.
 const maxParallel = 10
 
-// documentLimit bounds the document of a node, which is not trusted: a value of 3 bytes takes up to some
-// KiB of memory when it is shown. Real documents of the largest kind have some 6,000 values, in 300 KiB.
+// documentLimit bounds the document of a node, which is not trusted: a value of 3 bytes takes
+// up to some KiB of memory when it is shown. The largest real documents contain about 6,000
+// values, in 300 KiB.
 type documentLimit struct{ bytes, values int }
 
 func limitOf(command []string) documentLimit {
@@ -98,8 +99,8 @@ func (c call) output(ctx context.Context, n Node, command []string) Output {
 	return out
 }
 
-// Decode reads the document of a node, which must have this kind. It ignores unknown fields of
-// other versions. Without such a document, Problem has the reason.
+// Decode reads the document of a node, which must be of this kind. It ignores unknown fields of
+// other versions. Without such a document, Problem states the reason.
 func Decode[T any](o *Output, kind string) (document T) {
 	if o.Problem != "" {
 		return document
@@ -133,10 +134,10 @@ func (o *Output) Reject(kind string, err error) {
 // maxProblem is the limit of the text of a node about an error.
 const maxProblem = 1 << 10
 
-// findDocument returns the JSON document in an output. The logs of a pod have standard
-// output and standard error in one stream, so there may be other lines around it, and the
-// events of a coordinated check precede it. The exit code of oc is not used: by its release
-// and the timing, it is that of the command or 1 or 0.
+// findDocument returns the JSON document in an output. The logs of a pod mix standard output
+// and standard error, so there may be other lines around it, and the events of a coordinated
+// check precede it. The exit code of oc is not used: depending on its release and the timing,
+// oc returns the exit code of the command, 1 or 0.
 func findDocument(text []byte) []byte {
 	const maxAttempts = 100 // a host may print many beginnings
 	for attempts := 0; len(text) > 0 && attempts < maxAttempts; {
@@ -154,7 +155,7 @@ func findDocument(text []byte) []byte {
 	return nil
 }
 
-// failure returns why a node has printed no document.
+// failure returns why a node printed no document.
 func (c call) failure(node string, command []string) (problem, remediation string) {
 	byHand := fmt.Sprintf("oc debug node/%s -- chroot /host %s.", node, strings.Join(command, " "))
 	problem, remediation = "no JSON document", "Run the command by hand: "+byHand

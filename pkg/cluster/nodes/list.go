@@ -68,7 +68,7 @@ func (c call) listError() error {
 // nameForm is the grammar of a node's name, a DNS subdomain.
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
-// ValidName reports whether a node can have this name.
+// ValidName reports whether name is a valid name of a node.
 func ValidName(name string) bool { return nameForm.MatchString(name) }
 
 type nodeObject struct {

@@ -37,7 +37,7 @@ type call struct {
 	tooLong       bool          // the output was longer than its limit
 }
 
-// run runs a verb of oc. Flags and arguments follow those of the connection.
+// run runs a verb of oc. Flags and arguments follow the flags of the connection.
 func (o OC) run(ctx context.Context, timeout time.Duration, limit int, verb string, args ...string) call {
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -63,7 +63,7 @@ func (o OC) runUntil(
 	}
 	cmd.WaitDelay = stopTimeout
 	cmd.Cancel = func() error {
-		if runtime.GOOS == "windows" { // which has no interrupts
+		if runtime.GOOS == "windows" { // without interrupts
 			return cmd.Process.Kill()
 		}
 		return cmd.Process.Signal(os.Interrupt) // oc then removes its debug pod
@@ -87,8 +87,8 @@ func (o OC) connection(verb string) []string {
 	return args
 }
 
-// limitedBuffer drops what is beyond the limit. It does not embed the buffer, whose
-// ReadFrom has no limit.
+// limitedBuffer drops what is beyond the limit. It does not embed the buffer, because ReadFrom
+// would bypass the limit.
 type limitedBuffer struct {
 	kept     bytes.Buffer
 	limit    int

@@ -10,7 +10,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// Objects are the objects of a cluster, and those of rendered files.
+// Objects are the objects of a cluster and of rendered files.
 type Objects struct {
 	live     *machineConfiguration
 	rendered *machineConfiguration
@@ -18,7 +18,7 @@ type Objects struct {
 	layered  []layeredPool
 	configs  []machineConfig
 	version  *clusterVersion
-	// apiServer has the named certificates.
+	// apiServer lists the named certificates.
 	apiServer *apiServer
 	// layeredKnown: the files show whether there are MachineOSConfigs. A List of other
 	// kinds does not: it is the same if that kind was not queried.
@@ -189,7 +189,7 @@ func (m machineConfig) keys() (all []string) {
 	return all
 }
 
-// clusterVersion is the ClusterVersion, which has the release of the cluster.
+// clusterVersion is the ClusterVersion, which names the release of the cluster.
 type clusterVersion struct {
 	Status struct {
 		Desired struct {
@@ -202,8 +202,8 @@ type clusterVersion struct {
 	} `json:"status"`
 }
 
-// release returns the release that the cluster has completed last: during an upgrade,
-// nodes may have the older one.
+// release returns the release that the cluster completed last: during an upgrade, nodes may
+// still run the older one.
 func (v *clusterVersion) release() string {
 	if v == nil {
 		return ""

@@ -17,7 +17,7 @@ import (
 )
 
 // presented is the certificate that an API server presents, and what the service on this
-// host has observed about it.
+// host observed about it.
 type presented struct {
 	prober.CertificateResult
 
@@ -105,7 +105,7 @@ func Check(
 	return result.PassUnless(matches, "%s", certificates[0].describe(now)).WithNotChecked(lost.NotChecked())
 }
 
-// newPresented adds what the service has observed at a VIP for the same name.
+// newPresented adds what the service observed at a VIP for the same name.
 func newPresented(p prober.CertificateResult, observed []report.Certificate) presented {
 	i := slices.IndexFunc(observed, func(c report.Certificate) bool {
 		return c.Name == p.Name && c.Serial == p.Certificate.Serial
@@ -137,8 +137,8 @@ func unreachableServers(
 func (p presented) identity() string { return p.Certificate.Issuer + "\n" + p.Certificate.Serial }
 
 // judgeInternal finds a certificate of an external name that API servers present for the
-// internal name too, and one that is valid for it. Without namedCertificates, each API
-// server has a certificate of its own for each of the two names.
+// internal name too, and one that is valid for it. Without namedCertificates, each API server
+// presents its own certificate for each of the two names.
 func judgeInternal(external, forNodes []presented, internal string) []findings.Finding {
 	if internal == "" {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestRenewalAttempts: failed attempts that the service has observed, and the attempts that
+// TestRenewalAttempts: failed attempts that the service observed, and the attempts that
 // are left.
 func TestRenewalAttempts(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ func isOwn(issuer string) bool { return strings.HasPrefix(issuer, ownSigner) }
 type certificateClient struct {
 	protocol.CertificateRequest
 
-	hasNamedCertificate bool // the administrator has configured a certificate for the name
+	hasNamedCertificate bool // the administrator configured a certificate for the name
 }
 
 func (c certificateClient) displayName() string {
@@ -145,13 +145,13 @@ func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, b
 		"server": c.Addr.String(), "requested": c.displayName(), "issuer": strconv.Quote(got.Issuer),
 	})
 	if c.isAddress() {
-		f.Level = findings.Warning // clients have names too
+		f.Level = findings.Warning // clients can use other names
 	}
 	return f, true
 }
 
 // judgeDates evaluates the remaining lifetime of a certificate. MicroShift renews its own
-// certificates four months before they expire, but not those of the administrator.
+// certificates four months before they expire, but not the administrator's certificates.
 func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time) []findings.Finding {
 	all := result.CertificateFindings(presented{CertificateResult: p}.asReported(now), now)
 	for i, f := range all {

@@ -18,7 +18,7 @@ import (
 type Names struct {
 	Answers
 
-	VIPs    []netip.Addr         // which the names must have
+	VIPs    []netip.Addr         // the names must resolve to them
 	AtOther map[netip.Addr]Other // of addresses that are not VIPs
 }
 

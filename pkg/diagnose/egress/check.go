@@ -33,7 +33,7 @@ type Settings struct {
 func (e Settings) Check(names []string, reported report.EgressProxy) result.Result {
 	r := e.checkCluster(names)
 	own := e.findings(reported)
-	// One file that both use is reported once.
+	// A file that both use is reported once.
 	own = slices.DeleteFunc(own, func(f findings.Finding) bool {
 		return slices.ContainsFunc(r.Findings, func(g findings.Finding) bool {
 			return g.ID == f.ID && g.Message == f.Message
@@ -119,7 +119,7 @@ func (e Settings) Configured() (egress.ProxySettings, error) {
 	return s, err
 }
 
-// Proxied are those of the ingress addresses to which the configured egress proxy leads.
+// Proxied are the ingress addresses that are reached through the configured egress proxy.
 func (e Settings) Proxied(all []netip.Addr) (addrs []netip.Addr) {
 	configured, err := e.Configured()
 	if err != nil {

@@ -23,7 +23,7 @@ type Route struct {
 	CAs             *ingress.CABundle
 	TrustUnreadable error // why the trusted CAs are unknown
 	Egress          ingress.Egress
-	Unresolved      error // why the egress proxy has no address
+	Unresolved      error // why the egress proxy's address is unknown
 	Err             error // why the route cannot be determined
 }
 

@@ -42,8 +42,8 @@ func (c Challenges) LastFor(names []string) *report.RecentChallenge {
 	})
 }
 
-// LastForAddress is the last recent challenge for an IP address that the router had no
-// route for.
+// LastForAddress is the last recent challenge for an IP address, for which the router had no
+// route.
 func (c Challenges) LastForAddress() *report.RecentChallenge {
 	return c.last(func(one report.RecentChallenge) bool {
 		return one.Cause == string(findings.RouteMissingForAddress) && isRelevant(one, c)
@@ -67,8 +67,8 @@ func isRelevant(c report.RecentChallenge, all Challenges) bool {
 	case report.CertManager, report.LetsEncrypt, report.Pebble:
 		return true
 	case report.StepCA:
-		// The User-Agent is that of any Go program. But only the CA has a token that
-		// cert-manager has requested before.
+		// Any Go program sends this User-Agent. But only the CA knows a token that cert-manager
+		// requested before.
 		return slices.ContainsFunc(all, func(o report.RecentChallenge) bool {
 			return o.ClientKind == report.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
 		})

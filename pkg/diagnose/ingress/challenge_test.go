@@ -44,7 +44,7 @@ func ingressWith(page protocol.FetchResult) Ingress {
 	return i
 }
 
-// recent are challenges that the service has forwarded, the last one now.
+// recent are challenges that the service forwarded, the last one now.
 func recent(challenges []report.RecentChallenge) (all Challenges) {
 	for i, c := range challenges {
 		if c.Time.IsZero() {

@@ -18,7 +18,7 @@ import (
 
 // Response is the response of an ingress VIP.
 type Response struct {
-	Addr netip.AddrPort // of the last request; a redirect may have been followed
+	Addr netip.AddrPort // of the last request, perhaps after a redirect
 	Page protocol.FetchResult
 }
 
@@ -37,7 +37,7 @@ type Ingress struct {
 	Port      uint16 // of the routers
 	Name      string // of the API; empty if it is unknown
 	Route     egress.Route
-	Responses []Response // without those of faulty VIPs
+	Responses []Response // without faulty VIPs
 
 	// NeedsEgress are the ingress VIPs to which the configured egress proxy leads.
 	NeedsEgress []netip.Addr
@@ -161,8 +161,8 @@ func (a Response) judgeChallenge(name, token string) (f findings.Finding, text s
 	return f, fmt.Sprintf("the key of %d bytes, in %s", a.Page.Length, report.Milliseconds(a.Page.Total))
 }
 
-// judgeUnknownToken evaluates the response to a token that does not exist. A router has
-// no route for it, and a solver returns 404.
+// judgeUnknownToken evaluates the response to a token that does not exist. No route exists for
+// it in a router, and a solver returns 404.
 func (a Response) judgeUnknownToken(values findings.Values, name string) (f findings.Finding, text string) {
 	switch {
 	case response.Fault(a.Page) == findings.RouteMissing:
@@ -174,8 +174,8 @@ func (a Response) judgeUnknownToken(values findings.Values, name string) (f find
 	}
 }
 
-// isSolver reports whether a 404 looks like that of cert-manager's solver
-// (pkg/issuer/acme/http/solver), which is Go's own (net/http, NotFound).
+// isSolver reports whether a 404 looks like the response of cert-manager's solver
+// (pkg/issuer/acme/http/solver), which comes from Go's net/http (NotFound).
 func (a Response) isSolver() bool {
 	return a.Page.Status == 404 && a.Page.Server == "" && a.Page.ContentType == "text/plain; charset=utf-8" &&
 		string(a.Page.Body) == "404 page not found\n"

@@ -126,7 +126,7 @@ func (s State) Fault(v vips.VIPs) (f findings.Finding, bad bool) {
 	}), true
 }
 
-// CheckVIPs evaluates the addresses that serve as VIPs on a MicroShift host. port is that
+// CheckVIPs evaluates the addresses that serve as VIPs on a MicroShift host. port is the port
 // of its router.
 func (s State) CheckVIPs(v vips.VIPs, port uint16) result.Result {
 	if f, bad := s.Fault(v); bad {

@@ -26,12 +26,12 @@ const (
 // Name is a name or address that external clients use for MicroShift's API server.
 type Name struct {
 	Name           string
-	HasCertificate bool // apiServer.namedCertificates has a certificate for it
+	HasCertificate bool // apiServer.namedCertificates lists a certificate for it
 }
 
 // ExternalNames are the known names, once each, and the reason for unknown ones. known are
-// names from elsewhere, and hostName is that of this host. The names of the API server's own
-// certificate are those of MicroShift (certSetup in pkg/cmd/init.go).
+// names from elsewhere, and hostName is the name of this host. MicroShift chooses the names of
+// the API server's own certificate (certSetup in pkg/cmd/init.go).
 func (s State) ExternalNames(hostName string, known []string) (all []Name, unreadable error) {
 	add := func(name string, hasCertificate bool) {
 		name = strings.ToLower(name)
@@ -83,8 +83,8 @@ func certificateNames(n microshift.NamedCertificate) ([]string, error) {
 	return leaf.DNSNames, nil
 }
 
-// ChallengeNames are the names that may have challenges. MicroShift's other
-// names are usually in no DNS.
+// ChallengeNames are the names for which challenges may arrive. MicroShift's other names are
+// usually not in DNS.
 func (s State) ChallengeNames() (names []string) {
 	all, _ := s.ExternalNames(s.Config.HostnameOverride, nil)
 	for _, n := range all {

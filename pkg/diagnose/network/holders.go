@@ -16,7 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/route"
 )
 
-// announceTime is the time in which kube-vip adds the route to a VIP that it has added.
+// announceTime is the time in which kube-vip adds the route to a VIP that it added.
 const announceTime = 1500 * time.Millisecond
 
 // CheckVIPs checks whether the VIPs on this host can be reached: their links, and where BGP
@@ -72,13 +72,13 @@ func (h Host) vipFault(ctx context.Context, vip netip.Addr) (findings.ID, findin
 	return "", nil
 }
 
-// isAnnounced reports whether a routing table has a route to a VIP, or is not known.
+// isAnnounced reports whether a routing table contains a route to a VIP, or is not known.
 func isAnnounced(table uint32, vip netip.Addr) bool {
 	announced, err := route.InTable(table, vip)
 	return err != nil || announced
 }
 
-// DownLink is the link of this host that has a VIP, if it is down; otherwise nil.
+// DownLink is the link of this host with a VIP, if it is down; otherwise nil.
 func (h Host) DownLink(vip netip.Addr) *net.Interface {
 	w, err := h.PathTo(vip)
 	if err != nil || !w.Local || w.Link.Flags&net.FlagUp != 0 && w.Link.Flags&net.FlagRunning != 0 {

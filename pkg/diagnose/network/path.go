@@ -33,8 +33,8 @@ type Path struct {
 	Source  netip.Addr     // this host's own address on the path, never a VIP; invalid if unknown
 }
 
-// PathTo queries the routing table. Addresses do not show the network of a link,
-// because a node may have single addresses.
+// PathTo queries the routing table. Addresses do not show the network of a link, because the
+// addresses of a node may be single addresses.
 func (h Host) PathTo(addr netip.Addr) (Path, error) {
 	w := Path{}
 	var index uint32
@@ -61,9 +61,9 @@ func (h Host) PathTo(addr netip.Addr) (Path, error) {
 	return w, nil
 }
 
-// closestAddress is the address of a link with the longest common prefix with addr.
-// VIPs and link-local addresses are left out. A node's uplink has further addresses,
-// such as OVN-Kubernetes's for masquerading.
+// closestAddress is the address of a link with the longest common prefix with addr. VIPs and
+// link-local addresses are left out. Other addresses may be on a node's uplink, such as
+// OVN-Kubernetes's for masquerading.
 func (h Host) closestAddress(addr netip.Addr, link uint32) netip.Addr {
 	var best netip.Addr
 	shared := -1

@@ -15,17 +15,17 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Observation is what a trace on this host has shown.
+// Observation is what a trace on this host showed.
 type Observation struct {
 	Held []netip.Addr // API VIPs of this host
 	Port uint16       // the internal port of the service
-	// Redirecting: the service has its table. Without it, other checks report why.
+	// Redirecting: the service's table exists. Without it, other checks report why.
 	Redirecting bool
 	Reached     []netip.Addr // VIPs of this host where its own request got the response of the service
 	Packets     []report.TracedPacket
 	Testers     []netip.Addr // hosts that tested a VIP within the last minute
 	Validation  bool         // a challenge is open, so that a CA may send packets
-	Missing     []netip.Addr // hosts that tested a VIP within the last minute, and not during the trace
+	Missing     []netip.Addr // hosts that tested a VIP within the last minute, but not during the trace
 	Rules       string       // the rules that depend on the client's address; empty: none
 	RulesErr    error        // why these are not known
 	Err         error        // why the trace ended early
@@ -147,9 +147,8 @@ func isEnd(p report.TracedPacket) bool {
 	return strings.Contains(p.Flags, "FIN") || strings.Contains(p.Flags, "RST")
 }
 
-// isLost reports whether more than missing events shows that a packet was lost: a counter of the
-// kernel, or a second lost packet of the host, and no packet of the connection that came
-// through.
+// isLost reports whether a packet was lost, and not only its events: a counter of the kernel
+// grew, or a second packet of the host was lost, and no packet of the connection came through.
 func (o Observation) isLost(p report.TracedPacket) bool {
 	losses := 0
 	for _, other := range o.Packets {
@@ -191,7 +190,7 @@ func (o obstacle) explains(other obstacle) bool {
 // maxSources bounds the hosts of an obstacle. A node with fewer cannot be missing for them.
 const maxSources = 16
 
-// obstacles has each obstacle once.
+// obstacles contains each obstacle once.
 type obstacles []obstacle
 
 func (all *obstacles) add(id findings.ID, p report.TracedPacket) {

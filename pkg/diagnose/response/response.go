@@ -19,8 +19,8 @@ import (
 // maxKeyLength is the number of bytes that Let's Encrypt reads (boulder, va/http.go).
 const maxKeyLength = 127
 
-// IsFromProxy reports whether a response is that of http01-proxyd to a request that is
-// not a challenge.
+// IsFromProxy reports whether http01-proxyd sent this response, to a request that is not a
+// challenge.
 func IsFromProxy(f protocol.FetchResult) bool {
 	return f.Status == 400 && string(bytes.TrimSpace(f.Body)) == report.OnlyChallenges
 }

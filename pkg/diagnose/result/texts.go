@@ -22,8 +22,8 @@ func (s *Subjects) Find(matches ...findings.Finding) { s.findings = append(s.fin
 // FindAt adds a finding about an address with [Merge].
 func (s *Subjects) FindAt(f findings.Finding, at fmt.Stringer) { s.findings = Merge(s.findings, f, at) }
 
-// Merge adds a finding. If another address has the same finding, it adds the address to
-// its message.
+// Merge adds a finding. If another address already caused the same finding, it adds the address
+// to its message.
 func Merge(matches []findings.Finding, f findings.Finding, at fmt.Stringer) []findings.Finding {
 	i := slices.IndexFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID })
 	if i < 0 {

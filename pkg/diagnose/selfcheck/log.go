@@ -29,7 +29,7 @@ type Log struct {
 // Missing reports whether cert-manager sends no request.
 func (l Log) Missing() bool { return l.Request == nil && l.Watched >= WatchTime }
 
-// WatchLog queries the service until its challenge log has a request of cert-manager or a
+// WatchLog queries the service until its challenge log contains a request of cert-manager or a
 // CA for a token, for at most [WatchTime].
 func WatchLog(ctx context.Context, query func() (report.Report, error), token string) Log {
 	tick := time.NewTicker(queryInterval)

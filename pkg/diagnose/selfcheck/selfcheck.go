@@ -35,7 +35,7 @@ func (r Response) attribute(f findings.Finding) findings.Finding {
 	return f.OnOtherHost()
 }
 
-// Responses are the responses of the API VIPs, except those of faulty VIPs.
+// Responses are the responses of the API VIPs without a fault.
 type Responses struct {
 	Open   []Response // of http01-proxyd
 	Closed []Response // of another program, or none
@@ -55,7 +55,7 @@ func (s *Responses) Add(r Response) {
 type SelfCheck struct {
 	Responses
 
-	Names     []string          // of the API, which have challenges
+	Names     []string          // of the API, for which challenges may arrive
 	InFiles   []string          // names of the API in the files of this host, whatever hosts lists
 	Accepted  []string          // names of which this host accepts challenges; empty: all
 	Holder    bool              // this host holds a VIP
@@ -101,7 +101,7 @@ func (s SelfCheck) Check() result.Result {
 		f := s.nameNotAllowed("this host (once it holds a VIP)", rejected)
 		f.Level = findings.Warning
 		all.Find(f)
-	case len(rejected) > 0: // judgeOpen has found it
+	case len(rejected) > 0: // judgeOpen found it
 	case len(inFiles) > 0:
 		f := s.nameNotAllowed("this host", inFiles)
 		f.Message += ", the name of the API in the files of this host"
@@ -172,7 +172,7 @@ func (s SelfCheck) judgeOpen(r Response, all *result.Subjects) {
 	}
 }
 
-// rejected returns those of some names of which this host does not accept challenges.
+// rejected returns the names of a list for which this host does not accept challenges.
 func (s SelfCheck) rejected(names []string) []string {
 	if len(s.Accepted) == 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// CheckNftables evaluates the service's report. If the service has no table, it tests
-// whether the kernel supports the parts of the table.
+// CheckNftables evaluates the service's report. Without a table, it tests whether the kernel
+// supports the parts of the table.
 func (s *Service) CheckNftables() result.Result {
 	reported, reportErr := s.Report()
 	switch {

@@ -94,8 +94,8 @@ func (s *Service) Check() result.Result {
 		return result.Found(findings.ServiceNotRunning, findings.Values{"state": s.unitState()})
 	default:
 		f := findings.New(findings.ServiceNotReady, findings.Values{"state": reported})
-		// Other checks may have found the cause. A file that root can read may be
-		// inaccessible to the service's user.
+		// Other checks may report the cause. The service's user may not be able to read a file
+		// that root can read.
 		f.CausedBy = reasonCauses(reason)
 		return result.Of(f)
 	}

@@ -30,8 +30,9 @@ const (
 )
 
 // assembler joins the events of the kernel to the paths of packets. Each base chain begins with
-// an event that has the packet's headers. An address translation changes them, and the
-// kernel's number of the packet. What stays is the client's end and TCP's sequence number.
+// an event that contains the packet's headers. An address translation changes them, and the
+// kernel's number of the packet. Only the client's address and port and TCP's sequence number
+// stay the same.
 type assembler struct {
 	vips     []netip.Addr // held ones and others
 	port     uint16       // of the service
@@ -55,7 +56,7 @@ type path struct {
 	updated  time.Time
 	reached  map[string]bool  // hooks and marker chains
 	jump     report.TraceRule // the last jump in the current base chain
-	answered bool             // a reply to the client has been traced since
+	answered bool             // a reply to the client was traced since
 }
 
 // anonymousChain begins the names of chains without a name (NFT_CHAIN_BINDING, nf_tables_addchain).
@@ -89,7 +90,7 @@ func (a *assembler) addRecord(r *protocol.TraceRecord, now time.Time) {
 	key := chainKey{r.Family, r.Table, r.Chain}
 	info, known := a.chains[key]
 	name := r.Chain
-	if !known { // it may be a name that the prober process has made up
+	if !known { // it may be a name that the prober process made up
 		name = "unknown"
 	}
 	switch {
@@ -201,7 +202,7 @@ func (a *assembler) find(r *protocol.TraceRecord, now time.Time) *path {
 	return p
 }
 
-// passed reports whether a path has been in this base chain already: the same packet is sent
+// passed reports whether a path was in this base chain already: the same packet is sent
 // again then.
 func (p *path) passed(r *protocol.TraceRecord) bool {
 	return slices.ContainsFunc(p.Steps, func(s report.TraceStep) bool {
@@ -209,8 +210,8 @@ func (p *path) passed(r *protocol.TraceRecord) bool {
 	})
 }
 
-// complete removes and returns the packets of which no event has arrived for a while, oldest
-// first. All events until read have been added.
+// complete removes and returns the packets of which no event arrived for a while, oldest
+// first. All events until read were added.
 func (a *assembler) complete(read time.Time) (all []*path) {
 	a.packets = slices.DeleteFunc(a.packets, func(p *path) bool {
 		if read.Sub(p.updated) < settleTime {
@@ -248,7 +249,7 @@ func (p *path) finish() {
 	p.Message = p.describeEnd()
 }
 
-// taker returns the step whose rule has passed the packet to another program.
+// taker returns the step whose rule passed the packet to another program.
 func (p *path) taker() (step report.TraceStep, taken bool) {
 	i := slices.IndexFunc(p.Steps, func(s report.TraceStep) bool {
 		return s.Verdict == verdictName(protocol.VerdictQueue) || s.Verdict == verdictName(protocol.VerdictStolen)
@@ -259,8 +260,8 @@ func (p *path) taker() (step report.TraceStep, taken bool) {
 	return p.Steps[i], true
 }
 
-// isSilent reports whether the service's socket has got the first packet of a client, and no
-// reply has been traced.
+// isSilent reports whether the service's socket got the first packet of a client, but no reply
+// was traced.
 func (p *path) isSilent() bool {
 	return p.End == report.TraceDelivered && p.Redirected && !p.Local && p.Flags == "SYN" && !p.answered
 }
@@ -310,9 +311,9 @@ func nextHook(hook string, leaves bool) string {
 	}
 }
 
-// Deciding returns the step that decided the end of a packet: that of the drop or, of a packet
-// that was not redirected, the one of which a rule translated or untracked it. decided is false
-// if no rule or policy did.
+// Deciding returns the step that decided the end of a packet: the drop or, for a packet that
+// was not redirected, the step whose rule translated or untracked it. decided is false if no
+// rule or policy did.
 func Deciding(p report.TracedPacket) (step report.TraceStep, decided bool) {
 	for _, s := range slices.Backward(p.Steps) {
 		if p.End == report.TraceDropped && s.Verdict == verdictName(protocol.VerdictDrop) {
@@ -340,8 +341,8 @@ func Deciding(p report.TracedPacket) (step report.TraceStep, decided bool) {
 // freeText matches the parts of a rule in nft syntax that may contain any words.
 var freeText = regexp.MustCompile(`(comment|prefix) "[^"]*"`)
 
-// hasWord reports whether nft's text of a rule has one of the words. The targets of iptables are in
-// upper case.
+// hasWord reports whether nft's text of a rule contains one of the words. The targets of
+// iptables are in upper case.
 func hasWord(rule string, words ...string) bool {
 	return slices.ContainsFunc(strings.Fields(freeText.ReplaceAllString(rule, "")), func(field string) bool {
 		return slices.Contains(words, strings.Trim(field, `"`))

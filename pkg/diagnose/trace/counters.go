@@ -12,7 +12,7 @@ import (
 )
 
 // counterMeanings are the counters of the kernel (net/ipv4/proc.c, net/ipv6/proc.c) that grow
-// when it drops a packet which no rule has dropped.
+// when it drops a packet which no rule dropped.
 var counterMeanings = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"TcpExtIPReversePathFilter":  "rp_filter: the route back to the source leads to another device",
 	"IpExtInNoRoutes":            "no route: the kernel does not know the destination, or must not forward to it",
@@ -38,7 +38,7 @@ var counterMeanings = map[string]string{ //nolint:gochecknoglobals // a constant
 // counters are values of the kernel's counters, by name.
 type counters map[string]uint64
 
-// readCounters reads the counters of this network namespace. What cannot be read is left out.
+// readCounters reads the counters of this network namespace. It leaves out what it cannot read.
 func readCounters() counters {
 	all := make(counters)
 	for _, name := range []string{"netstat", "snmp"} {
@@ -89,7 +89,7 @@ func (c counters) add(name, value string, base int) {
 	}
 }
 
-// grown returns the counters that have grown since before, by name.
+// grown returns the counters that grew since before, by name.
 func (c counters) grown(before counters) []report.KernelCounter {
 	all := []report.KernelCounter{}
 	for name, now := range c {

@@ -16,9 +16,9 @@ import (
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
 
 // Fix returns a command for a root shell that lets packets like this one pass the chain that
-// decided about it, until its rules are loaded again. It is empty if no rule or policy
-// decided, if the name of the table or chain is not plain, and for other ports than that of the
-// VIP and the internal one of the service: no command must open another service of this host.
+// decided about it, until its rules are loaded again. It is empty if no rule or policy decided,
+// if the name of the table or chain is not plain, and for ports other than the VIP's port and
+// the service's internal port: no command must open another service of this host.
 func Fix(p report.TracedPacket, internalPort uint16) string {
 	s, decided := Deciding(p)
 	if !decided || s.Port != p.VIP.Port() && s.Port != internalPort {

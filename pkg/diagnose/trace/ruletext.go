@@ -45,7 +45,7 @@ func RuleText(s report.TraceStep) string {
 	}
 }
 
-// listing has the chains as nft lists them, by family, table and name.
+// listing holds the chains as nft lists them, by family, table and name.
 type listing map[string]*chain
 
 type chain struct {
@@ -82,7 +82,7 @@ func (l listing) rule(s report.TraceStep) string {
 	return ""
 }
 
-// listRules lists all rules. Listing one chain takes longer where its table has large sets,
+// listRules lists all rules. Listing one chain takes longer if its table contains large sets,
 // because nft fetches their elements.
 func listRules(ctx context.Context) (listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, nftTimeout)

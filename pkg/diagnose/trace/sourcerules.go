@@ -115,7 +115,8 @@ func (d direction) isForOthers(rule string, ports []uint16) bool {
 	return otherTraffic.MatchString(matches) || port != nil && isWithout(port[1], ports)
 }
 
-// isWithout reports whether a port, a range or a set as nft prints them has none of the ports.
+// isWithout reports whether a port, a range or a set as nft prints it contains none of the
+// ports.
 func isWithout(set string, ports []uint16) bool {
 	for element := range strings.SplitSeq(strings.Trim(set, "{ }"), ", ") {
 		low, high, isRange := strings.Cut(element, "-")

@@ -23,7 +23,7 @@ import (
 )
 
 // The limits of the packets that are traced, in each chain: a flood must not become a flood of
-// events. Packets that begin a connection have a limit of their own.
+// events. A separate limit applies to packets that begin a connection.
 const (
 	synPerSecond   = 10
 	otherPerSecond = 50
@@ -42,7 +42,7 @@ const tablePrefix = "http01-trace-"
 // reg is the register that all expressions use in turn, as nft does.
 const reg = unix.NFT_REG_1
 
-// Hooks of the marker chains: a packet that is traced shows there that it has come so far.
+// Hooks of the marker chains: a packet that is traced shows there that it came so far.
 const (
 	prerouting  = "prerouting"
 	input       = "input"
@@ -188,7 +188,8 @@ func acceptOthers(sourcePorts ...uint16) [][]expr.Any {
 	return [][]expr.Any{{protocol, &expr.Cmp{Op: expr.CmpOpNeq, Register: reg, Data: tcp}, accept}, append(others, accept)}
 }
 
-// offsetDestinationPort is that of RFC 9293 section 3.1.
+// offsetDestinationPort is the offset of the destination port in the TCP header (RFC 9293
+// section 3.1).
 const offsetDestinationPort = 2
 
 // match selects packets between a VIP and its clients.
@@ -288,7 +289,7 @@ type chainInfo struct {
 	nat      bool
 }
 
-// listChains lists the chains of all tables. A chain that is no base chain has no hook.
+// listChains lists the chains of all tables. Only base chains have a hook.
 func (t *tables) listChains() (map[chainKey]chainInfo, error) {
 	chains, err := t.conn.ListChains()
 	if err != nil {
@@ -343,7 +344,7 @@ func familyName(family uint8) string {
 	return names[family]
 }
 
-// isOwn reports whether a table is that of a trace.
+// isOwn reports whether a trace created this table.
 func isOwn(table string) bool { return strings.HasPrefix(table, tablePrefix) }
 
 // openTraceSocket opens a netlink socket that receives the events of the trace (NFNLGRP_NFTRACE).

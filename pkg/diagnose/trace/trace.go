@@ -53,7 +53,7 @@ type Trace struct {
 	listing  listing   // of nft, of the ruleset with the ID listedID
 	listedID uint32
 	listed   time.Time // when it was
-	read     time.Time // all events until then have been read
+	read     time.Time // all events until then were read
 	counters counters  // before the packets that are not complete yet
 	lost     uint64
 }
@@ -110,19 +110,19 @@ func ingressDevices(vips []netip.Addr) (devices []report.TracedDevice, err error
 const (
 	// pollTime is the longest wait for events: packets are complete some time after their last one.
 	pollTime = settleTime
-	// relistTime is the shortest time between two lists of a ruleset that has changed: a list of
+	// relistTime is the shortest time between two lists of a ruleset that changed: a list of
 	// a large ruleset takes much CPU.
 	relistTime = 2 * time.Second
 )
 
-// Next waits for packets whose path is complete, until ctx ends. ctx has a deadline; its end is
-// no error. The last wait may last pollTime longer.
+// Next waits for packets whose path is complete, until ctx ends. ctx must carry a deadline;
+// reaching it is not an error. The last wait may take pollTime longer.
 func (t *Trace) Next(ctx context.Context) ([]report.TracedPacket, error) {
 	for ctx.Err() == nil {
 		if all := t.assemble.complete(t.read); len(all) > 0 {
 			return t.describe(ctx, all), nil
 		}
-		// The end of ctx must not lose events that the prober has read.
+		// The end of ctx must not lose events that the prober read.
 		if err := t.poll(context.WithoutCancel(ctx)); err != nil {
 			return nil, err
 		}
@@ -165,10 +165,10 @@ func (t *Trace) poll(ctx context.Context) error {
 		return explain(err)
 	}
 	if t.assemble.ruleset = current; current != t.ruleset {
-		t.ruleset, t.assemble.ruleset = current, 0 // these packets may have met the previous one
+		t.ruleset, t.assemble.ruleset = current, 0 // the previous ruleset may have handled these packets
 	}
 	t.assemble.add(found.Records, time.Now())
-	if len(t.assemble.packets) == 0 { // otherwise the packets may have been lost before this call
+	if len(t.assemble.packets) == 0 { // otherwise packets may have been lost before this call
 		t.counters = before
 	}
 	return nil
@@ -234,7 +234,7 @@ func (t *Trace) addRules(ctx context.Context, ruleset uint32, s *report.TraceSte
 // the ruleset that the packet met.
 func (t *Trace) rule(ctx context.Context, ruleset uint32, s report.TraceStep) string {
 	if ruleset != 0 && t.listedID != ruleset && time.Since(t.listed) > relistTime {
-		// The end of the wait for packets must not leave out the texts of those that have come.
+		// The end of the wait for packets must not leave out the texts of those that came.
 		all, err := listRules(context.WithoutCancel(ctx))
 		t.listed = time.Now()
 		if after, idErr := t.tables.rulesetID(); err == nil && idErr == nil && after == ruleset {

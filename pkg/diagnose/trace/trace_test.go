@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// lateReader is a prober process that does not run for a while after it has read events.
+// lateReader is a prober process that does not run for a while after it read events.
 type lateReader struct{ Reader }
 
 func (l lateReader) ReadTrace(ctx context.Context, socket int, wait time.Duration) (*protocol.TraceResult, error) {

@@ -55,7 +55,7 @@ func (t Sources) Bundle() *ingress.CABundle {
 	return trust.NewCABundle(source, roots)
 }
 
-// Check evaluates the CA bundles like the service does. The service's own report has
+// Check evaluates the CA bundles like the service does. The service's own report takes
 // precedence, because the service is not root and cannot read all files that root can.
 func (t Sources) Check(reported report.Trust) result.Result {
 	admin := t.configured

@@ -24,7 +24,7 @@ type Source struct {
 	Privileged bool
 }
 
-// Check evaluates the VIPs that this host has detected, except those of MicroShift.
+// Check evaluates the VIPs that this host detected, except on MicroShift.
 func (v VIPs) Check(s Source) result.Result {
 	if f, bad := v.Fault(s); bad {
 		return result.Of(f)

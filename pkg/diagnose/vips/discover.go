@@ -15,13 +15,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/staticpod"
 )
 
-// Reasons for missing VIPs, besides the errors of package keepalived.
+// These are reasons for missing VIPs, besides the errors of package keepalived.
 var (
-	// ErrUserManaged: a load balancer has the VIPs, never a node.
+	// ErrUserManaged: a load balancer holds the VIPs, never a node.
 	ErrUserManaged = errors.New("the VIPs are user-managed")
 	// ErrNoIngressVIP: there are API VIPs, but no ingress VIP.
 	ErrNoIngressVIP = errors.New("no ingress VIP")
-	// ErrNoNode: this host has no configuration of VIPs.
+	// ErrNoNode: no VIPs are configured on this host.
 	ErrNoNode = errors.New("no keepalived.conf, no static pod of keepalived or kube-vip and no VIPs in the configuration")
 	// ErrInternalVIP: all configured VIPs are internal addresses.
 	ErrInternalVIP = errors.New("the only VIP is the internal address of MicroShift's API server")
@@ -67,7 +67,8 @@ func discoverKubeVIP(pods staticpod.Discovery, err error, dir string) (keepalive
 	return pods.VIPs, nil
 }
 
-// discoverKeepalived evaluates keepalived's static pod or, if it has no VIPs, keepalived.conf.
+// discoverKeepalived evaluates keepalived's static pod or, if that names no VIPs,
+// keepalived.conf.
 func (v *VIPs) discoverKeepalived(dirs ManifestDirs, c config.VIPs) {
 	if managed, err := staticpod.UserManaged(dirs.Disabled); err == nil && managed {
 		v.Err = ErrUserManaged

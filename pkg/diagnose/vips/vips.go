@@ -58,9 +58,9 @@ func (v VIPs) Contains(addr netip.Addr) bool { return slices.Contains(v.All(), a
 // Holds reports whether this host holds an API VIP.
 func (v VIPs) Holds(vip netip.Addr) bool { return slices.Contains(v.Held, vip) }
 
-// WithLastGood returns the VIPs that a service keeps in use while keepalived.conf is
-// unusable, or the detected ones if it has none. The fault is reported, and the other
-// checks use these VIPs.
+// WithLastGood returns the VIPs that a service keeps in use while keepalived.conf is unusable,
+// or the detected ones if it keeps none. It reports the fault, and the other checks use these
+// VIPs.
 func (v VIPs) WithLastGood(reported report.Report) VIPs {
 	switch reported.Condition().Reason {
 	case report.Serving, report.Standby, report.UpstreamUnreachable, report.ProxyUnavailable, report.PortInUse,
