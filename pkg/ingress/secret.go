@@ -47,9 +47,10 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// AppearsIn reports whether an error code from the network reveals the secret: the credentials in
-// their encoded form, or user or password. A code has none of the characters that other encodings
-// of them would need. It must be complete, because a truncated one may end with a part of the secret.
+// AppearsIn reports whether an error code from the network reveals the secret: the credentials
+// in their encoded form, or user or password. A code contains none of the characters that other
+// encodings of them would need. The code must be complete, because a truncated one may end with
+// a part of the secret.
 func (s Secret) AppearsIn(code string) bool {
 	if s.text == nil {
 		return false

@@ -23,7 +23,7 @@ import (
 // at most a tenth of the whole.
 const responseMargin = time.Second
 
-// traceTimeout bounds the wait for a process that does not return the events that it has read.
+// traceTimeout bounds the wait for a process that does not return the events that it read.
 const traceTimeout = 5 * time.Second
 
 // Client sends requests to a prober process. It is safe for concurrent use.
@@ -33,7 +33,7 @@ type Client struct {
 	mu      sync.Mutex
 	lastID  uint64
 	pending map[uint64]chan protocol.Response
-	err     error // why the connection has ended
+	err     error // why the connection ended
 }
 
 // Start starts a prober process.
@@ -52,22 +52,22 @@ func Start() (*Client, error) {
 // Close ends the process. Pending requests return an error.
 func (c *Client) Close() { c.process.KillAndClose() }
 
-// Ended reports whether the process has ended: every further request returns an error.
+// Ended reports whether the process ended: every further request returns an error.
 func (c *Client) Ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err != nil
 }
 
-// Query sends a request, whose ID and Timeout it sets, and waits for the response until
-// ctx ends. ctx must have a deadline.
+// Query sends a request, whose ID and Timeout it sets, and waits for the response until ctx
+// ends. ctx must carry a deadline.
 func (c *Client) Query(ctx context.Context, q protocol.Request) (protocol.Response, error) {
 	return c.query(ctx, q, -1)
 }
 
 // ReadTrace reads events of the kernel's packet trace from a netlink socket, which stays open.
 // It returns soon after the first event, or without any after wait. When ctx ends earlier, the
-// events that the process has read are lost.
+// events that the process read are lost.
 func (c *Client) ReadTrace(ctx context.Context, socket int, wait time.Duration) (*protocol.TraceResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+traceTimeout)
 	defer cancel()

@@ -137,7 +137,8 @@ func (e *echo) open4(ctx context.Context, mark uint32) (*socket.Conn, []byte, er
 	s, err := openFiltered(unix.AF_INET, unix.IPPROTO_ICMP, filter, func(s *socket.Conn) error {
 		_, err := s.Connect(ctx, &unix.SockaddrInet4{Addr: e.to.As4()})
 		return errors.Join(err,
-			// Not fragmented, and of the full size, whatever path MTU the kernel has cached.
+			// Packets must not be fragmented and must keep their full size, whatever path MTU
+			// the kernel cached.
 			s.SetsockoptInt(unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE))
 	})
 	return s, request, err
@@ -148,8 +149,8 @@ func (e *echo) open6(ctx context.Context, mark uint32) (*socket.Conn, []byte, er
 	s, err := openFiltered(unix.AF_INET6, unix.IPPROTO_ICMPV6, filter, func(s *socket.Conn) error {
 		_, err := s.Connect(ctx, &unix.SockaddrInet6{Addr: e.to.As16()})
 		return errors.Join(err,
-			// Not IPV6_PMTUDISC_PROBE, with which a raw socket gets no report of a router
-			// (Linux, net/ipv6/raw.c).
+			// IPV6_PMTUDISC_PROBE is not used, because a raw socket then gets no report of a
+			// router (Linux, net/ipv6/raw.c).
 			s.SetsockoptInt(unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
 			s.SetsockoptInt(unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1))
 	})

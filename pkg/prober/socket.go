@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Raw sockets stay in this process, which has the capability that opening them requires. Using
-// them requires none, and the kernel sends on raw sockets even after shutdown(2). No such
+// Raw sockets stay in this process, which holds the capability that opening them requires.
+// Using them requires none, and the kernel sends on raw sockets even after shutdown(2). No such
 // socket is therefore passed to the prober process.
 //
 // This process composes and sends the requests. The kernel drops every packet except the
-// expected replies. This process interprets no byte of those: only their arrival counts.
+// expected replies. This process interprets no byte of the replies: only their arrival counts.
 
 // maxStalePackets bounds the packets that a socket receives before its filter is attached.
 const maxStalePackets = 1024
@@ -60,7 +60,7 @@ func dropStale(s *socket.Conn) error {
 	})
 }
 
-// packetField is a field of a packet that must have a value.
+// packetField is a field of a packet with its required value.
 type packetField struct {
 	offset uint32
 	size   int

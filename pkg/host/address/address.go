@@ -15,7 +15,7 @@ import (
 // Address is one address of one link of the host.
 type Address struct {
 	IP        netip.Addr // the host's own address, unmapped and without a zone
-	Bits      int        // prefix length of its subnet; the full length of the address if it has a peer
+	Bits      int        // prefix length of its subnet; the full length of the address if there is a peer
 	Link      uint32     // index of its link
 	LinkName  string     // only from NameLinks
 	Metric    uint32     // of the route to its subnet; 0: the kernel's default
@@ -23,13 +23,14 @@ type Address struct {
 	DADFailed bool       // duplicate address detection failed: another host uses it
 }
 
-// fromMessage converts one message of a dump. ok is false if it has no address.
+// fromMessage converts one message of a dump. ok is false if it contains no address.
 func fromMessage(m *rtnetlink.AddressMessage) (a Address, ok bool) {
 	if m.Attributes == nil {
 		return Address{}, false
 	}
-	// On a point-to-point link, IFA_ADDRESS is the address of the peer and IFA_LOCAL
-	// that of this host (linux/if_addr.h). IPv6 has IFA_LOCAL only if there is a peer.
+	// On a point-to-point link, IFA_ADDRESS is the address of the peer and IFA_LOCAL the
+	// address of this host (linux/if_addr.h). For IPv6, IFA_LOCAL exists only if there is a
+	// peer.
 	ip, ok := toAddr(m.Attributes.Local)
 	if !ok {
 		ip, ok = toAddr(m.Attributes.Address)
@@ -37,7 +38,7 @@ func fromMessage(m *rtnetlink.AddressMessage) (a Address, ok bool) {
 	if !ok {
 		return Address{}, false
 	}
-	// The header has 8 bits for flags. IFA_FLAGS, if present, has all flags.
+	// The header only holds 8 bits of the flags. IFA_FLAGS, if present, holds all.
 	flags := uint32(m.Flags) | m.Attributes.Flags
 	return Address{
 		IP:        ip,

@@ -20,10 +20,11 @@ const loopbackIndex = 1
 // below an internal port (net/openvswitch/vport-netdev.c, vport-internal_dev.c).
 const openVSwitch = "openvswitch"
 
-// ArrivalLinks returns the link with an index and all links below it: packets are seen at each of them,
-// and first at the lowest. For an internal port of Open vSwitch these are all uplinks of the
-// host's datapaths. Kernels of the tests have bridge, veth and macvlan: the other kinds are tested
-// with recorded facts. Packets for an address of lo or a dummy arrive by any uplink.
+// ArrivalLinks returns the link with an index and all links below it: packets are seen at each
+// of them, and first at the lowest. For an internal port of Open vSwitch these are all uplinks
+// of the host's datapaths. The kernels of the tests support bridge, veth and macvlan. The other
+// kinds are tested with recorded facts. Packets for an address of lo or a dummy arrive by any
+// uplink.
 func ArrivalLinks(links []Link, index uint32) (found []Link) {
 	for next := []uint32{index}; len(next) > 0 && len(found) < maxArrivalLinks; next = next[1:] {
 		i := slices.IndexFunc(links, func(l Link) bool { return l.Index == next[0] })
@@ -45,7 +46,7 @@ func ArrivalLinks(links []Link, index uint32) (found []Link) {
 func (l Link) isBelow(upper Link, links []Link) bool {
 	switch {
 	case upper.Kind == openVSwitch:
-		// Ports of pods and tunnels are no uplinks, and a node has hundreds of them.
+		// Ports of pods and tunnels are no uplinks, and there are hundreds of them on a node.
 		isDatapath := func(m Link) bool { return m.Index == l.Master && m.Kind == openVSwitch }
 		isUplink := slices.Contains([]string{"", "bond", "bridge", "macvlan", "team", "vlan"}, l.Kind)
 		return isUplink && slices.ContainsFunc(links, isDatapath)

@@ -28,12 +28,11 @@ const (
 	dumpBuffer = 64 << 10
 )
 
-// dumpConn dumps addresses over a plain socket, without the connection types of the
-// netlink libraries. The libraries remove the last message of a dump. If an address is
-// deleted during the dump, only that message may have the flag NLM_F_DUMP_INTR.
-// dumpConn dumps each family separately for the same reason: a dump of all families
-// loses the flag of one family when it continues with the next (rtnl_dump_all in
-// net/core/rtnetlink.c).
+// dumpConn dumps addresses over a plain socket, without the connection types of the netlink
+// libraries. The libraries remove the last message of a dump. If an address is deleted during
+// the dump, only that message may carry the flag NLM_F_DUMP_INTR. dumpConn dumps each family
+// separately for the same reason: a dump of all families loses the flag of one family when it
+// continues with the next (rtnl_dump_all in net/core/rtnetlink.c).
 type dumpConn struct {
 	socket   *socket.Conn
 	sequence uint32
@@ -118,7 +117,7 @@ type familyDump struct {
 	family      uint8
 	sequence    uint32
 	addresses   []Address
-	interrupted bool // a message had the flag NLM_F_DUMP_INTR
+	interrupted bool // a message carried the flag NLM_F_DUMP_INTR
 	done        bool
 }
 

@@ -54,7 +54,8 @@ func Links() ([]Link, error) {
 // Links returns the current network interfaces of this host.
 func (w *Watcher) Links() ([]Link, error) { return Links() }
 
-// NameLinks returns the addresses with the names of their links. Without links, no address has one.
+// NameLinks returns the addresses with the names of their links. Without links, the names are
+// empty.
 func NameLinks(found []Address, links []Link) []Address {
 	names := make(map[uint32]string, len(links))
 	for _, l := range links {

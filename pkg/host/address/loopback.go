@@ -20,8 +20,8 @@ import (
 // include/net/flow.h).
 const Loopback = 1
 
-// AddToLoopback adds a single address, /32 or /128, to lo, with a metric that identifies
-// it. It requires CAP_NET_ADMIN. If lo has the address, nothing is changed and added is
+// AddToLoopback adds a single address, /32 or /128, to lo, with a metric that identifies it. It
+// requires CAP_NET_ADMIN. If the address is already on lo, it changes nothing, and added is
 // false.
 func AddToLoopback(addr netip.Addr, metric uint32) (added bool, err error) {
 	err = rtnl.Do(func(c *rtnetlink.Conn) error {
@@ -38,8 +38,8 @@ func AddToLoopback(addr netip.Addr, metric uint32) (added bool, err error) {
 	return true, nil
 }
 
-// RemoveFromLoopback removes a single address from lo. It returns nil if lo does not
-// have the address. It requires CAP_NET_ADMIN.
+// RemoveFromLoopback removes a single address from lo. It returns nil if the address is not on
+// lo. It requires CAP_NET_ADMIN.
 func RemoveFromLoopback(addr netip.Addr) error {
 	err := rtnl.Do(func(c *rtnetlink.Conn) error { return c.Address.Delete(singleAddressMessage(addr)) })
 	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {

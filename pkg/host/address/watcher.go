@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// defaultReceiveBuffer has room for the events of some hundred address changes
-	// between two reads, in bytes as the kernel counts them.
+	// defaultReceiveBuffer holds the events of some hundred address changes between two reads,
+	// in bytes as the kernel counts them.
 	defaultReceiveBuffer = 1 << 20
 
 	minBackoff = 10 * time.Millisecond
@@ -59,8 +59,8 @@ func open(log *slog.Logger, buffer int) (*Watcher, error) {
 	return w, nil
 }
 
-// openSubscription opens a separate socket for events, so that dumps and events do
-// not have to be distinguished.
+// openSubscription opens a separate socket for events, so that nothing needs to tell dumps from
+// events.
 func (w *Watcher) openSubscription() (*netlink.Conn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, &netlink.Config{
 		Groups: unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR,

@@ -10,7 +10,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Sources are the files of this host that have the API's name: the environment file of
+// Sources are the files of this host that contain the API's name: the environment file of
 // OpenShift, and MicroShift's configuration.
 type Sources struct {
 	Path string // of the environment file
@@ -21,8 +21,8 @@ type Sources struct {
 	MicroShift    microshift.Snapshot
 }
 
-// Names returns the known names of the API, and the file or the directory that has them. The
-// reason for unknown names is err.
+// Names returns the known names of the API, and the file or the directory that contains them.
+// err is the reason for unknown names.
 func (s Sources) Names() (names []string, path string, err error) {
 	switch {
 	case s.Name != "":
@@ -36,9 +36,9 @@ func (s Sources) Names() (names []string, path string, err error) {
 	return names, s.MicroShiftDir, err
 }
 
-// Accept decides for which names challenges are accepted: those of the configuration, whose
-// path is configPath, or else those of the API. If any name is accepted, clients reach each route
-// through the VIP. That is so unless all names of the API are known.
+// Accept decides for which names challenges are accepted: the names of the configuration, whose
+// path is configPath, or else the names of the API. Unless all names of the API are known,
+// every name is accepted, and clients reach each route through the VIP.
 func (s Sources) Accept(c config.Config, configPath string) report.AcceptedHosts {
 	names, path, err := s.Names()
 	switch {

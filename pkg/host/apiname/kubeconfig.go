@@ -12,8 +12,8 @@ import (
 
 const maxKubeconfig = 1 << 20
 
-// ReadKubeconfig returns the external name of the API from the kubeconfig of a node; empty
-// if it has none.
+// ReadKubeconfig returns the external name of the API from the kubeconfig of a node; empty if
+// that contains none.
 func ReadKubeconfig(path string) string {
 	for _, host := range serversIn(path) {
 		if name, ok := externalName(host); ok {

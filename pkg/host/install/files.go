@@ -61,7 +61,7 @@ func checksum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// swap installs the binary at next. keep: the installed one has become ready, and becomes the
+// swap installs the binary at next. keep: the installed binary became ready, and becomes the
 // previous one. A power loss leaves either binary in the place of the program, never a part.
 func (p paths) swap(next string, keep bool) error {
 	if err := syncPath(next); err != nil {
@@ -123,8 +123,8 @@ func runCommand(ctx context.Context, name string, args ...string) (string, error
 }
 
 // label sets the SELinux type of the units of the operating system, on hosts with SELinux. The
-// policy of RHEL CoreOS may have another one for /usr/local/lib, which systemd cannot read.
-// restorecon sets the wrong type for a moment, so the file must not have the name of a unit yet.
+// policy of RHEL CoreOS may define another type for /usr/local/lib, which systemd cannot read.
+// restorecon sets the wrong type for a moment, so the file must not be named like a unit yet.
 func (r *run) label(ctx context.Context, path string) {
 	if !r.selinux {
 		return

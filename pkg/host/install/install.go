@@ -20,9 +20,9 @@ import (
 
 // The exit codes of the command, beside 0. The script depends on them.
 const (
-	ExitFailed = 10 // the run failed, and has reported it
+	ExitFailed = 10 // the run failed, and reported it
 	ExitPull   = 11 // the image must be pulled
-	ExitNext   = 12 // the run failed, and has reported it; another binary may succeed
+	ExitNext   = 12 // the run failed, and reported it; another binary may succeed
 )
 
 // The levels of sd-daemon(3). The status of the unit shows those up to notice.
@@ -150,14 +150,14 @@ func (r *run) begin(ctx context.Context) (Observation, error) {
 	}
 	serving := o.Program != "" && o.Program == r.paths.running(u)
 	if serving && o.Program != r.state.Rejected.SHA256 && o.Program != r.state.Installed.SHA256 {
-		r.state.Installed = Binary{SHA256: o.Program} // an active service has become ready
+		r.state.Installed = Binary{SHA256: o.Program} // an active service became ready
 	}
 	booted := r.state.Boot.ID != r.boot
 	if booted {
 		r.state.Boot = Boot{ID: r.boot}
 		if serving && !u.NeedReload {
-			// The boot has started the service. If a file has changed since systemd has read it,
-			// the files are not those that the service was started from.
+			// The service was started during the boot. If a file changed since systemd read it,
+			// the service was started from other files.
 			if r.state.Boot.Started, err = definition(u, o.Program); err != nil {
 				return o, err
 			}
@@ -166,9 +166,9 @@ func (r *run) begin(ctx context.Context) (Observation, error) {
 	return o, r.prepareRemover(ctx, booted)
 }
 
-// prepareRemover writes the unit that removes the service. Each boot may have another SELinux policy.
-// systemd may not have read the directory at the boot (rpm-ostree issue 1936), so a reload must
-// precede the use of the unit.
+// prepareRemover writes the unit that removes the service. The SELinux policy may differ after
+// each boot. systemd may not read the directory during the boot (rpm-ostree issue 1936), so a
+// reload must precede the use of the unit.
 func (r *run) prepareRemover(ctx context.Context, booted bool) error {
 	old, err := textfile.Read(r.paths.remover, maxUnit)
 	changed := err != nil || string(old) != Remover
@@ -298,7 +298,7 @@ func (r *run) rejectedText(image string) string {
 		notReady, image, service, r.paths.state)
 }
 
-// reportNotStarted reports a service that has not become ready.
+// reportNotStarted reports a service that did not become ready.
 func (r *run) reportNotStarted(ctx context.Context, result Result, o Observation) int {
 	switch result {
 	case Disabled:
@@ -318,8 +318,9 @@ func (r *run) succeed(ctx context.Context, text string) {
 	r.stopTimer(ctx)
 }
 
-// fail reports an error of the host or of this release. Another binary may succeed: the previous one,
-// or that of the image. Otherwise a release with such an error would prevent its own upgrade.
+// fail reports an error of the host or of this release. Another binary may succeed: the
+// previous one, or the one in the image. Otherwise a release with such an error would prevent
+// its own upgrade.
 func (r *run) fail(err error) int {
 	code := r.failWith(err.Error() + ".")
 	if r.Candidate == "" {
@@ -342,13 +343,13 @@ func (r *run) stopTimer(ctx context.Context) {
 
 // log writes a line to the journal (sd-daemon(3)). Up to notice it also sets the status of the unit.
 func (r *run) log(level int, text string) {
-	text = strings.ReplaceAll(text, "\n", " ") // a priority and a status have one line
+	text = strings.ReplaceAll(text, "\n", " ") // a priority and a status apply to one line
 	prefix := ""
 	if r.Getenv("JOURNAL_STREAM") != "" {
 		prefix = fmt.Sprintf("<%d>", level)
 	}
 	fmt.Fprintf(r.Log, "%s%s\n", prefix, text)
 	if level <= notice {
-		_ = systemd.Notifier{}.StatusRead(text) // the journal has the text
+		_ = systemd.Notifier{}.StatusRead(text) // the journal contains the text
 	}
 }

@@ -178,7 +178,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 	}
 }
 
-// TestResults has the results that end a run after a power loss, or without a ready service.
+// TestResults checks the results that end a run after a power loss, or without a ready service.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	const restart, endTimer = "restart " + service, "queue stop " + timer
@@ -267,8 +267,8 @@ func TestErrorHandsOver(t *testing.T) {
 	}
 }
 
-// TestChangedSinceBoot: files that have changed since systemd has read them are not those that the
-// boot has started the service from. A drop-in may have been removed.
+// TestChangedSinceBoot: files that changed since systemd read them are not those that the
+// boot started the service from. A drop-in may have been removed.
 func TestChangedSinceBoot(t *testing.T) {
 	t.Parallel()
 	m := &fakeManager{unit: systemd.Unit{

@@ -7,9 +7,9 @@ package install
 // node disruption policy restarts the installer, and so runs the unit in /usr/local/lib.
 const removerName = "http01-proxyd-install.service"
 
-// Remover is that unit. A copy in /run stays until the next boot: the machine-config-daemon runs
-// the action once for each deleted unit, and again when it repeats a failed update. An empty folder
-// stays if a package of the operating system owns it, such as that of sos.
+// Remover is that unit. A copy in /run stays until the next boot: the machine-config-daemon
+// runs the action once for each deleted unit, and again when it repeats a failed update. An
+// empty folder stays if a package of the operating system owns it, such as the folder of sos.
 const Remover = `# SPDX-License-Identifier: Apache-2.0
 # Written by http01-proxyd install.
 [Unit]

@@ -50,8 +50,9 @@ func definition(u systemd.Unit, binary string) (string, error) {
 }
 
 // running is the checksum of the binary that an active service runs, also after its file was
-// replaced. An administrator may have copied a binary and restarted the service. It is empty if the
-// service is not active, or if the checksum cannot be computed: the service is then restarted.
+// replaced. It covers an administrator who copied a binary and restarted the service. It is
+// empty if the service is not active, or if the checksum cannot be computed: the service is
+// then restarted.
 func (p paths) running(u systemd.Unit) string {
 	if u.ActiveState != "active" || u.MainPID == 0 {
 		return ""
@@ -103,7 +104,7 @@ func (r *run) settled(ctx context.Context) (systemd.Unit, error) {
 	return u, err
 }
 
-// Result is what has become of a start of the service.
+// Result is what became of a start of the service.
 type Result int
 
 // The results.
@@ -115,7 +116,7 @@ const (
 )
 
 // start makes the service run the installed binary and units. It restarts the service at most once,
-// and only if these have changed.
+// and only if these changed.
 func (r *run) start(ctx context.Context, text string) (Result, error) {
 	u, err := r.settled(ctx)
 	switch {

@@ -21,7 +21,7 @@ type Binary struct {
 
 // State is all that a run of the installer must keep for the next one.
 type State struct {
-	Installed Binary `json:"installed,omitzero"` // it has become ready last; without an image, if it was copied by hand
+	Installed Binary `json:"installed,omitzero"` // it became ready last; without an image, if it was copied by hand
 	Rejected  Binary `json:"rejected,omitzero"`  // it did not become ready, and the installed one replaces it
 	Boot      Boot   `json:"boot"`
 }
@@ -78,8 +78,8 @@ func (s State) Decide(o Observation) Decision {
 
 const maxState = 64 << 10
 
-// loadState reads the state. Without a file it is that of a host on which no run has ended. If the
-// file cannot be used, it returns that state too, with the error.
+// loadState reads the state. Without a file it returns the state of a host on which no run
+// ended. It returns the same state, with the error, if the file cannot be used.
 func loadState(path string) (s State, err error) {
 	text, err := textfile.Read(path, maxState)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -5,9 +5,9 @@
 //
 // It reads what OpenShift renders: comments, quoted strings, nested blocks, and include lines.
 // Conditions (@id), definitions ($NAME, ~SEQ, ~LST) and include patterns that need keepalived's
-// preprocessor are errors, because only keepalived can evaluate them. So are unbalanced braces,
-// unterminated quotes and entries that are no addresses. Blocks are recognised by their braces
-// alone, so unknown blocks of later keepalived versions are skipped.
+// preprocessor are errors, because only keepalived can evaluate them. The same applies to
+// unbalanced braces, unterminated quotes and entries that are no addresses. Blocks are
+// recognised by their braces alone, so unknown blocks of later keepalived versions are skipped.
 //
 // OpenShift writes the file in place and does not rename it, so a reader can find an empty or
 // partial file. Read returns what the file contains now. Reader keeps the last good

@@ -16,7 +16,7 @@ type VIPs struct {
 	Ingress []netip.Addr
 }
 
-// FewerThan reports whether v has fewer API or ingress VIPs than before.
+// FewerThan reports whether v contains fewer API or ingress VIPs than before.
 func (v VIPs) FewerThan(before VIPs) bool {
 	return len(v.API) < len(before.API) || len(v.Ingress) < len(before.Ingress)
 }
@@ -44,7 +44,7 @@ var (
 	// inside a block, or contains NUL bytes as a power loss leaves them. A later read may
 	// succeed.
 	ErrIncomplete = errors.New("keepalived.conf is incomplete")
-	// ErrNoAPIInstance means that a well-formed file has no vrrp_instance with an address
+	// ErrNoAPIInstance means that a well-formed file contains no vrrp_instance with an address
 	// whose name ends in _API_<n>.
 	ErrNoAPIInstance = errors.New("no vrrp_instance named *_API_<n> with an address")
 	// ErrUnsupported means that a file contains text that only keepalived's preprocessor can

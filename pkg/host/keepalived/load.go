@@ -17,7 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// Limits on the cost of reading the configuration. OpenShift's file has 4 KiB and no include.
+// Limits on the cost of reading the configuration. OpenShift's file is 4 KiB long and includes
+// no other.
 const (
 	maxBytes        = 1 << 20 // all files together
 	maxFiles        = 256     // all files together
@@ -82,7 +83,8 @@ func (ld *loader) read(path string, included bool) (string, error) {
 // those that are not regular, and executable ones are ignored (check_glob_file of lib/parser.c).
 func (ld *loader) include(from, pattern string) (sources []source, err error) {
 	if !strings.HasPrefix(pattern, "/") {
-		// Not filepath.Join: x/../y equals y only if x is not a symbolic link.
+		// This does not use filepath.Join, because x/../y equals y only if x is not a symbolic
+		// link.
 		pattern = filepath.Dir(from) + "/" + pattern
 	}
 	dir, name := filepath.Split(pattern)

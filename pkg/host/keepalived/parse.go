@@ -28,7 +28,7 @@ type blockKind uint8
 
 const (
 	blockOther    blockKind = iota // skipped
-	blockInstance                  // a vrrp_instance whose name has the form of instanceName
+	blockInstance                  // a vrrp_instance whose name matches instanceName
 	blockVIPs
 )
 

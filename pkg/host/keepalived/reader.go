@@ -15,19 +15,19 @@ import (
 // settleTime is how long a removal must stay unchanged before it takes effect.
 const settleTime = settled.LossDelay
 
-// Snapshot is the configuration in force, as Reader returns it.
+// Snapshot is the active configuration, as Reader returns it.
 type Snapshot struct {
-	// Discovery is the configuration in force. Its Files are the paths to watch, both for
-	// this configuration and for the one that may replace it.
+	// Discovery is the active configuration. Its Files are the paths to watch, both for this
+	// configuration and for the one that may replace it.
 	Discovery Discovery
-	// Known is false until a configuration has been accepted.
+	// Known is false until a configuration was accepted.
 	Known bool
 	// Stale means that Discovery is the last good configuration and not the content of the
 	// file.
 	Stale bool
-	// Err is why no configuration is known or why it is stale. If Known is set and Stale is
-	// not, Err is why the configuration has no VIPs. It wraps ErrNoAPIInstance or
-	// fs.ErrNotExist in that case.
+	// Err is the reason why no configuration is known or why it is stale. If Known is set and
+	// Stale is not, Err is the reason why the configuration contains no VIPs. It wraps
+	// ErrNoAPIInstance or fs.ErrNotExist in that case.
 	Err error
 	// RetryAfter is when to read again even if no change is noticed. 0 means that no retry is
 	// needed.
@@ -41,7 +41,7 @@ type Reader struct {
 	file settled.File[string, configuration]
 }
 
-// configuration is a complete one. err is why it has no VIPs.
+// configuration is a complete configuration. err is the reason why it contains no VIPs.
 type configuration struct {
 	Discovery
 	err error
@@ -52,9 +52,10 @@ func NewReader(path string) *Reader { return &Reader{path: path} }
 
 // Read reads the file again. now is the current time of one monotonic clock.
 //
-// A complete file takes effect at once, with everything that it adds or changes. A file must keep the
-// same content for settleTime if it has fewer VIPs than the last good configuration or no API instance,
-// or if it was deleted. A file that cannot be read or parsed never takes effect.
+// A complete file takes effect at once, with everything that it adds or changes. A file must
+// keep the same content for settleTime if it contains fewer VIPs than the last good
+// configuration or no API instance, or if it was deleted. A file that cannot be read or parsed
+// never takes effect.
 func (r *Reader) Read(now time.Time) Snapshot {
 	found, content, err := readFile(r.path)
 	return r.update(found, content, err, now)

@@ -23,8 +23,8 @@ func (c *Collision) Error() string {
 		"network.serviceNetwork or apiServer.advertiseAddress for MicroShift, or remove the conflict", c.Address, c.Reason)
 }
 
-// FindLink returns the link on which MicroShift has an internal address, or "" if it is on no
-// link. The error is a [Collision] if the address is in use elsewhere.
+// FindLink returns the link with an internal address of MicroShift, or "" if it is on no link.
+// The error is a [Collision] if the address is in use elsewhere.
 func FindLink(addr netip.Addr) (link string, err error) {
 	all, err := address.List()
 	if err != nil {

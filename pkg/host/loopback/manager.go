@@ -12,10 +12,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
-// markMetric is the metric of the addresses that this service adds ("http"). It has no effect
-// on routing: a single address on lo needs no route. The kernel keeps it as long as the
-// address exists, over restarts and crashes, so no record on disk can become wrong. An
-// address that another program deletes and adds again loses the metric and is not removed.
+// markMetric is the metric of the addresses that this service adds ("http"). It does not affect
+// routing: a single address on lo needs no route. The kernel keeps it as long as the address
+// exists, over restarts and crashes, so no record on disk can become wrong. An address that
+// another program deletes and adds again loses the metric and is not removed.
 const markMetric = 0x68747470
 
 // Manager adds and removes addresses on lo. It belongs to one goroutine.
@@ -64,9 +64,10 @@ func removeMarked(all []address.Address, keep []netip.Addr) (removed []netip.Add
 	return removed, errors.Join(problems...)
 }
 
-// addMissing adds the addresses that are on no link and have no route, the last one first. It
-// adds none before an address that cannot be added: a starting MicroShift looks for them in
-// order, and after it finds one it does not add the following ones (addServiceIPLoopback).
+// addMissing adds the addresses that are on no link and that no route leads to, the last one
+// first. It adds none before an address that cannot be added: a starting MicroShift looks for
+// them in order, and after it finds one it does not add the following ones
+// (addServiceIPLoopback).
 func (m *Manager) addMissing(want []netip.Addr, all []address.Address) error {
 	var problems []error
 	for _, addr := range slices.Backward(want) {

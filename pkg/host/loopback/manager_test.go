@@ -99,7 +99,7 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-// TestEnsureIgnoresForeignAddress: an address that MicroShift has deleted and added again
+// TestEnsureIgnoresForeignAddress: an address that MicroShift deleted and added again
 // belongs to MicroShift.
 func TestEnsureIgnoresForeignAddress(t *testing.T) {
 	m, _ := newTestManager(t)

@@ -15,8 +15,8 @@ const (
 	defaultServiceNetworkIPv6 = "fd02::/112"
 )
 
-// ErrNoNodeAddress means that the configuration sets no node address and the host has no
-// suitable one.
+// ErrNoNodeAddress means that the configuration sets no node address, and that no address of
+// the host is suitable.
 var ErrNoNodeAddress = errors.New("this host has no address that MicroShift would detect as the node's: " +
 	"set node.nodeIP in MicroShift's configuration")
 
@@ -61,8 +61,8 @@ func (c Config) Compute(h Host) (Computed, error) {
 	if !node.IsValid() {
 		node, certain = base.nodeAddress()
 	}
-	// Configured networks do not depend on the node's address, and they must be known even if
-	// the host has no such address.
+	// Configured networks do not depend on the node's address, and they must be known even
+	// without such an address.
 	services := c.ServiceNetwork
 	if len(services) == 0 && node.IsValid() {
 		services = []netip.Prefix{defaultServiceNetwork(node)}
@@ -174,8 +174,8 @@ const ChallengePort = 80
 // reach the same router.
 const maxUpstreamPerFamily = 4
 
-// UpstreamAddresses returns the addresses at which the proxy connects to the router. The
-// node's addresses come first. An internal address is used only if a family has no other.
+// UpstreamAddresses returns the addresses at which the proxy connects to the router. The node's
+// addresses come first. An internal address is used only if there is no other in its family.
 func (c Computed) UpstreamAddresses() []netip.Addr {
 	rank := func(a netip.Addr) int {
 		switch {

@@ -19,8 +19,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
-// Config is the configuration in MicroShift's files, with those of its defaults that do not
-// depend on the host. It is immutable.
+// Config is the configuration in MicroShift's files, with the defaults that do not depend on
+// the host. It is immutable.
 type Config struct {
 	HostnameOverride string
 	BaseDomain       string // of cluster names: api.<BaseDomain>
@@ -52,12 +52,12 @@ type Ingress struct {
 	HTTP, HTTPS   uint16
 }
 
-// port has a type of its own for messages.
+// port is a type because messages print it in their own form.
 type port uint16
 
 // APINames returns the names by which external clients reach the API server, once each. They
 // are complete unless there is an error: the service does not read certificates, so names that
-// only a certificate has are unknown.
+// are only in a certificate are unknown.
 func (c Config) APINames() (names []string, err error) {
 	listed := slices.Clone(c.SubjectAltNames)
 	for _, n := range c.NamedCertificates {

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 )
 
-// Limits on the files that are read. A host's configuration has a few KiB.
+// Limits on the files that are read. A host's configuration is a few KiB long.
 const (
 	maxFileBytes = 256 << 10
 	maxBytes     = 1 << 20
@@ -56,7 +56,7 @@ func readFiles(dir string) (files []file, watch []string, err error) {
 	for i, path := range append([]string{ConfigFile(dir)}, found.files...) {
 		text, err := textfile.Read(path, maxFileBytes)
 		if i == 0 && errors.Is(err, fs.ErrNotExist) {
-			continue // MicroShift has defaults
+			continue // MicroShift uses defaults
 		}
 		if err != nil {
 			return nil, watch, fmt.Errorf("read MicroShift's configuration: %w", explainPermission(err))

@@ -16,7 +16,7 @@ const (
 )
 
 // IsInternalLink reports whether MicroShift assigns its internal addresses to a link of this
-// name: lo, or br-ex if OVN-Kubernetes has created it (addServiceIPLoopback of
+// name: lo, or br-ex if OVN-Kubernetes created it (addServiceIPLoopback of
 // pkg/node/netconfig.go).
 func IsInternalLink(link string) bool { return link == loopback || link == ovnBridge }
 
@@ -128,7 +128,7 @@ func routerNeverListens(a netip.Addr) bool {
 }
 
 // routerAddresses returns the addresses on which the router listens now
-// (pkg/loadbalancerservice/router.go): the configured addresses that the host has, and all
+// (pkg/loadbalancerservice/router.go): the configured addresses that are on the host, and all
 // addresses of the configured links.
 func (h Host) routerAddresses(configured []string, v4, v6 bool) []netip.Addr {
 	var out []netip.Addr

@@ -57,7 +57,7 @@ func NewReader(dir, unitsDir string) *Reader {
 }
 
 // Read reads the files again. now is the current time of one monotonic clock. The first files take
-// effect at once, and changed files when they have settled.
+// effect at once, and changed files when they settled.
 func (r *Reader) Read(now time.Time) Snapshot {
 	files, watch, err := readFiles(r.dir)
 	found := fingerprintOf(files, err)

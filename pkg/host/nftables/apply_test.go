@@ -263,7 +263,7 @@ func TestOtherTablesStayTheSame(t *testing.T) {
 	}
 }
 
-// flushRuleset removes the tables that a test has loaded.
+// flushRuleset removes the tables that a test loaded.
 func flushRuleset(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command("nft", "flush", "ruleset")

@@ -19,7 +19,7 @@ import (
 
 // Errors for errors.Is.
 var (
-	// ErrUnsupported means that the kernel has no nf_tables or lacks a part of it.
+	// ErrUnsupported means that the kernel lacks nf_tables or a part of it.
 	ErrUnsupported = errors.New("the kernel lacks a part of nf_tables that the table requires")
 	// ErrDiffers means that the kernel's table is not the one that was applied.
 	ErrDiffers = errors.New("the table in the kernel is not the one that was applied")
@@ -81,7 +81,7 @@ func HasNetAdmin() bool {
 	return data[0].Effective&(1<<unix.CAP_NET_ADMIN) != 0
 }
 
-// describeOwner names the process that has the netfilter netlink socket with a port ID. The
+// describeOwner names the process that holds the netfilter netlink socket with a port ID. The
 // kernel uses the PID as the port ID of a process's first socket (netlink_autobind), so that
 // process is examined first. If no process is found, the text contains the port ID.
 func describeOwner(port uint32) string {

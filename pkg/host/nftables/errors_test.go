@@ -46,8 +46,8 @@ func TestWithoutCapability(t *testing.T) {
 }
 
 // fakeKernel replaces a kernel that lacks a feature. The kernels of the test hosts have all
-// features built in. It answers as net/netfilter does: an accepted batch has no reply, and a
-// rejected batch has an error for each rejected message.
+// features built in. It answers as net/netfilter does: an accepted batch gets no reply, and a
+// rejected batch gets an error for each rejected message.
 type fakeKernel struct {
 	refuse func(netlink.Message) unix.Errno
 }

@@ -100,7 +100,7 @@ func startChild(t *testing.T, mode string) *child {
 	return c
 }
 
-// kill sends SIGKILL and waits until the kernel has removed the process.
+// kill sends SIGKILL and waits until the kernel removes the process.
 func (c *child) kill() {
 	_ = c.cmd.Process.Signal(unix.SIGKILL)
 	_ = c.cmd.Wait()

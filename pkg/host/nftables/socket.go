@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Buffer sizes of the netlink socket in bytes. A rebuild has about 6 KiB and is answered by
+// Buffer sizes of the netlink socket in bytes. A rebuild takes about 6 KiB and is answered by
 // one message per rule. The rest is for sets with many elements.
 const (
 	receiveBuffer = 512 << 10

@@ -21,9 +21,9 @@ type State struct {
 	OwnerPort uint32       // netlink port ID of the owner; 0 without an owner
 	Port      uint16       // to which connections are redirected; 0 if there is no redirect
 	VIPs      []netip.Addr // the elements of its sets, IPv4 first, sorted
-	// Counters are those of the rules, in the order of the table, since it was built. The kernel counts
-	// packets. Only the first packet of a connection passes a nat chain, so a redirect counts connections.
-	// The text of an unknown rule is empty.
+	// Counters are the counters of the rules, in the order of the table, since it was built.
+	// The kernel counts packets. Only the first packet of a connection passes a nat chain, so a
+	// redirect counts connections. The text of an unknown rule is empty.
 	Counters []report.Counter
 }
 

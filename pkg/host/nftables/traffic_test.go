@@ -93,7 +93,7 @@ func connectTo(t *testing.T, n *nstest.Netns, from, to string) response {
 	defer func() { _ = c.Close() }()
 	if tcp, ok := c.(*net.TCPConn); ok && from != "" {
 		// The port must be free at once: without the peer's namespace, the kernel would wait
-		// for the last acknowledgement while the next test has to listen.
+		// for the last acknowledgement while the next test must listen.
 		_ = tcp.SetLinger(0)
 	}
 	_ = c.SetDeadline(time.Now().Add(stepTimeout))

@@ -12,8 +12,8 @@ import (
 // Decision assigns every API VIP to one of three classes. Each list is sorted, unmapped
 // and without duplicates. An empty list is nil.
 type Decision struct {
-	Held        []netip.Addr // this host has it: its port 80 is redirected
-	Standby     []netip.Addr // this host does not have it
+	Held        []netip.Addr // on this host: their port 80 is redirected
+	Standby     []netip.Addr // not on this host
 	NotRequired []netip.Addr // it is an ingress VIP too, so the routers serve its port 80
 }
 

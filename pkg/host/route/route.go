@@ -40,7 +40,7 @@ func Get(addr netip.Addr) (Route, error) {
 	return r, nil
 }
 
-// queryRoute requests the route to an address from the kernel. flags are those of rtmsg
+// queryRoute requests the route to an address from the kernel. flags are the flags of rtmsg
 // (rtnetlink(7)).
 func queryRoute(addr netip.Addr, flags uint32) (rtnetlink.RouteMessage, error) {
 	request := &rtnetlink.RouteMessage{
@@ -78,7 +78,7 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 		return netip.Prefix{}, 0, false, err
 	}
 	to, ok := netip.AddrFromSlice(m.Attributes.Dst)
-	if !ok { // a default route has no destination
+	if !ok { // a default route carries no destination
 		to = netip.IPv4Unspecified()
 		if addr.Is6() {
 			to = netip.IPv6Unspecified()
@@ -87,7 +87,7 @@ func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err 
 	return netip.PrefixFrom(to.Unmap(), int(m.DstLength)), m.Attributes.OutIface, true, nil
 }
 
-// InTable reports whether a routing table has a route to exactly this address.
+// InTable reports whether a routing table contains a route to exactly this address.
 func InTable(table uint32, addr netip.Addr) (found bool, err error) {
 	all, err := tableRoutes(table, addr.Is6())
 	if err != nil {
@@ -128,8 +128,8 @@ func DefaultLinks() (v4, v6 []uint32, err error) {
 	return v4, v6, nil
 }
 
-// tableRoutes returns the routes of one table and family. The kernel selects them: a node
-// can have many routes of pods in other tables. A table that does not exist has no routes.
+// tableRoutes returns the routes of one table and family. The kernel selects them: other tables
+// can contain many routes of pods. A table that does not exist contains no routes.
 func tableRoutes(table uint32, ipv6 bool) (routes []rtnetlink.RouteMessage, err error) {
 	request := &rtnetlink.RouteMessage{Family: unix.AF_INET, Attributes: rtnetlink.RouteAttributes{Table: table}}
 	if ipv6 {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxCgroups limits the search for a cgroup. A node with 500 pods has about 3000.
+// maxCgroups limits the search for a cgroup. With 500 pods there are about 3000 on a node.
 const maxCgroups = 1 << 14
 
 // describeCgroup names the unit, or else the cgroup, in which a socket was created, and its pod. It
@@ -37,8 +37,8 @@ var (
 	// unitName is the innermost unit in a path. systemd adds an underscore before a name that could
 	// conflict with a file of the kernel (cg_escape).
 	unitName = regexp.MustCompile(`.*/_?([^/]+\.(?:service|scope|socket|mount|swap))(?:/|$)`)
-	// podUID is the UID of a pod. Hyphens nest the slices of systemd, so the kubelet replaces those of
-	// the UID with underscores.
+	// podUID is the UID of a pod. Hyphens nest the slices of systemd, so the kubelet replaces
+	// the hyphens of the UID with underscores.
 	podUID = regexp.MustCompile(`/kubepods[./].*pod([0-9a-f_-]{32,36})(?:\.slice)?/`)
 )
 
@@ -67,7 +67,7 @@ func searchCgroup(root string, id uint64) (dir string, found bool) {
 	seen := 0
 	_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
-		case err != nil: // a directory that was removed meanwhile has no processes
+		case err != nil: // no process is in a directory that was removed meanwhile
 			return fs.SkipDir
 		case !entry.IsDir():
 			return nil
@@ -85,8 +85,8 @@ func searchCgroup(root string, id uint64) (dir string, found bool) {
 			dir, found = path, true
 			return fs.SkipAll
 		case links == 2:
-			// A directory has two links and one more per child cgroup (fs/kernfs/inode.c,
-			// kernfs_refresh_inode). Most directories need not be read.
+			// The link count of a directory is two, and one more per child cgroup
+			// (fs/kernfs/inode.c, kernfs_refresh_inode). Most directories need not be read.
 			return fs.SkipDir
 		}
 		return nil

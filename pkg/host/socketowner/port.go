@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxSockets limits how many listening sockets of a port are examined. A port has several on
+// maxSockets limits how many listening sockets of a port are examined. There can be several on
 // different addresses or with SO_REUSEPORT.
 const maxSockets = 4
 

@@ -25,9 +25,9 @@ type Process struct {
 // String returns text such as "process 123 (otelcol)".
 func (p Process) String() string { return fmt.Sprintf("process %d (%s)", p.PID, p.Comm) }
 
-// FindProcess returns a process that has the socket with an inode number open. It examines
-// only processes whose descriptors this process may read (PTRACE_MODE_READ_FSCREDS,
-// proc_pid_fd(5)), the likely ones first, and stops after maxDescriptors descriptors.
+// FindProcess returns a process that holds the socket with an inode number. It examines only
+// processes whose descriptors this process may read (PTRACE_MODE_READ_FSCREDS, proc_pid_fd(5)),
+// the likely ones first, and stops after maxDescriptors descriptors.
 func FindProcess(inode uint64, likely ...int) (Process, bool) {
 	wanted, examined := fmt.Sprintf("socket:[%d]", inode), 0
 	entries, _ := os.ReadDir("/proc")
@@ -38,7 +38,7 @@ func FindProcess(inode uint64, likely ...int) (Process, bool) {
 	}
 	for _, pid := range likely {
 		dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
-		descriptors, _ := os.ReadDir(dir) // of a process that has ended, or that this one may not examine: none
+		descriptors, _ := os.ReadDir(dir) // of a process that ended, or that this one may not examine: none
 		for _, d := range descriptors {
 			if examined++; examined > maxDescriptors {
 				return Process{}, false

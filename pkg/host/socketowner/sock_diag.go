@@ -53,8 +53,8 @@ func listListening(port uint16) ([]listeningSocket, error) {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	// AF_UNSPEC has no handler, so each family needs a request. A socket for both families is
-	// AF_INET6.
+	// The kernel does not handle AF_UNSPEC, so each family needs a request. A socket for both
+	// families is AF_INET6.
 	v4, err4 := querySockets(conn, unix.AF_INET, port)
 	v6, err6 := querySockets(conn, unix.AF_INET6, port)
 	if len(v4)+len(v6) == 0 {
@@ -82,8 +82,8 @@ func querySockets(conn *netlink.Conn, family uint8, port uint16) ([]listeningSoc
 	return sockets, nil
 }
 
-// HasConnection reports whether a socket of this host has a TCP connection from remote to
-// local, accepted or not. local is the address of the host's socket, after any address
+// HasConnection reports whether a TCP connection from remote to local reached a socket of this
+// host, accepted or not. local is the address of the host's socket, after any address
 // translation.
 func HasConnection(local, remote netip.AddrPort) (bool, error) {
 	conn, err := dial()

@@ -3,7 +3,7 @@
 // Package staticpod reads the API and ingress VIPs of a cluster from the manifests of OpenShift's
 // static pods: keepalived's or kube-vip's. The controller and `check` link it.
 //
-// keepalived's pod has the VIPs of the whole cluster, in its order, as arguments
+// keepalived's pod lists the VIPs of the whole cluster, in its order, as arguments
 // (machine-config-operator templates/common/on-prem/files/keepalived.yaml).
 //
 // OpenShift runs kube-vip instead of keepalived where vipManagement is BGP

@@ -28,7 +28,7 @@ func ReadKeepalived(dir string) (Discovery, error) {
 // NewKeepalivedReader returns a Reader of keepalived's static pod.
 func NewKeepalivedReader(dir string) *Reader { return &Reader{read: ReadKeepalived, dir: dir} }
 
-// UserManaged reports whether OpenShift has disabled keepalived because the cluster's
+// UserManaged reports whether OpenShift disabled keepalived because the cluster's
 // loadBalancer.type is UserManaged. In that case the static pod is in dir
 // (/etc/kubernetes/disabled-manifests). An absent dir is not an error.
 func UserManaged(dir string) (bool, error) {
@@ -43,7 +43,7 @@ func UserManaged(dir string) (bool, error) {
 	}
 }
 
-// HasVIPs reports whether the static pods have API and ingress VIPs.
+// HasVIPs reports whether the static pods configure API and ingress VIPs.
 func (d Discovery) HasVIPs() bool { return len(d.VIPs.API) > 0 && len(d.VIPs.Ingress) > 0 }
 
 // addKeepalivedPod reads the arguments of the containers that render keepalived.conf.

@@ -80,7 +80,7 @@ func (d *Discovery) addKubeVIPPod(pod manifest) error {
 	return nil
 }
 
-// enabled reports whether a variable of kube-vip is true. kube-vip parses it in the same way.
+// enabled reports whether a variable of kube-vip is true. kube-vip parses it like this too.
 func enabled(value string) bool {
 	is, err := strconv.ParseBool(value)
 	return err == nil && is

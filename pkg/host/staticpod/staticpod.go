@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxFileBytes is far above the manifests of OpenShift, which have at most 8 KiB.
+	// maxFileBytes is far above the manifests of OpenShift, which take at most 8 KiB.
 	maxFileBytes = 256 << 10
 	maxVIPs      = 32
 )
@@ -110,9 +110,9 @@ type Reader struct {
 	file settled.File[string, Discovery]
 }
 
-// Read reads the static pods again. now is the current time of one monotonic clock. The
-// Discovery is the one in force: the last good one with an error. retry is the delay of the
-// next read without an event; 0: none.
+// Read reads the static pods again. now is the current time of one monotonic clock. It returns
+// the active Discovery: with an error, the last good one. retry is the delay of the next read
+// without an event; 0: none.
 func (r *Reader) Read(now time.Time) (d Discovery, retry time.Duration, err error) {
 	found, err := r.read(r.dir)
 	last, _ := r.file.Value()

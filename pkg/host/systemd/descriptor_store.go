@@ -31,9 +31,9 @@ func NewDescriptorStore() *DescriptorStore {
 	return &DescriptorStore{socket, barrierTimeout}
 }
 
-// InheritedDescriptors returns the descriptors that the store has kept from an earlier
-// process of this unit, by name. The caller then owns them. Only the first call returns any.
-// If several have the same name, it returns one and closes the others.
+// InheritedDescriptors returns the descriptors that the store kept from an earlier process of
+// this unit, by name. The caller then owns them. Only the first call returns any. If several
+// share a name, it returns one and closes the others.
 //
 // It reads the environment as sd_listen_fds(3) does. go-systemd's package for this would link
 // TLS.
@@ -63,7 +63,7 @@ func InheritedDescriptors() map[string]int {
 const firstInherited = 3
 
 // Add puts a descriptor into the store under a name (sd_pid_notify_with_fds(3)) and returns
-// when the manager has it.
+// when the manager holds it.
 func (s *DescriptorStore) Add(name string, fd int) error {
 	if err := s.sendAndWait("FDSTORE=1\nFDNAME="+name, fd); err != nil {
 		return fmt.Errorf("store descriptor %s with systemd: %w", name, err)
@@ -71,7 +71,7 @@ func (s *DescriptorStore) Add(name string, fd int) error {
 	return nil
 }
 
-// Remove removes the descriptors of a name from the store and returns when the manager has
+// Remove removes the descriptors of a name from the store and returns when the manager
 // closed them.
 func (s *DescriptorStore) Remove(name string) error {
 	if err := s.sendAndWait("FDSTOREREMOVE=1\nFDNAME="+name, -1); err != nil {
@@ -83,7 +83,7 @@ func (s *DescriptorStore) Remove(name string) error {
 // barrierTimeout limits the wait for a busy manager.
 const barrierTimeout = 2 * time.Second
 
-// sendAndWait waits until the manager has read the message and all earlier ones. The manager
+// sendAndWait waits until the manager reads the message and all earlier ones. The manager
 // then closes the end of a pipe (sd_notify_barrier(3)).
 func (s *DescriptorStore) sendAndWait(state string, fd int) error {
 	if err := s.send(state, fd); err != nil {

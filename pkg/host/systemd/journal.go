@@ -31,7 +31,7 @@ func NewLogger() (log *slog.Logger, flush func()) {
 
 // journalHandler sends a record as a journal entry. The message becomes MESSAGE, the level
 // PRIORITY, and each attribute a field with its key in upper case (EVENT, VIP, CLIENT). An
-// event also has a MESSAGE_ID. An attribute named error is also appended to the message,
+// event also gets a MESSAGE_ID. An attribute named error is also appended to the message,
 // because journalctl does not print fields. The journal adds the time itself.
 type journalHandler struct {
 	send  func(message string, priority journal.Priority, fields map[string]string) error
@@ -69,7 +69,7 @@ func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &next
 }
 
-// WithGroup returns the handler: no record has groups.
+// WithGroup returns the handler: no record uses groups.
 func (h *journalHandler) WithGroup(string) slog.Handler { return h }
 
 // addField adds an attribute. A key in snake case becomes the name of a journal field in capital letters.
@@ -154,7 +154,7 @@ func (q *journalQueue) sendEntry(e journalEntry) {
 	}
 }
 
-// flush waits until the queued entries have been sent, for at most flushTimeout. The queue
+// flush waits until the queued entries were sent, for at most flushTimeout. The queue
 // accepts no entries afterwards.
 func (q *journalQueue) flush() {
 	close(q.stop)

@@ -25,7 +25,7 @@ func OpenManager(ctx context.Context) (*Manager, error) {
 // Close ends the connection.
 func (m *Manager) Close() { m.bus.Close() }
 
-// Unit returns the state of a unit. All values are of one point in time.
+// Unit returns the state of a unit. It reads all values at the same time.
 func (m *Manager) Unit(ctx context.Context, name string) (Unit, error) {
 	p, err := m.bus.GetAllPropertiesContext(ctx, name)
 	if err != nil {
@@ -54,7 +54,7 @@ func (m *Manager) Restart(ctx context.Context, name string) (result string, err 
 	return result, nil
 }
 
-// Stop stops a unit and returns when its job has ended.
+// Stop stops a unit and returns when its job ended.
 func (m *Manager) Stop(ctx context.Context, name string) error {
 	_, err := await(ctx, func(results chan<- string) error {
 		_, err := m.bus.StopUnitContext(ctx, name, "replace", results)

@@ -17,7 +17,7 @@ import (
 // notifyTimeout bounds the wait for a manager whose queue of messages is full.
 const notifyTimeout = 2 * time.Second
 
-// Notifier sends sd_notify(3) messages. It has no state and is safe for concurrent use. Each
+// Notifier sends sd_notify(3) messages. It is stateless and safe for concurrent use. Each
 // message waits for a manager that does not read for notifyTimeout at most, Reloading not at
 // all.
 type Notifier struct{}
@@ -28,7 +28,7 @@ func (Notifier) Ready(status string) error {
 	return send("READY=1\nSTATUS="+status, 0)
 }
 
-// Reloading notifies that a reload has started. Type=notify-reload requires MONOTONIC_USEC
+// Reloading notifies that a reload started. Type=notify-reload requires MONOTONIC_USEC
 // (systemd 253). Older managers ignore it. It never waits.
 func (Notifier) Reloading() error {
 	var now unix.Timespec
@@ -48,8 +48,8 @@ func (Notifier) Status(status string) error {
 	return send("STATUS="+status, 0)
 }
 
-// StatusRead is Status, and returns when the manager has read the line. The manager drops a
-// message if the process that sent it has ended.
+// StatusRead is Status, and returns when the manager read the line. The manager drops a
+// message if the process that sent it ended.
 func (Notifier) StatusRead(status string) error {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {
@@ -81,8 +81,8 @@ type Watchdog = heartbeat.Monitor
 // messagesPerInterval limits the heartbeats in one WatchdogSec.
 const messagesPerInterval = 8
 
-// NewWatchdog reads WATCHDOG_USEC and WATCHDOG_PID. Without them it sends nothing. failed is called with
-// an error of sending unless it equals that of the last heartbeat.
+// NewWatchdog reads WATCHDOG_USEC and WATCHDOG_PID. Without them it sends nothing. failed
+// receives each error of sending, unless it equals the error of the last heartbeat.
 func NewWatchdog(failed func(error)) (*Watchdog, error) {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

@@ -45,7 +45,7 @@ func TestNotifierProtocol(t *testing.T) {
 	}
 }
 
-// TestStatusRead: it returns after the manager has read the status.
+// TestStatusRead: it returns after the manager read the status.
 func TestStatusRead(t *testing.T) {
 	m := startFakeManager(t)
 	done := make(chan error, 1)

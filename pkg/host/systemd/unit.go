@@ -17,7 +17,7 @@ type Unit struct {
 	ActiveState     string   // active, inactive, activating, failed, …
 	UnitFileState   string   // enabled, disabled, …; empty when there is no file
 	Result          string   // of the last run: success, exit-code, signal, …
-	ExecMainCode    int      // how the main process ended: CLD_EXITED and others, 0 if it has not ended
+	ExecMainCode    int      // how the main process ended: CLD_EXITED and others, 0 while it runs
 	ExecMainStatus  int      // exit code or signal number
 	MainPID         uint32   // 0 if no main process runs
 	Restarts        uint32   // by Restart=
@@ -25,7 +25,7 @@ type Unit struct {
 	ExecPath        string   // of the program
 	File            string   // of the unit
 	DropIns         []string // files that change the unit
-	NeedReload      bool     // a file has changed since the manager read it
+	NeedReload      bool     // a file changed since the manager read it
 }
 
 // QueryUnit queries a service over the system bus.
@@ -39,7 +39,7 @@ func QueryUnit(ctx context.Context, name string) (Unit, error) {
 }
 
 // parseUnit reads properties (org.freedesktop.systemd1(5)). A property that an older manager
-// does not have keeps its zero value.
+// does not know keeps its zero value.
 func parseUnit(p map[string]any) Unit {
 	u := Unit{
 		LoadState: property[string](p, "LoadState"), ActiveState: property[string](p, "ActiveState"),

@@ -30,8 +30,8 @@ func (s Configuration) Equal(o Configuration) bool {
 // maxStored limits the stored configuration: its CA bundle may be large.
 const maxStored = 8 << 20
 
-// Store keeps the accepted configuration in the state directory: after a restart it is
-// in force until another one is accepted.
+// Store keeps the accepted configuration in the state directory: after a restart it applies
+// until another one is accepted.
 type Store struct{ path string }
 
 // NewStore returns a store in dir.

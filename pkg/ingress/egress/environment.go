@@ -14,10 +14,10 @@ var errIncomplete = errors.New("the value is incomplete or has quotes or backsla
 	"write NAME=value in one line, or check the program that writes the file")
 
 // parseEnvironment reads the proxies from the text of a file of variables, such as the one that
-// the machine-config-operator writes for EnvironmentFile= of the node's services: NAME=value, with
-// or without quotes around the whole value, and comments. The upper-case name takes precedence over
-// the lower-case one, unless it is empty, as in [golang.org/x/net/http/httpproxy]. Errors contain
-// the line, and no value.
+// the machine-config-operator writes for EnvironmentFile= of the node's services: NAME=value,
+// with or without quotes around the whole value, and comments. The upper-case name takes
+// precedence over the lower-case one, unless it is empty, as in
+// [golang.org/x/net/http/httpproxy]. Errors contain the line, but no value.
 func parseEnvironment(text string) (s ProxySettings, err error) {
 	values, lines := make(map[string]string), make(map[string]int)
 	number := 0

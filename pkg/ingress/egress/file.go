@@ -58,14 +58,14 @@ func (f *File) Refresh(now time.Time) (retry time.Duration) {
 	return retry
 }
 
-// Settings returns the settings of the last content that has settled. A missing file means no
+// Settings returns the settings of the last content that settled. A missing file means no
 // proxy.
 func (f *File) Settings() (ProxySettings, error) {
 	settings, _ := f.file.Value()
 	return settings, f.file.Err()
 }
 
-// ReadFile reads and parses a file once. Errors contain the path and the line, and no value.
+// ReadFile reads and parses a file once. Errors contain the path and the line, but no value.
 func ReadFile(path string) (ProxySettings, error) {
 	text, err := textfile.Read(path, maxFile)
 	if err != nil {

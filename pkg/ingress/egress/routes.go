@@ -19,9 +19,9 @@ type ProxiedAddress struct {
 	Proxy   *url.URL
 }
 
-// ProxiedAddresses returns the ingress addresses that are reached through a proxy.
-// automatic is the part of noProxy that the host adds. The address decides, not the requested
-// name: the name is that of the API and resolves to this host.
+// ProxiedAddresses returns the ingress addresses that are reached through a proxy. automatic is
+// the part of noProxy that the host adds. The address decides, not the requested name: that is
+// the API's name, which resolves to this host.
 func ProxiedAddresses(
 	c config.Config, accepted ProxySettings, addrs []netip.Addr, automatic []string,
 ) (all []ProxiedAddress) {
@@ -79,8 +79,8 @@ func Decide(
 		}
 		e.Routes = append(e.Routes, ingress.EgressRoute{Ingress: p.Ingress, Proxy: proxy})
 	}
-	// A proxy that intercepts TLS has a CA of the administrator. Public CAs, which may
-	// have issued the proxy's own certificate, must not verify an ingress for which the
+	// A proxy that intercepts TLS uses a CA of the administrator. Public CAs, which may have
+	// issued the proxy's own certificate, must not verify an ingress for which the
 	// administrator trusts other CAs.
 	e.AdditionalCAs = ingress.CABundle{Roots: accepted.Roots, Description: accepted.RootsDescription}
 	if https {
@@ -102,8 +102,8 @@ func AutomaticNoProxy(c config.VIPs, api, ingress []netip.Addr, subnets []netip.
 	if clusterDomain != "" {
 		list = append(list, "api-int."+clusterDomain)
 	}
-	// An ingress address of the configuration can be anywhere. One of keepalived is in the
-	// network of the cluster, and one that kube-vip announces by BGP is on its hosts.
+	// An ingress address of the configuration can be anywhere. A VIP of keepalived is in the
+	// network of the cluster, and a VIP that kube-vip announces by BGP is on its hosts.
 	if !c.Explicit() || c.Management == config.ManagementBGP {
 		api = slices.Concat(api, ingress)
 	}
@@ -126,7 +126,7 @@ func isHostSubnet(p netip.Prefix) bool {
 	return p.IsValid() && p.Bits() > 0 && !p.IsSingleIP() && !p.Addr().IsLoopback() && !p.Addr().IsLinkLocalUnicast()
 }
 
-// EffectiveNoProxy returns the whole no-proxy list in force.
+// EffectiveNoProxy returns the whole active no-proxy list.
 func (s ProxySettings) EffectiveNoProxy(automatic []string) string {
 	all := slices.Clone(automatic)
 	for entry := range strings.SplitSeq(s.NoProxy, ",") {

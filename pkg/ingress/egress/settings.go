@@ -51,15 +51,14 @@ func parseProxyURL(text string) (*url.URL, error) {
 // IsEmpty reports whether no proxy is set.
 func (s ProxySettings) IsEmpty() bool { return s.http == nil && s.https == nil }
 
-// Equal reports whether both have the same proxies and no-proxy list. The source is
-// ignored.
+// Equal reports whether the proxies and the no-proxy lists are equal. It ignores the source.
 func (s ProxySettings) Equal(o ProxySettings) bool {
 	return s.NoProxy == o.NoProxy && withCredentials(s.http) == withCredentials(o.http) &&
 		withCredentials(s.https) == withCredentials(o.https)
 }
 
-// ProxyFor returns the proxy for a URL, or nil. automatic are names and addresses
-// without a proxy, in addition to those of the administrator.
+// ProxyFor returns the proxy for a URL, or nil. automatic are names and addresses without a
+// proxy, in addition to the administrator's.
 func (s ProxySettings) ProxyFor(target *url.URL, automatic []string) *url.URL {
 	c := httpproxy.Config{
 		HTTPProxy: withCredentials(s.http), HTTPSProxy: withCredentials(s.https), NoProxy: s.EffectiveNoProxy(automatic),
@@ -96,8 +95,8 @@ func Redact(u *url.URL) string {
 	return shown.String()
 }
 
-// Authorization returns the value of Proxy-Authorization for a proxy (RFC 7617), empty
-// if its URL has no credentials. These are percent-decoded.
+// Authorization returns the value of Proxy-Authorization for a proxy (RFC 7617), empty if its
+// URL contains no credentials. It decodes percent-encoded credentials.
 func Authorization(proxy *url.URL) string {
 	if proxy.User == nil {
 		return ""

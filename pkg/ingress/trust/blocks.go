@@ -57,8 +57,8 @@ func splitBlocks(text []byte) ([]block, error) {
 }
 
 // brokenLine matches a BEGIN line that continues with base64, and an END line that continues
-// with a BEGIN line. The submatch of either is what is there instead of a line break. A comment that
-// quotes a mark has no base64 behind it.
+// with a BEGIN line. The submatch of either is what is there instead of a line break. No base64
+// follows a comment that quotes a mark.
 var brokenLine = regexp.MustCompile(`-----BEGIN [^-\r\n\\]*-----((?:\\+r)?\\+n|\r+|[ \t]*)[A-Za-z0-9+/]{16}` +
 	`|-----END [^-\r\n\\]*-----((?:\\+r)?\\+n|\r+|[ \t]*)\x{FEFF}*[ \t]*-----BEGIN `)
 
@@ -153,7 +153,7 @@ func (s *blockSplitter) beginBlock(number int, text, mark string, full []byte) {
 	}
 }
 
-// closeBlock ends the block. The flaw applies unless the block already has one.
+// closeBlock ends the block. The flaw applies unless the block already got one.
 func (s *blockSplitter) closeBlock(flaw string) {
 	if s.open == nil {
 		return

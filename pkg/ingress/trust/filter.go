@@ -16,11 +16,11 @@ const (
 	// MaxBundle is the limit of the administrator's file. A ConfigMap cannot contain
 	// more.
 	MaxBundle = 1 << 20
-	// MaxSystem is the limit of the host's own file, which has comments.
+	// MaxSystem is the limit of the host's own file, which includes comments.
 	MaxSystem = 4 << 20
 	// maxDER limits the certificates, which are sent to another process in one message.
 	maxDER = MaxBundle
-	// maxSkipped limits the list. A file of another kind has a flaw in every line.
+	// maxSkipped limits the list. In a file of another kind, every line is a flaw.
 	maxSkipped = 100
 )
 
@@ -59,7 +59,7 @@ func (r *Rejection) Error() string {
 }
 
 // Filter checks an administrator's bundle, certificate by certificate. An error is a
-// [*Rejection]. The bundle with it has no Roots, but lists the skipped parts.
+// [*Rejection]. The bundle beside it contains no Roots, but lists the skipped parts.
 func Filter(pem []byte, now time.Time) (Bundle, error) { return filter(pem, MaxBundle, now) }
 
 func filter(pem []byte, limit int, now time.Time) (Bundle, error) {

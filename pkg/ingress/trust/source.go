@@ -18,13 +18,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// Source is a file of CAs and the certificates in force. One goroutine owns it.
+// Source is a file of CAs and the certificates in use. One goroutine owns it.
 type Source struct {
 	path     string
 	limit    int
 	lastGood LastGoodCopy // the zero value: no copy is kept
 
-	file       settled.File[content, []Certificate] // a missing file is good and has no roots
+	file       settled.File[content, []Certificate] // a missing file is good and contains no roots
 	assessment Bundle                               // of the current content, without its Roots
 	assessed   time.Time                            // when it was made
 
@@ -42,8 +42,8 @@ func newSystemSource(path string) *Source { return &Source{path: path, limit: Ma
 // Path returns the path of the file.
 func (s *Source) Path() string { return s.path }
 
-// Roots returns the certificates in force: the last good ones while the file is
-// rejected. They must not be changed.
+// Roots returns the certificates in use: the last good ones while the file is rejected. The
+// caller must not change them.
 func (s *Source) Roots() []Certificate {
 	roots, _ := s.file.Value()
 	return roots
@@ -58,13 +58,13 @@ func (s *Source) Assessment() Bundle { return s.assessment }
 // Absent reports whether the last good state is that there is no file.
 func (s *Source) Absent() bool { return s.Loaded() && len(s.Roots()) == 0 }
 
-// Loaded reports whether a state is in force: certificates, or that there is no file.
+// Loaded reports whether the source is ready: it loaded certificates, or there is no file.
 func (s *Source) Loaded() bool {
 	_, ok := s.file.Value()
 	return ok
 }
 
-// content identifies what a read has found.
+// content identifies what a read found.
 type content struct {
 	sum     [sha256.Size]byte
 	failure string // why there is no content
@@ -74,7 +74,7 @@ type content struct {
 // expire.
 const assessmentInterval = 10 * time.Minute
 
-// Refresh reads the file, and accepts it once it has settled. retry is the time until the next
+// Refresh reads the file, and accepts it once it settled. retry is the time until the next
 // call, if that must be soon.
 func (s *Source) Refresh(now time.Time) (retry time.Duration) {
 	text, err := s.read()
@@ -121,7 +121,7 @@ func (s *Source) read() ([]byte, error) {
 	return text, err
 }
 
-// accept puts a good file into force. A rejected file leaves the last good one in force.
+// accept starts to use a good file. After a rejected file, the last good one stays in use.
 func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) {
 	roots := bundle.Roots
 	bundle.Roots = nil
@@ -135,7 +135,7 @@ func (s *Source) accept(bundle Bundle, err error, found content, now time.Time) 
 	}
 }
 
-// useLastGood puts the stored copy of an earlier run into force, if there is a good one.
+// useLastGood starts to use the stored copy of an earlier run, if there is a good one.
 func (s *Source) useLastGood(now time.Time) {
 	certificates, err := s.lastGood.load()
 	var bundle Bundle
@@ -147,8 +147,7 @@ func (s *Source) useLastGood(now time.Time) {
 	}
 }
 
-// UsesLastGood reports whether the certificates in force are not those of the current
-// file.
+// UsesLastGood reports whether the certificates in use come from an earlier file.
 func (s *Source) UsesLastGood() bool { return s.file.Stale() }
 
 // UnsavedCopy returns what writes the copy of the last good CAs, or nil if the copy is up
@@ -249,7 +248,7 @@ func (s *System) Refresh(now time.Time) (retry time.Duration) {
 // Source returns the file, or nil.
 func (s *System) Source() *Source { return s.source }
 
-// Err returns why the host has no trusted certificates, or why the current file is
+// Err returns the reason why the host trusts no certificates, or why the current file is
 // rejected.
 func (s *System) Err() error {
 	if s.source == nil || s.source.Absent() {
@@ -259,8 +258,8 @@ func (s *System) Err() error {
 	return s.source.Err()
 }
 
-// EffectiveRoots returns the certificates in force and a description of their origin:
-// the administrator's, or else the host's. host is nil if the host's file is not used.
+// EffectiveRoots returns the certificates in use and a description of their origin: the
+// administrator's, or else the host's. host is nil if the host's file is not used.
 func EffectiveRoots(admin *Source, host *System) (roots []Certificate, origin string) {
 	if host == nil {
 		return admin.Roots(), admin.Path()

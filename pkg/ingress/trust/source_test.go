@@ -49,7 +49,7 @@ func restarted(s *sourceTest) *sourceTest {
 		trust.NewLastGoodCopy(filepath.Join(s.dir, "state"), "last-good.crt")), s.t, s.now, s.dir}
 }
 
-// refresh calls Refresh until the file has settled, and returns how long that took
+// refresh calls Refresh until the file settles, and returns how long that took
 // until a change; 0 for no change.
 func (s *sourceTest) refresh() (took time.Duration) {
 	s.t.Helper()

@@ -74,8 +74,8 @@ const queryTimeout = time.Second
 const (
 	// serverMisbehaving is an answer with an error.
 	serverMisbehaving = "server misbehaving"
-	// lameReferral is an empty answer of a server that has no zone for the name and
-	// does not recurse: it has no record.
+	// lameReferral is an empty answer of a server that serves no zone for the name and does not
+	// recurse: it contains no record.
 	lameReferral = "lame referral"
 )
 

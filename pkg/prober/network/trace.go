@@ -103,8 +103,8 @@ func parseTrace(datagram []byte, limit int) (all []protocol.TraceRecord) {
 	return all
 }
 
-// verdict returns a verdict without the number of the queue and the flags, which the upper bits of
-// one that is not negative have (NF_VERDICT_MASK, linux/netfilter.h).
+// verdict returns a verdict without the number of the queue and the flags, which are in the
+// upper bits of a verdict that is not negative (NF_VERDICT_MASK, linux/netfilter.h).
 func verdict(code uint32) int32 {
 	const mask = 0xff
 	if v := int32(code); v < 0 { //nolint:gosec // the kernel encodes an int

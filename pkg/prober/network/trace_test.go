@@ -133,7 +133,7 @@ func TestReadTraceWithoutSocket(t *testing.T) {
 }
 
 // TestSocketOfRequestIsClosed: the descriptor that comes with a request is closed also if the
-// request has expired, or does not use it.
+// request expired, or does not use it.
 func TestSocketOfRequestIsClosed(t *testing.T) {
 	t.Parallel()
 	commands, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -17,8 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/upstream"
 )
 
-// viaProxy requests one page from the ingress as the proxy does, with the proxy's own
-// code: failures have the causes that challenges have.
+// viaProxy requests one page from the ingress as the proxy does, with the proxy's own code:
+// failures get the same causes as failures of challenges.
 func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResult {
 	f := &protocol.FetchResult{UpstreamAddr: cause.WithoutZone(q.Addr)}
 	begin := time.Now()
@@ -53,7 +53,7 @@ func viaProxy(ctx context.Context, q *protocol.FetchRequest) *protocol.FetchResu
 	f.FirstByte = time.Since(begin)
 	answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(response.Output())), nil)
 	if err != nil {
-		return f // it is complete, and package upstream has checked it
+		return f // it is complete, and package upstream checked it
 	}
 	defer answer.Body.Close()
 	_ = recordResponse(f, answer) // as above

@@ -114,8 +114,8 @@ type LookupResult struct {
 	Records [2]Record `json:"records"` // A, AAAA
 }
 
-// Record is the answer about one address family: no addresses and no failure when the name
-// does not exist, or has no address of the family.
+// Record is the answer about one address family: no addresses and no failure if the name does
+// not exist, or not in this family.
 type Record struct {
 	Addresses []netip.Addr  `json:"addresses"` // the first 16, sorted
 	Failure   LookupFailure `json:"failure"`

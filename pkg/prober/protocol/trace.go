@@ -16,10 +16,10 @@ type TraceRequest struct {
 	Wait time.Duration `json:"wait"` // for the first event; without one, the result is empty
 }
 
-// TraceResult has the events of a [TraceRequest], oldest first.
+// TraceResult contains the events of a [TraceRequest], oldest first.
 type TraceResult struct {
 	Records []TraceRecord `json:"records"` // at most MaxTraceRecords
-	// Lost counts how often the kernel had no room for events. It drops them then.
+	// Lost counts how often the kernel dropped events because its buffer was full.
 	Lost uint64 `json:"lost"`
 }
 
@@ -39,7 +39,8 @@ const (
 	TraceRule   TraceKind = 3 // a rule matched
 )
 
-// Verdicts of an event: those of linux/netfilter.h and, below 0, of linux/netfilter/nf_tables.h.
+// These are the verdicts of an event, from linux/netfilter.h and, below 0, from
+// linux/netfilter/nf_tables.h.
 const (
 	VerdictDrop     int32 = 0
 	VerdictAccept   int32 = 1
@@ -53,7 +54,7 @@ const (
 
 // TraceRecord is one event of the kernel: a rule that matched, the return from a chain, or
 // the policy of a base chain. Table and chain are names that an administrator chose; the
-// receiver compares them with those that it has read from the kernel itself.
+// receiver compares them with those that it read from the kernel itself.
 type TraceRecord struct {
 	Packet  uint32       `json:"packet"` // the kernel's number of the packet; it is reused
 	Kind    TraceKind    `json:"kind"`

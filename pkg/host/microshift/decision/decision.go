@@ -22,22 +22,22 @@ type State struct {
 	ComputeErr error // why Computed is incomplete
 }
 
-// Plan is the plan of the service on a MicroShift host: the API has the addresses of the
-// node, and the ingress is MicroShift's router.
+// Plan is the plan of the service on a MicroShift host: the API uses the addresses of the node,
+// and the ingress is MicroShift's router.
 type Plan struct {
 	Reason             report.Reason
 	Message            string
 	UnreachableMessage string // the message if the ingress accepts no connections
 	MessageSuffix      string // the end of every message
 	Decision           ownership.Decision
-	Serves             bool // the service has a listener and a table
+	Serves             bool // the service needs a listener and a table
 	Ingress            []netip.Addr
 
 	RouterHTTP, RouterHTTPS uint16 // ports of MicroShift's router; 0: the configured ports
 }
 
-// Decide returns the plan. excluded are the addresses of [Excluded]. The message always
-// names files that MicroShift has not read or would reject.
+// Decide returns the plan. excluded are the addresses of [Excluded]. The message always names
+// files that MicroShift did not read yet or would reject.
 func Decide(c config.Config, s State, excluded []netip.Addr, addresses []address.Address) Plan {
 	p := decide(c, s, excluded, addresses)
 	if s.Known && s.Err != nil {
@@ -135,8 +135,8 @@ func PendingRestart(newer []string) error {
 	return fmt.Errorf("%s changed since MicroShift was started, which reads it after systemctl restart microshift", names)
 }
 
-// absentNodeAddressFix is the remediation for a node address that the host does not have.
-// No other host takes over a node address.
+// absentNodeAddressFix is the remediation for a node address that is not on the host. No other
+// host takes over a node address.
 const absentNodeAddressFix = "correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, " +
 	"or add that address to a link"
 

@@ -10,10 +10,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/microshift"
 )
 
-// Excluded returns the addresses that are never redirected: those that pods use for
-// MicroShift's API server. If its configuration is not known, these are the default ones
-// and the last known ones. Without MicroShift, an address is excluded if its link and
-// prefix length are those of MicroShift's internal addresses.
+// Excluded returns the addresses that are never redirected, because pods use them for
+// MicroShift's API server. If its configuration is not known, these are the default ones and
+// the last known ones. Without MicroShift, an address is excluded if its link and prefix length
+// match MicroShift's internal addresses.
 func Excluded(s State, addresses []address.Address, last []netip.Addr) []netip.Addr {
 	placed := onInternalLink(addresses, last)
 	switch {
@@ -26,9 +26,9 @@ func Excluded(s State, addresses []address.Address, last []netip.Addr) []netip.A
 	}
 }
 
-// onInternalLink returns the addresses on a link on which MicroShift has its internal
-// addresses. keepalived also adds VIPs as single addresses to br-ex, so only a default
-// address or one of last counts.
+// onInternalLink returns the addresses on the link of MicroShift's internal addresses.
+// keepalived also adds VIPs as single addresses to br-ex, so only a default address or one of
+// last counts.
 func onInternalLink(addresses []address.Address, last []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addresses {

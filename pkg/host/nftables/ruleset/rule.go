@@ -61,7 +61,7 @@ type Rule interface {
 // Redirect redirects new connections to a VIP of its family from one port to another port of
 // the same address. It matches the destination address and no link, because pods and hosts
 // arrive through different links. It also requires that the address is local (fib), so an
-// element that remains after its VIP moved has no effect.
+// element that remains after its VIP moved does no harm.
 //
 // It is a dnat without an address. A redirect would choose the first address of the link on
 // which a packet arrived (net/netfilter/nf_nat_redirect.c), and the loopback address for

@@ -19,7 +19,7 @@ const Name = "http01-proxyd"
 const challengePort = 80
 
 // Priorities of the base chains. The first NAT chain that translates a connection wins, and
-// lower priorities run first. Nodes have chains at -100 (NF_IP_PRI_NAT_DST of
+// lower priorities run first. OpenShift's chains are at -100 (NF_IP_PRI_NAT_DST of
 // linux/netfilter_ipv4.h), so this table's NAT chains run before them. Its filter chain runs
 // before other filters.
 const (
@@ -35,10 +35,10 @@ type Table struct {
 	v4, v6 string // the VIPs of each family: their bytes, sorted and concatenated
 }
 
-// New returns the table that redirects port 80 of the held VIPs to a port of the same
-// address. The VIPs can be in any order, repeated and IPv4-mapped. Addresses that a host
-// cannot hold are ignored: invalid, unspecified, multicast and scoped addresses. A set
-// element has no zone and would match the address on every link.
+// New returns the table that redirects port 80 of the held VIPs to a port of the same address.
+// The VIPs can be in any order, repeated and IPv4-mapped. Addresses that a host cannot hold are
+// ignored: invalid, unspecified, multicast and scoped addresses. A set element cannot contain a
+// zone and would match the address on every link.
 func New(port uint16, held []netip.Addr) Table {
 	var v4, v6 []netip.Addr
 	for _, a := range held {
