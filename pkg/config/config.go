@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Mode selects whether and how the proxy is deployed. The values are those of
-// http01ChallengeProxy.mode in the APIServer resource.
+// Mode selects whether and how the proxy is deployed. Its values are the same as in
+// http01ChallengeProxy.mode of the APIServer resource.
 type Mode string
 
 // The modes. An absent key means DefaultDeployment. An explicit empty string disables
@@ -35,8 +35,8 @@ const (
 	maxHeadBytes = 64 << 10
 
 	minTimeout = 10 * time.Millisecond
-	// Let's Encrypt gives one fetch ten seconds (boulder va/http.go and the
-	// VA's timeouts), so a longer timeout has no use.
+	// Let's Encrypt gives one fetch ten seconds (boulder va/http.go and the VA's timeouts), so
+	// a longer timeout would be useless.
 	maxTimeout = 60 * time.Second
 
 	minSelfTestInterval = 10 * time.Second
@@ -62,8 +62,8 @@ type Config struct {
 	MicroShift   MicroShift
 }
 
-// Management is which program manages the VIPs. The values are those of vipManagement in
-// the Infrastructure resource (openshift/api config/v1 VIPManagementType).
+// Management names the program that manages the VIPs. Its values are the same as in
+// vipManagement of the Infrastructure resource (openshift/api config/v1 VIPManagementType).
 type Management string
 
 // The values of Management.
@@ -108,8 +108,8 @@ type SelfTest struct {
 // MicroShift is the support for MicroShift hosts.
 type MicroShift struct {
 	Directory string // absolute path of its configuration; empty: no MicroShift support
-	// ManageAdvertiseAddress adds the internal address of the API server to lo, as
-	// MicroShift does, if no link of this host has it.
+	// ManageAdvertiseAddress adds the internal address of the API server to lo, as MicroShift
+	// does, unless a link of this host already has it.
 	ManageAdvertiseAddress bool
 }
 

@@ -31,7 +31,7 @@ type EgressProxy struct {
 	// File is the absolute path of the node's environment file. It is used unless HTTPProxy or
 	// HTTPSProxy is set.
 	File                           string
-	HTTPProxy, HTTPSProxy, NoProxy string // replace those of the file
+	HTTPProxy, HTTPSProxy, NoProxy string // replace the values of the file
 	// TrustedCA is the absolute path of a PEM bundle for TLS to the proxy and for proxies that
 	// intercept TLS.
 	TrustedCA          string

@@ -13,8 +13,8 @@ import (
 // maxFileBytes is far above any real configuration.
 const maxFileBytes = 256 << 10
 
-// Read returns the text of a configuration file. The text of a file that does not
-// exist is nil, that of an empty file is not. Both mean the default configuration.
+// Read returns the text of a configuration file. The text is nil for a file that does not
+// exist, and empty for an empty file. Both mean the default configuration.
 func Read(path string) ([]byte, error) {
 	data, err := textfile.Read(path, maxFileBytes)
 	switch {

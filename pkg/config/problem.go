@@ -39,8 +39,7 @@ func (p Problem) Error() string { return p.Position() + ": " + p.Message + ": " 
 // error type of Parse and Load if the file could be read.
 type Problems []Problem
 
-// maxProblemsShown bounds a message: a file of another format has a problem in every
-// line.
+// maxProblemsShown bounds a message: a file of another format causes a problem in every line.
 const maxProblemsShown = 50
 
 // Error returns one line for each of the first 50 problems.
@@ -83,9 +82,9 @@ func redact(text string) string {
 	return text
 }
 
-// mayHoldPassword reports whether a text may contain user information (RFC 3986 section
-// 3.2.1). A URL without an "@" counts, too, because it may have been truncated before it, unless
-// it has only a host name.
+// mayHoldPassword reports whether a text may contain user information (RFC 3986 section 3.2.1).
+// A URL without an "@" counts, too, because it may have been truncated before it, unless it
+// consists of a host name only.
 func mayHoldPassword(text string) bool {
 	_, rest, isURL := strings.Cut(text, "://")
 	return strings.ContainsRune(text, '@') || isURL && !httpfield.IsHostName(strings.TrimSuffix(rest, "/"))

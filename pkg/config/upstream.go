@@ -38,8 +38,8 @@ type Upstream struct {
 	// TrustedCA is the absolute path of a PEM bundle. If there is no such file, the system's CAs are
 	// trusted.
 	TrustedCA string
-	// VerifyNames are names that the ingress's certificate may have besides the request's host. They
-	// are canonical and may start with "*.".
+	// VerifyNames are names that the ingress's certificate may contain besides the request's
+	// host. They are canonical and may start with "*.".
 	VerifyNames []string
 
 	ConnectTimeout time.Duration // of one dial

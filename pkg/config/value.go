@@ -141,7 +141,7 @@ func (r *reader) hosts(into *[]string) parseFunc {
 	})
 }
 
-// checkHosts replaces the entry for any name. Other names beside it would have no effect.
+// checkHosts replaces the entry for any name. Other names beside it would change nothing.
 func (p *parser) checkHosts() {
 	c := &p.config
 	at := slices.Index(c.Hosts, anyHost)
@@ -195,8 +195,8 @@ func entries[T comparable](
 // api-int.<cluster>. Kubelets trust only the cluster's own CA for it.
 const InternalAPIPrefix = "api-int."
 
-// IsInternalAPIName reports whether a lower-case host name is that of the API for the
-// nodes of a cluster.
+// IsInternalAPIName reports whether a lower-case host name is the name under which nodes reach
+// the API of their cluster.
 func IsInternalAPIName(name string) bool {
 	return strings.HasPrefix(name, InternalAPIPrefix) && httpfield.IsHostName(name)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/server"
 )
 
-// backlogGracePeriod is how long a port without a redirect stays open. A client
-// whose handshake was under way when the table changed is still served.
+// backlogGracePeriod is how long a port without a redirect stays open. A client whose handshake
+// began before the table changed is still served.
 const backlogGracePeriod = time.Second
 
 func (p *process) listen(port uint16, fd int) error {

@@ -78,7 +78,7 @@ type process struct {
 	stats     *statsCollector
 	server    *server.Server
 	upstream  *upstream.Client
-	settings  upstream.Settings // in force
+	settings  upstream.Settings // the current ones
 	listening map[uint16]int    // sockets by port
 	stopping  sync.WaitGroup    // ports in their grace period
 }
@@ -92,7 +92,7 @@ func (p *process) send(e protocol.Event) {
 	}
 }
 
-// sendStats reports what has happened. The controller rejects invalid stats; they
+// sendStats reports what happened. The controller rejects invalid stats; they
 // would be a defect of this program. They are then replaced by an error count, and
 // the proxy continues.
 func (p *process) sendStats(s *protocol.Stats) {

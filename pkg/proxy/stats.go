@@ -29,8 +29,8 @@ type statsCollector struct {
 	mu           sync.Mutex
 	pending      protocol.Stats                        // without the challenges
 	challenges   []protocol.Challenge                  // see keep
-	sums         map[report.ForwardedCount]durationSum // of all challenges; keys have neither Count nor TotalDuration
-	rejections   map[report.RejectionCount]uint64      // keys have no Count
+	sums         map[report.ForwardedCount]durationSum // of all challenges; keys contain neither Count nor TotalDuration
+	rejections   map[report.RejectionCount]uint64      // keys contain no Count
 	testRequests map[netip.Addr]uint64                 // by source; the zero address stands for further sources
 	sending      sync.Mutex                            // keeps the reports in order
 }
@@ -53,7 +53,7 @@ type durationSum struct {
 func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *cause.Failure) {
 	r := &challenge
 	r.VIP, r.Client, r.Upstream = r.VIP.WithZone(""), cause.WithoutZone(r.Client), cause.WithoutZone(r.Upstream)
-	r.Duration = max(0, min(r.Duration, protocol.MaxRequestDuration)) // a host may have been suspended meanwhile
+	r.Duration = max(0, min(r.Duration, protocol.MaxRequestDuration)) // perhaps the host was suspended meanwhile
 	r.Outcome = outcomeOf(r)
 	key := report.ForwardedCount{
 		ClientKind: r.ClientKind, Outcome: r.Outcome, Cause: r.Cause, Bucket: report.BucketOf(r.Duration),
@@ -66,7 +66,8 @@ func (c *statsCollector) RecordChallenge(challenge report.Challenge, failure *ca
 	})
 }
 
-// keep adds a challenge to the next report, if necessary in place of another one. The caller holds mu.
+// keep adds a challenge to the next report, and replaces another one if necessary. The caller
+// holds mu.
 func (c *statsCollector) keep(challenge protocol.Challenge) {
 	if len(c.challenges) == protocol.MaxChallenges {
 		at := challenge.Displaces(len(c.challenges), func(i int) *report.Challenge { return &c.challenges[i].Challenge })
@@ -126,8 +127,8 @@ func (c *statsCollector) RecordRejection(reason report.Rejection, kind report.Cl
 	c.update(func() { c.rejections[report.RejectionCount{Rejection: reason, ClientKind: kind}]++ })
 }
 
-// RecordTestRequest implements server.Recorder. A request of this host itself has the VIP as
-// its source, and is not counted.
+// RecordTestRequest implements server.Recorder. A request of this host itself comes from the
+// VIP, and is not counted.
 func (c *statsCollector) RecordTestRequest(source, vip netip.Addr) {
 	if source == vip {
 		return

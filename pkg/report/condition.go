@@ -16,18 +16,20 @@ type Reason string
 
 // The reasons with which the condition is True.
 const (
-	Serving     Reason = "Serving"     // this host holds an API VIP and has answered a request of its own on it
+	Serving     Reason = "Serving"     // this host holds an API VIP and answered its own request to it
 	Standby     Reason = "Standby"     // this host holds no API VIP
-	NotRequired Reason = "NotRequired" // API and ingress share one address, or the platform has no VIPs
+	NotRequired Reason = "NotRequired" // API and ingress share one address, or there are no VIPs on this platform
 )
 
 // The reasons with which it is False.
 const (
-	// the first observation of the host is not complete yet, or no held VIP has answered since the end of a fault
+	// the first observation of the host is not complete yet, or no held VIP answered since the
+	// end of a fault
 	Starting Reason = "Starting"
 	// the configuration is rejected; the last good one is active, if any
 	InvalidConfig Reason = "InvalidConfig"
-	// keepalived.conf is missing although keepalived runs here, is unreadable, or has no VIPs
+	// keepalived.conf is missing although keepalived runs here, is unreadable, or contains no
+	// VIPs
 	NoVIPs Reason = "NoVIPs"
 	// the VIPs are user-managed and never on a node
 	ExternalLoadBalancer Reason = "ExternalLoadBalancer"
@@ -37,7 +39,7 @@ const (
 	PortInUse Reason = "PortInUse"
 	// no ingress address accepts connections
 	UpstreamUnreachable Reason = "UpstreamUnreachable"
-	// the proxy process has ended or does not answer
+	// the proxy process ended or does not answer
 	ProxyUnavailable Reason = "ProxyUnavailable"
 	// mode is ""
 	Disabled Reason = "Disabled"
@@ -51,8 +53,7 @@ func (r Reason) Ready() bool {
 	return r == Serving || r == Standby || r == NotRequired
 }
 
-// Condition has the form of metav1.Condition of Kubernetes, without
-// observedGeneration.
+// Condition has the form of metav1.Condition of Kubernetes, without observedGeneration.
 type Condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"` // "True", "False" or "Unknown"
@@ -65,8 +66,8 @@ type Condition struct {
 // MaxMessage is the limit of Kubernetes for the message of a condition.
 const MaxMessage = 32 << 10
 
-// Condition returns the condition of the whole service. Its status is Unknown if the
-// report has none.
+// Condition returns the condition of the whole service. Its status is Unknown if the report
+// contains none.
 func (r Report) Condition() Condition {
 	for _, c := range r.Conditions {
 		if c.Type == ConditionType {
@@ -76,7 +77,7 @@ func (r Report) Condition() Condition {
 	return Condition{Type: ConditionType, Status: "Unknown"}
 }
 
-// ServiceUnreachable returns the report for a service that has not answered since then.
+// ServiceUnreachable returns the report for a service that did not answer since then.
 func ServiceUnreachable(since time.Time, err error) Report {
 	return Report{Conditions: []Condition{{
 		Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: printable.Truncate(err.Error(), MaxMessage),

@@ -21,9 +21,9 @@ const (
 	EgressInvalid       Reason = "InvalidProxy"  // False: the file or the CA bundle is rejected
 )
 
-// EgressProxy is the state of the cluster-wide egress proxy: the configured settings and
-// the accepted ones. It contains no credentials. The zero value means that the settings
-// have not been read yet.
+// EgressProxy is the state of the cluster-wide egress proxy: the configured settings and the
+// accepted ones. It contains no credentials. The zero value means that the settings were not
+// read yet.
 type EgressProxy struct {
 	Upstream     string           `json:"upstream"`          // egressProxy.upstream: never or auto
 	Spec         EgressSetting    `json:"spec,omitzero"`     // the configured settings; absent while they are rejected

@@ -36,7 +36,7 @@ func (c Certificate) RenewalTime() time.Time {
 }
 
 // RenewalDue reports whether cert-manager should have begun to renew the certificate, by
-// default or because an attempt has failed.
+// default or because an attempt failed.
 func (c Certificate) RenewalDue(now time.Time) bool {
 	return c.renewedByCertManager() && (c.FailedRenewals > 0 || !now.Before(c.RenewalTime()))
 }
@@ -72,7 +72,7 @@ func DescribeAttempts(left int) string {
 
 // AttemptsLeft estimates how many attempts cert-manager starts at most by itself after now and
 // before the certificate expires, with the defaults of its delays and the failures that this host
-// has observed: its own schedule is known to cert-manager alone.
+// observed: its own schedule is known to cert-manager alone.
 func (c Certificate) AttemptsLeft(now time.Time) int {
 	left := max(0, c.NotAfter.Sub(now))
 	parts := func(delay time.Duration) int { return int((left + delay - 1) / delay) }

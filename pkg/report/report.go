@@ -44,8 +44,8 @@ type Report struct {
 	EgressProxy EgressProxy `json:"egressProxy"`
 }
 
-// WithEmptyLists returns the report with empty lists and maps instead of nil, so that
-// JSON has no null.
+// WithEmptyLists returns the report with empty lists and maps instead of nil, so that the JSON
+// contains no null.
 func (r Report) WithEmptyLists() Report {
 	r.Conditions = notNil(r.Conditions)
 	r.VIPs = notNil(r.VIPs)
@@ -96,7 +96,7 @@ type Build struct {
 	GoVersion string `json:"goVersion"`
 }
 
-// ReadBuild returns what the Go toolchain has recorded in this program.
+// ReadBuild returns what the Go toolchain recorded in this program.
 func ReadBuild() Build {
 	b := Build{Version: "(devel)", GoVersion: runtime.Version()}
 	info, known := debug.ReadBuildInfo()

@@ -31,8 +31,7 @@ func (r Report) StatusLine() string {
 	return printable.Truncate(string(r.Condition().Reason)+": "+strings.Join(parts, ", "), maxStatusLine)
 }
 
-// maxStatusLine bounds the status line. The journal and the report have the whole
-// message.
+// maxStatusLine bounds the status line. The journal and the report contain the whole message.
 const maxStatusLine = 1000
 
 func (r Report) summarizeChallenges() string {

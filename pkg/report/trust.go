@@ -33,8 +33,7 @@ const (
 	TrustUnused   TrustKind = "unused"    // the configuration uses no TLS
 )
 
-// Trust is the CAs for TLS to the ingress. The zero value means that they have not been
-// read yet.
+// Trust is the CAs for TLS to the ingress. The zero value means that they were not read yet.
 type Trust struct {
 	Kind         TrustKind `json:"kind"`
 	Path         string    `json:"path"`             // upstream.trustedCA

@@ -9,8 +9,8 @@ type Node[T any] struct {
 	owner      *T
 }
 
-// List holds owners in the order of insertion. It is a ring through root, which has none. The
-// zero value is empty. A list must not be copied.
+// List holds owners in the order of insertion. It is a ring through root, which belongs to no
+// owner. The zero value is empty. A list must not be copied.
 type List[T any] struct{ root Node[T] }
 
 // First returns the owner that was inserted first, or nil.

@@ -21,7 +21,7 @@ const (
 	// maxWait bounds a wait without events, so that the loop reports that it runs.
 	maxWait = time.Second
 	// briefWait is the first part of a wait, which the scheduler does not see. It is above the
-	// time between two requests at low load: a shorter one would have the kernel set the
+	// time between two requests at low load: with a shorter one, the kernel would set the
 	// clock's next interrupt for each wait.
 	briefWait = 3 * time.Millisecond
 )
@@ -61,7 +61,7 @@ type Loop struct {
 	waiting atomic.Bool // Post must end the wait
 	mu      sync.Mutex
 	posted  []func()
-	running []func() // posted before the last fetch; their memory is that of the next posted
+	running []func() // posted before the last fetch; the next posted reuses their memory
 }
 
 // New returns a loop. Run closes its descriptors.
@@ -85,9 +85,9 @@ func (l *Loop) Watch(fd int, h Handler) error {
 	return l.watch(fd, h, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET)
 }
 
-// WatchShared reports to h while a listening socket, which several loops share, has
-// connections. Under load, the kernel wakes one loop for each. Idle loops all wake, and one
-// accepts it.
+// WatchShared reports to h while connections wait on a listening socket that several loops
+// share. Under load, the kernel wakes one loop for each connection. Idle loops all wake, and
+// one accepts it.
 func (l *Loop) WatchShared(fd int, h Handler) error {
 	return l.watch(fd, h, unix.EPOLLIN|unix.EPOLLEXCLUSIVE)
 }
@@ -126,10 +126,10 @@ func (l *Loop) drop(fd int) {
 // Now returns the time at which the current events were fetched.
 func (l *Loop) Now() time.Time { return l.now }
 
-// Behind reports whether more events may have happened before the last fetch than it returned.
+// Behind reports whether the last fetch may have left events that happened before it.
 func (l *Loop) Behind() bool { return l.behind }
 
-// Post runs f on the thread of the loop, after the handlers of all events that have happened
+// Post runs f on the thread of the loop, after the handlers of all events that happened
 // before, unless the loop is Behind. It may be called from any goroutine.
 func (l *Loop) Post(f func()) {
 	l.mu.Lock()

@@ -169,7 +169,7 @@ func socketPair(t *testing.T) (pair [2]int) {
 	return pair
 }
 
-// TestPostRunsAfterEvents: the handlers of events that have happened before Post come before
+// TestPostRunsAfterEvents: the handlers of events that happened before Post come before
 // its function, unless the loop is behind. It then reports so.
 func TestPostRunsAfterEvents(t *testing.T) {
 	t.Parallel()

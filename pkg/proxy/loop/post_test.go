@@ -35,7 +35,7 @@ func TestPostEndsWait(t *testing.T) {
 	}
 }
 
-// takenCap is the capacity of Loop.posted when a wait has taken what was posted.
+// takenCap is the capacity of Loop.posted when a wait took what was posted.
 const takenCap = 7
 
 func hasTaken(l *Loop) bool {
@@ -51,7 +51,7 @@ func sleeps(thread int) bool {
 	return err == nil && bytes.HasPrefix(state, []byte("S"))
 }
 
-// postDuringWait posts two functions when a wait has reached a moment. They must end it, and
+// postDuringWait posts two functions when a wait reached a moment. They must end it, and
 // run.
 func postDuringWait(t *testing.T, reached func(l *Loop, thread int) bool) error {
 	t.Helper()

@@ -72,7 +72,7 @@ func transfer(call uintptr, fd int, p []byte) (int, error) {
 	}
 }
 
-// HasUnread reports whether bytes have arrived. It may be called from any thread.
+// HasUnread reports whether bytes arrived. It may be called from any thread.
 func HasUnread(fd int) bool {
 	var one [1]byte
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&one)), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // recvfrom(2) takes pointers
@@ -88,18 +88,18 @@ func Close(fd int) {
 // CloseWrite shuts down the sending side.
 func CloseWrite(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }
 
-// ResetOnClose has Close send a reset (tcp(7), SO_LINGER).
+// ResetOnClose makes Close send a reset (tcp(7), SO_LINGER).
 func ResetOnClose(fd int) { _ = resetOnClose(fd) }
 
 func resetOnClose(fd int) error {
 	return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 }
 
-// Connect begins a connection with buffers of a size in bytes for each direction; the
-// kernel doubles it (socket(7)). When the connection is ready for writing,
-// ConnectResult returns how the attempt ended. Closing it sends a reset: otherwise its port would
-// stay in use for a minute (TIME_WAIT), and its entry in connection tracking for two. What it
-// has not sent by then nobody needs.
+// Connect begins a connection with buffers of a size in bytes for each direction; the kernel
+// doubles it (socket(7)). When the connection is ready for writing, ConnectResult returns how
+// the attempt ended. Closing it sends a reset: otherwise its port would stay in use for a
+// minute (TIME_WAIT), and its entry in connection tracking for two. Nobody needs what is unsent
+// by then.
 //
 // The socket is not bound before. Its port would be taken for all destinations.
 func Connect(to netip.AddrPort, buffer int) (fd int, err error) {
@@ -125,7 +125,7 @@ func Connect(to netip.AddrPort, buffer int) (fd int, err error) {
 	return -1, err
 }
 
-// ConnectResult returns the error of a connection attempt, nil if it has succeeded.
+// ConnectResult returns the error of a connection attempt, nil if it succeeded.
 func ConnectResult(fd int) error {
 	number, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && number != 0 {

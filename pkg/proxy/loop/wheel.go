@@ -5,8 +5,8 @@ package loop
 import "time"
 
 const (
-	// tick is the resolution of deadlines. They are bounds for peers that are late, and
-	// never early.
+	// tick is the resolution of deadlines. They bound the wait for late peers, and they never
+	// fire early.
 	tick = 4 * time.Millisecond
 	// slots is the size of the wheel: 2 s. A timer beyond stays for another round.
 	slots = 512
@@ -25,13 +25,13 @@ type Timer struct {
 type wheel struct {
 	slots [slots]List[Timer]
 	begin time.Time
-	last  int64 // the tick until which timers have fired
+	last  int64 // the tick until which timers fired
 }
 
 func (w *wheel) tickOf(t time.Time) int64 { return int64(t.Sub(w.begin) / tick) }
 
-// SetTimer has t expire at a time or shortly after, in place of the time that was set
-// before. A time that has passed is the next round.
+// SetTimer makes t expire at a time or shortly after, instead of an earlier set time. If the
+// time passed already, t expires in the next round.
 func (l *Loop) SetTimer(t *Timer, at time.Time) {
 	l.StopTimer(t)
 	w := &l.timers

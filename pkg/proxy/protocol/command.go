@@ -69,7 +69,7 @@ type SelfTest struct {
 	Token string     `json:"token"` // random: no client can guess it
 }
 
-// TestVIPs has the process send a test request to port 80 of each VIP. [VIPsTested] answers.
+// TestVIPs makes the process send a test request to port 80 of each VIP. [VIPsTested] answers.
 type TestVIPs struct {
 	VIPs []netip.Addr `json:"vips"` // at most MaxTestedVIPs
 }

@@ -58,7 +58,7 @@ func (e *Event) Validate() (err error) {
 // Heartbeat reports that every loop of the proxy makes progress.
 type Heartbeat struct{}
 
-// Stopped reports that the proxy has closed a port after [StopListening].
+// Stopped reports that the proxy closed a port after [StopListening].
 type Stopped struct {
 	Port uint16 `json:"port"`
 }
@@ -115,7 +115,7 @@ type Stats struct {
 	LastAcceptErrno uint16                  `json:"lastAcceptErrno,omitempty"` // error number of the last failure
 	// SelfTest is the last one that was announced. None of the others includes it.
 	SelfTest *SelfTested `json:"selfTest,omitempty"`
-	// TestRequests have no times. The zero address counts further sources.
+	// TestRequests carry no times. The zero address counts further sources.
 	TestRequests []report.TestSource `json:"testRequests,omitempty"`
 }
 

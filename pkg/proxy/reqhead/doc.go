@@ -25,8 +25,8 @@
 //     for the client's address. X-Original-URL overrides the validated path, and
 //     X_Forwarded_For becomes X-Forwarded-For behind CGI. Hop-by-hop fields (section
 //     7.6.1) need no list either.
-//   - A request whose Via names this service has passed it before. It is rejected as a
-//     loop, before a route that leads back here multiplies it.
+//   - A request whose Via names this service already passed it. It is rejected as a loop,
+//     before a route that leads back here multiplies it.
 //   - Bytes after the head are rejected: no body is announced, and a connection carries
 //     one request.
 package reqhead

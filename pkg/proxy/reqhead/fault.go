@@ -40,7 +40,7 @@ const (
 	BodyNotAllowed    // a challenge with a body
 	UnknownExpect     // an expectation other than 100-continue
 	BytesAfterHead    // bytes after the head without an announced body
-	Loop              // the request has passed this service before: its route leads back here
+	Loop              // the request passed this service before: its route leads back here
 	LineTooLong       // the request line reaches the limit
 	HeadTooLarge      // the fields reach the limit
 	HeadTimeout       // the head was not complete in time

@@ -15,8 +15,8 @@ import (
 // of the client. It replaces the Host that an HTTP/1.0 request may lack (RFC 9112
 // section 3.3).
 //
-// Append drops the body's framing, because a head that Validate accepts has no
-// body. Call Append only for such a head.
+// Append drops the body's framing, because no body follows a head that Validate accepts. Call
+// Append only for such a head.
 func (r *Request) Append(dst []byte, client, vip netip.Addr) []byte {
 	dst = append(dst, r.Method()...)
 	dst = append(dst, ' ')

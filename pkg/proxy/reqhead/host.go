@@ -18,10 +18,9 @@ const (
 	defaultPort = 80
 )
 
-// hostname is a Host field in canonical form: lower case, no trailing dot, an IPv6
-// address as in RFC 5952, no port 80. cert-manager's solver compares Host
-// case-sensitively and routers look it up unchanged. One name must therefore have
-// one form.
+// hostname is a Host field in canonical form: lower case, no trailing dot, an IPv6 address as
+// in RFC 5952, no port 80. cert-manager's solver compares Host case-sensitively and routers
+// look it up unchanged. Therefore each name must always look the same.
 type hostname struct {
 	text       [maxHost]byte
 	length     int // length with the port

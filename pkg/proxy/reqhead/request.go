@@ -35,7 +35,7 @@ type Request struct {
 	hasBody, chunked                bool
 	badExpect                       bool
 	connectionNamesFields           bool // a Connection field names fields
-	viaNamesService                 bool // the request has passed this service before
+	viaNamesService                 bool // the request passed this service before
 }
 
 // Reset drops the head and the reference to the buffer.
@@ -182,8 +182,8 @@ func (r *Request) Validate(allows func(name []byte) bool, surplus int) Fault {
 	case r.transferCodings > 0 || r.hasBody:
 		return BodyNotAllowed
 	case r.badExpect && r.minor > 0:
-		// RFC 9110 section 10.1.1: the expectation of an HTTP/1.0 client is
-		// ignored, and 100-continue without a body has no effect.
+		// RFC 9110 section 10.1.1: the expectation of an HTTP/1.0 client is ignored, and
+		// 100-continue without a body changes nothing.
 		return UnknownExpect
 	case surplus > 0:
 		return BytesAfterHead
@@ -200,7 +200,7 @@ func (r *Request) HasBody() bool { return r.hasBody || r.transferCodings > 0 }
 // Method returns the method as the client sent it.
 func (r *Request) Method() []byte { return r.buf[r.method.from:r.method.to] }
 
-// IsHead reports whether the method is HEAD, whose response has no body.
+// IsHead reports whether the method is HEAD, whose response ends after its head.
 func (r *Request) IsHead() bool { return string(r.Method()) == "HEAD" }
 
 // IsTest reports whether the request is a test request of another host or of this one.
@@ -238,7 +238,7 @@ type fieldKind uint8
 const (
 	dropped   fieldKind = iota // every field that is not in fieldKinds
 	forwarded                  // forwarded unchanged, unless Connection names it
-	via                        // forwarded too; also shows whether the request has passed this service
+	via                        // forwarded too; also shows whether the request passed this service
 	host
 	connection
 	contentLength
@@ -246,10 +246,10 @@ const (
 	expect
 )
 
-// fieldKinds has the names of fields, in lower case, by their length. The forwarded fields
-// are those on which the response to a challenge may depend (RFC 9110, RFC 9111), those
-// that identify the client, and those that connect logs (W3C Trace Context). No validator
-// and no self-check sends more.
+// fieldKinds lists the names of fields, in lower case, by their length. It forwards fields on
+// which the response to a challenge may depend (RFC 9110, RFC 9111), fields that identify the
+// client, and fields that connect logs (W3C Trace Context). No validator and no self-check
+// sends more.
 //
 //nolint:gochecknoglobals // a constant
 var fieldKinds = [...][]struct {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxEvicted bounds the evicted connections that have not ended yet. They still
-	// occupy descriptors and memory.
+	// maxEvicted bounds the evicted connections that did not end yet. They still occupy
+	// descriptors and memory.
 	maxEvicted = 256
 	// maxCandidates bounds the search for a connection that its client keeps
 	// waiting.
 	maxCandidates = 8
-	// unreadRetryDelay is the wait when heads have arrived and their workers are
+	// unreadRetryDelay is the wait when heads arrived and their workers are
 	// late. Accepting is then too far ahead of reading.
 	unreadRetryDelay = time.Millisecond
 	// minHeadTime is the time that every client gets for its head, even when the waiting room
@@ -30,11 +30,12 @@ const (
 	// to answer. With a longer one, a flood from very many sources, which get slots in turn,
 	// could keep a CA waiting.
 	minExchangeTime = 250 * time.Millisecond
-	// minExchangeTimeOfSource is the same when a source has all of its own slots. A CA can begin
-	// hundreds of validations at once, and a busy ingress needs that time for them. If many hosts
-	// wait, the time is shorter, so that each host soon gets its turn.
+	// minExchangeTimeOfSource is the same when a source uses all of its own slots. A CA can
+	// begin hundreds of validations at once, and a busy ingress needs that time for them. If
+	// many hosts wait, the time is shorter, so that each host soon gets its turn.
 	minExchangeTimeOfSource = 3 * time.Second
-	// minExchangeTimeOfBusyHost is the same if one host has more than an equal part of these slots.
+	// minExchangeTimeOfBusyHost is the same if one host uses more than an equal part of these
+	// slots.
 	minExchangeTimeOfBusyHost = time.Second
 	// slotTimeout bounds a wait for a slot. A change ends it earlier.
 	slotTimeout = time.Second
@@ -45,27 +46,27 @@ type admission uint8
 const (
 	admitted   admission = iota
 	waits                // in the waiting room, with a complete head, until it gets a slot
-	rejected             // the waiting room is full, and c has its response or was evicted
+	rejected             // the waiting room is full, and c got its response or was evicted
 	overloaded           // the waiting room is full
 )
 
-// admit adds the new connection c in a stage, if necessary in place of another one. unbounded
+// admit adds the new connection c in a stage, if necessary by evicting another one. unbounded
 // adds c without any check.
 //
 // Only a challenge takes a slot. It gets one as soon as its head is complete, or waits in the
-// queue of its source. If all slots are taken, or all of its source, claim ends an exchange that
-// the ingress keeps waiting. So neither a slow route nor a client with many requests for one
-// takes the slots of others for long: a host gives slots to others until it has no more than they
-// have. Requests that are not forwarded need no slot.
+// queue of its source. If all slots are taken, or all of its source, claim ends an exchange
+// that the ingress keeps waiting. So neither a slow route nor a client with many requests for
+// one route occupies the slots of others for long: a host gives slots to others until all use
+// equally many. Requests that are not forwarded need no slot.
 //
-// The waiting room has half as many places as there are slots: for connections without a
+// The waiting room offers half as many places as there are slots: for connections without a
 // complete head, for queued challenges, and for answered clients that still send. When it is
-// full, a connection that has waited longest is evicted: of the same source if that has its part,
-// or else of another one with more. Rejecting the newest connection would be cheaper. But a client
-// that floods from behind an address translator could then lock out all others behind it, for
-// example a CA. A validator sends its head with the last packet of the handshake.
-// The newest connection is therefore most likely a validator's, and the oldest
-// without a head least likely. If no source has more than its part, and none has waited for long
+// full, the connection that waited longest is evicted: of the same source if that uses its
+// whole part, or else of another source that uses more. Rejecting the newest connection would
+// be cheaper. But a client that floods from behind an address translator could then lock out
+// all others behind it, for example a CA. A validator sends its head with the last packet of
+// the handshake. The newest connection is therefore most likely a validator's, and the oldest
+// without a head least likely. If no source uses more than its part, and none waited for long
 // enough, c must wait for maxWait or until a connection ends.
 func (t *table) admit(c *connection, s stage, unbounded bool) (a admission, maxWait time.Duration) {
 	t.lock(c)
@@ -102,8 +103,8 @@ func (t *table) lock(c *connection) {
 // hasSlot reports whether a challenge of a source gets a slot at once. The caller holds mu.
 func (t *table) hasSlot(s *source) bool { return t.all.slots() < t.limit && t.hasRoom(s) }
 
-// place gives a challenge a slot, or queues it until maxWait has passed or noticed is called. The
-// caller holds mu, and has taken c out of its stage.
+// place gives a challenge a slot, or queues it until maxWait passes or noticed is called. The
+// caller holds mu, and took c out of its stage.
 func (t *table) place(c *connection) (a admission, maxWait time.Duration) {
 	t.joinHost(c)
 	if t.hasSlot(c.source) {
@@ -115,19 +116,19 @@ func (t *table) place(c *connection) (a admission, maxWait time.Duration) {
 	return waits, maxWait
 }
 
-// claim has a queued challenge get a slot in its turn, in place of exchanges that the ingress keeps
-// waiting. maxWait is the time until another one may be ended, unless something changes. short is
-// the bound that keeps c waiting, or empty if c does not wait any more.
+// claim gives a queued challenge a slot in its turn, and ends exchanges that the ingress keeps
+// waiting for it. maxWait is the time until another one may be ended, unless something changes.
+// short is the bound that keeps c waiting, or empty if c does not wait any more.
 func (t *table) claim(c *connection) (maxWait time.Duration, short report.Rejection) {
 	t.lock(c)
 	defer t.mu.Unlock()
 	return t.claimSlot(c)
 }
 
-// claimSlot is claim for a caller that holds mu. While the slots of a source are short, only the
-// challenge whose turn is next can end an exchange. An exchange ends for another one of its host
-// only if its source has far more slots. Otherwise all exchanges of an overloaded ingress would
-// end before their responses.
+// claimSlot is claim for a caller that holds mu. While the slots of a source are short, only
+// the challenge whose turn is next can end an exchange. An exchange ends for another one of its
+// host only if its source uses far more slots. Otherwise all exchanges of an overloaded ingress
+// would end before their responses.
 func (t *table) claimSlot(c *connection) (maxWait time.Duration, short report.Rejection) {
 	for c.stage == queued {
 		var old *connection
@@ -156,10 +157,10 @@ func (t *table) claimSlot(c *connection) (maxWait time.Duration, short report.Re
 	return 0, ""
 }
 
-// longestExchange returns the exchange that has waited longest, of the busiest host if one is
-// busy. Bytes of a response change nothing: a route that sends them one by one would keep its
-// slots. A client can invent hosts; without a busy one, all exchanges have the same time. The
-// caller holds mu.
+// longestExchange returns the exchange that waited longest, of the busiest host if one is busy.
+// Bytes of a response change nothing: a route that sends them one by one would keep its slots.
+// A client can invent hosts; without a busy one, all exchanges get the same time. The caller
+// holds mu.
 func (t *table) longestExchange() *connection {
 	var busiest *host
 	for h := range t.busy.Backward { // busyPart at most
@@ -196,10 +197,10 @@ func (s *source) longestExchange() (old *connection, enough time.Duration) {
 	return old, max(minExchangeTime, min(enough, perTurn))
 }
 
-// finishReading ends the wait for the head of c. challenge means that it is complete and is
-// to be forwarded. Otherwise the worker answers at once. rejected means that c was evicted,
-// and no other connection can be evicted in its place: the head of a challenge may have
-// arrived after its worker had last read.
+// finishReading ends the wait for the head of c. challenge means that it is complete and is to
+// be forwarded. Otherwise the worker answers at once. rejected means that c was evicted, and no
+// other connection can be evicted in its place: the head of a challenge may have arrived after
+// its worker last read.
 func (t *table) finishReading(c *connection, challenge bool) (a admission, maxWait time.Duration) {
 	t.lock(c)
 	defer t.mu.Unlock()
@@ -227,9 +228,9 @@ func (t *table) room() int { return (t.limit + 1) / 2 }
 // part returns the number of places that each source is sure of.
 func (t *table) part() int { return (t.perSource + 1) / 2 }
 
-// makeRoom evicts connections until the waiting room has a place for a connection of a source, or
-// returns why it has no place. answered means that the connection has its response: only another
-// such one is evicted for it. The caller holds mu.
+// makeRoom evicts connections until the waiting room has a free place for a connection of a
+// source, or returns the reason why not. answered means that the client of the connection got
+// its response: only another answered connection is evicted for it. The caller holds mu.
 func (t *table) makeRoom(s *source, answered bool) (a admission, maxWait time.Duration) {
 	// Two evictions for one connection, so that a lowered limit is reached.
 	for range 2 {
@@ -259,10 +260,11 @@ func (t *table) makeRoom(s *source, answered bool) (a admission, maxWait time.Du
 	return admitted, 0
 }
 
-// oldest returns the connection of s in the waiting room whose client loses least: one that has its
-// response, or else the one that has waited longest for its head, or else for a slot. Its head may be
-// unread, because its worker is late. finishReading then admits it. Newer connections of the source
-// must not end before their clients can send. The caller holds the mutex of the table.
+// oldest returns the connection of s in the waiting room whose client loses least: one that got
+// its response, or else the one that waited longest for its head, or else for a slot. Its head
+// may be unread, because its worker is late. finishReading then admits it. Newer connections of
+// the source must not end before their clients can send. The caller holds the mutex of the
+// table.
 func (s *source) oldest() *connection {
 	if s == nil {
 		return nil
@@ -270,9 +272,9 @@ func (s *source) oldest() *connection {
 	return cmp.Or(s.lists[lingering].First(), s.lists[readingHead].First(), s.lists[queued].First())
 }
 
-// evictionCandidate returns the same of all sources. If the head has arrived and is unread, the client
-// is not late, but its worker is. Such a connection moves to the end. If none has waited for
-// minHeadTime, wait is the time until one has, unless something changes. The caller holds mu.
+// evictionCandidate returns the same of all sources. If the head arrived and is unread, the
+// client is not late, but its worker is. Such a connection moves to the end. If none waited for
+// minHeadTime, wait is the time until one does, unless something changes. The caller holds mu.
 func (t *table) evictionCandidate() (c *connection, wait time.Duration) {
 	lists, before := &t.all.lists, t.now.Add(-minHeadTime)
 	if c := lists[lingering].First(); c != nil {

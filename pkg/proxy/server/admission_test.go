@@ -69,7 +69,7 @@ func openHalfSent(t *testing.T, f *testServer, source string) *net.TCPConn {
 }
 
 // TestPerSource: when the waiting room is full, a source with its part of it loses the connection
-// that has waited longest for its head. Other sources lose nothing.
+// that waited longest for its head. Other sources lose nothing.
 func TestPerSource(t *testing.T) {
 	s := testSettings()
 	s.MaxConnections, s.PerSource = 14, 6
@@ -161,7 +161,7 @@ func TestPerSourceAnswering(t *testing.T) {
 	wantNoConnections(t, f)
 }
 
-// TestSlotOfSlowExchange: when all slots are taken, the exchange that has waited for long enough
+// TestSlotOfSlowExchange: when all slots are taken, the exchange that waited for long enough
 // ends with a 504 and the reason, for a challenge that waits. So does its connection to the ingress.
 func TestSlotOfSlowExchange(t *testing.T) {
 	for name, protocolVersion := range map[string]ingress.ProxyProtocol{
@@ -251,7 +251,7 @@ func TestBeyondBoundEnds(t *testing.T) {
 }
 
 // TestAcceptedWithoutSlot: challenges that arrive while all slots of their source are taken wait.
-// Each one is served when those before it have used up their time.
+// Each one is served when those before it used up their time.
 func TestAcceptedWithoutSlot(t *testing.T) {
 	const clients = 12
 	router := startIngress(t, func(_ *net.TCPConn, r *bufio.Reader) {
@@ -279,7 +279,7 @@ func TestAcceptedWithoutSlot(t *testing.T) {
 	wantNoConnections(t, f)
 }
 
-// TestEviction: when the waiting room is full, the connection that has waited longest
+// TestEviction: when the waiting room is full, the connection that waited longest
 // for its head is evicted, whatever its source.
 func TestEviction(t *testing.T) {
 	s := testSettings()
@@ -374,9 +374,9 @@ func flood(ctx context.Context, source string, to netip.AddrPort) (opened int) {
 	return opened
 }
 
-// TestHonestClientsDuringFlood has CAs send requests during a flood: from their own
-// addresses, and from the address of the flood, as behind a translator. No request
-// that was sent in time is lost, with and without a bound for each source.
+// TestHonestClientsDuringFlood sends requests of CAs during a flood: from their own addresses,
+// and from the address of the flood, as behind a translator. No request that was sent in time
+// is lost, with and without a bound for each source.
 func TestHonestClientsDuringFlood(t *testing.T) {
 	const requests = 300
 	for name, set := range map[string]func(*protocol.Configure){

@@ -33,8 +33,8 @@ const (
 	// gets this much time beyond the timeout of the challenge.
 	responseWriteTimeout = 2 * time.Second
 
-	// lingerTime and lingerBytes bound the wait for a client that still sends while
-	// the response is on its way.
+	// lingerTime and lingerBytes bound the wait for a client that still sends while it gets the
+	// response.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 256 << 10
 )
@@ -71,7 +71,7 @@ type connection struct {
 	out        []byte // the forwarded head, or a response of this proxy
 	pending    []byte // the next bytes for the client
 	written    int    // of pending
-	clientGone bool   // a write to the client has failed
+	clientGone bool   // a write to the client failed
 	writeBy    time.Time
 	discarded  int // while draining
 
@@ -269,7 +269,7 @@ func (c *connection) claimSlot() {
 	}
 }
 
-// stageChanged continues after another connection has evicted this one or left it a slot or the next
+// stageChanged continues after another connection evicted this one or left it a slot or the next
 // turn. It may be late: c can be another connection by now.
 func (c *connection) stageChanged() {
 	if !c.isInFlight() {
@@ -289,14 +289,14 @@ func (c *connection) stageChanged() {
 func (c *connection) endEarly(reason report.Rejection) {
 	switch c.state {
 	case reading:
-		c.read() // its head may have arrived meanwhile
+		c.read() // perhaps its head arrived meanwhile
 	case queueing:
 		c.abort()
 		c.reject(reason)
 	case connecting, sending, awaiting, delegated:
 		c.giveUp()
 	case replying:
-		c.abort() // a part of the response may be on its way
+		c.abort() // a part of the response may be sent already
 		c.clientGone = true
 		c.finish()
 	case draining:
@@ -309,7 +309,7 @@ func (c *connection) endEarly(reason report.Rejection) {
 func (c *connection) expired() {
 	switch c.state {
 	case reading:
-		c.read() // its head may have arrived, and its worker be late
+		c.read() // perhaps its head arrived, and its worker is late
 	case queueing:
 		c.claimSlot()
 	case connecting:
@@ -345,15 +345,15 @@ func (c *connection) refuse(fault reqhead.Fault) {
 	c.respond(response, parsed && c.head.IsHead())
 }
 
-// reject ends a connection without a response: its client is gone, has sent nothing, or gets
-// a reset.
+// reject ends a connection without a response: its client is gone, sent nothing, or gets a
+// reset.
 func (c *connection) reject(reason report.Rejection) {
 	c.worker.server.recorder.RecordRejection(reason, report.OtherClient)
 	c.leave()
 }
 
-// flush writes the pending bytes. It reports whether the client has them, or is gone.
-// Otherwise its buffer is full.
+// flush writes the pending bytes. It reports whether the client got them, or is gone. Otherwise
+// its buffer is full.
 func (c *connection) flush() bool {
 	for c.written < len(c.pending) && !c.clientGone {
 		n, err := loop.Write(c.fd, c.pending[c.written:])
@@ -368,7 +368,7 @@ func (c *connection) flush() bool {
 
 // end ends the connection after a response. If bytes of the client are unread or still
 // arrive, close(2) sends a reset. The reset can discard the response before the client
-// has read it (RFC 9112 section 9.6). The connection is then closed in two steps.
+// reads it (RFC 9112 section 9.6). The connection is then closed in two steps.
 func (c *connection) end() {
 	if !c.clientGone && (c.expectsMore || loop.HasUnread(c.fd)) && c.linger() {
 		return
@@ -376,8 +376,8 @@ func (c *connection) end() {
 	c.leave()
 }
 
-// linger shuts down the sending side and reads, within bounds, until the client
-// closes its side. Such a client has its response and is evicted first.
+// linger shuts down the sending side and reads, within bounds, until the client closes its
+// side. Such a client got its response and is evicted first.
 func (c *connection) linger() bool {
 	if loop.CloseWrite(c.fd) != nil {
 		return false
@@ -420,7 +420,7 @@ func (c *connection) abort() {
 	}
 }
 
-// cut ends the connection without a response, and records it unless that has happened.
+// cut ends the connection without a response, and records it unless that happened.
 func (c *connection) cut() {
 	switch {
 	case c.state == draining: // recorded
@@ -429,7 +429,7 @@ func (c *connection) cut() {
 		c.finishRecord()
 	case c.state == reading || c.state == queueing:
 		c.worker.server.recorder.RecordRejection(report.ClientGone, report.OtherClient)
-	default: // replying: refuse has recorded it
+	default: // replying: refuse recorded it
 	}
 	c.leave()
 }

@@ -29,7 +29,7 @@
 //	replying   | draining                                         | the client to take the response
 //	draining   |                                                  | the client to close
 //
-// sending and awaiting lead back to connecting when the ingress has closed a kept connection,
-// or has sent bytes on it that no request is waiting for. delegated follows a failure while
-// other addresses remain. The client gets a response when it is complete.
+// sending and awaiting lead back to connecting when the ingress closed a kept connection, or
+// sent bytes on it that no request is waiting for. delegated follows a failure while other
+// addresses remain. The client gets a response when it is complete.
 package server

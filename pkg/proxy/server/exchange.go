@@ -123,7 +123,7 @@ func (c *connection) connect() {
 	c.setTimer(deadline)
 }
 
-// transmitAndRead sends the rest of the request, and reads until EAGAIN what can have come
+// transmitAndRead sends the rest of the request, and reads until EAGAIN what may have arrived
 // before its end: an edge-triggered event is not repeated.
 func (c *connection) transmitAndRead(readable bool) {
 	if c.transmit(); c.state == awaiting && readable {
@@ -196,8 +196,8 @@ func (c *connection) readResponse() {
 	}
 }
 
-// readLink reads the next bytes of the response. It returns false without them: the
-// exchange has ended or waits.
+// readLink reads the next bytes of the response. It returns false without them: the exchange
+// ended or waits.
 func (c *connection) readLink() bool {
 	l := c.link
 	first := !l.HasReceived()
@@ -296,7 +296,7 @@ func (c *connection) exchanged(x *upstream.Relay, from netip.AddrPort, e *upstre
 	c.respond(answer, c.request.IsHead)
 }
 
-// finish ends a connection whose client has its response, or is gone.
+// finish ends a connection whose client got its response, or is gone.
 func (c *connection) finish() {
 	if c.forwarded {
 		c.finishRecord()
@@ -335,8 +335,8 @@ func (c *connection) delegate() {
 	}
 }
 
-// runDelegates exchanges the request of a connection, and then those of others: the stack of
-// its goroutine has grown to what TLS needs.
+// runDelegates exchanges the request of a connection, and then the requests of others, because
+// the stack of its goroutine already grew to what TLS needs.
 func (w *worker) runDelegates(c *connection) {
 	for ok := true; ok; c, ok = <-w.delegates {
 		c.exchangeDelegated()
@@ -369,7 +369,7 @@ func (c *connection) respond(r reqhead.Response, isHead bool) {
 	c.reply(c.out, now.Add(responseWriteTimeout))
 }
 
-// reply writes a response. A slow client has until deadline.
+// reply writes a response. A slow client gets time until deadline.
 func (c *connection) reply(response []byte, deadline time.Time) {
 	c.pending, c.written = response, 0
 	c.to(replying)

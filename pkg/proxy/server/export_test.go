@@ -51,8 +51,7 @@ func (s *Server) ReadingHeads() int {
 	})
 }
 
-// Lingering returns the number of connections that have their response and still
-// send.
+// Lingering returns the number of connections that got their response and still send.
 func (s *Server) Lingering() int {
 	return s.countMatching(lingering, func(*connection) bool { return true })
 }

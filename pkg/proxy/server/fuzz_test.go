@@ -166,9 +166,9 @@ func (s *scriptedClient) check(t *testing.T) {
 	}
 }
 
-// FuzzConnections has clients that send their requests in pieces, in any order, or not in time,
-// and a router that answers in pieces, breaks off or stalls. Each client gets what a model
-// predicts, each connection is recorded once, and nothing stays.
+// FuzzConnections runs clients that send their requests in pieces, in any order, or not in
+// time, and a router that answers in pieces, breaks off or stalls. Each client gets what a
+// model predicts, each connection is recorded once, and nothing stays.
 func FuzzConnections(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add([]byte{3, 1, 0, 0, 255, 3, 0, 1, 255, 1, 0, 2, 30, 2, 0, 3, 9, 1})

@@ -26,9 +26,9 @@ type link struct {
 	owner     *connection     // whose exchange uses it; nil while it is idle
 	idle      loop.Node[link] // among the idle ones of its worker
 	sent      int             // bytes of the request
-	reused    bool            // it has carried an exchange before
-	hasUnread bool            // the event of bytes that may be unread has passed
-	ended     bool            // the event of its end has passed, which is not reported again
+	reused    bool            // it carried an exchange before
+	hasUnread bool            // the event of bytes that may be unread passed
+	ended     bool            // the event of its end passed, which is not reported again
 	timer     loop.Timer      // of upstream.IdleTimeout
 	begin     func()          // beginRequest
 }
@@ -71,7 +71,7 @@ func (w *worker) takeLink(addr netip.AddrPort, host string) *link {
 }
 
 // keepLink keeps a connection after a complete response, unless its next request could wait
-// for a path that has ended. The longest idle one is closed when there is no room.
+// for a path that ended. The longest idle one is closed when there is no room.
 func (w *worker) keepLink(l *link) {
 	if !l.reused && sockopt.LimitUnacknowledged(l.fd, upstream.MaxUnacknowledged) != nil {
 		l.close()
@@ -102,10 +102,10 @@ func (l *link) close() {
 	l.worker.Close(l.fd)
 }
 
-// beginRequest sends the request on a kept connection. It is posted, so that all events come
-// first that had happened when the request was complete: the end of the connection, or bytes
-// that no request is waiting for, which its client would take for the response. Only a loop
-// that is behind has to look for them, which is a system call.
+// beginRequest sends the request on a kept connection. It is posted, so that all events are
+// handled first that happened before the request was complete: the end of the connection, or
+// bytes that no request is waiting for, which its client would take for the response. Only a
+// loop that is behind must look for them, which takes a system call.
 func (l *link) beginRequest() {
 	switch c := l.owner; {
 	case c == nil: // closed meanwhile

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // testTimeout bounds every wait of a test. Only a failing test reaches it.
 const testTimeout = nstest.Timeout
 
-// testSettings have bounds that no correct run reaches.
+// testSettings set bounds that no correct run reaches.
 func testSettings() protocol.Configure {
 	return protocol.Configure{
 		MaxConnections: 4096, HeadTimeout: testTimeout,
@@ -213,8 +213,7 @@ func newServer(t testing.TB, s protocol.Configure, up server.Upstream, rec serve
 	return g
 }
 
-// serveUntilStop has the server accept from a listener until stop is called or the test
-// ends.
+// serveUntilStop lets the server accept from a listener until stop is called or the test ends.
 func serveUntilStop(t testing.TB, g *server.Server, ln testListener) (stop func()) {
 	t.Helper()
 	fd := ln.duplicate(t)

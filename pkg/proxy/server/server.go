@@ -26,9 +26,9 @@ type Upstream interface {
 	// Direct returns the route of requests that the event loops exchange themselves. ok is
 	// false if Exchange must.
 	Direct(vip netip.Addr) (d upstream.Direct, ok bool)
-	// Exchange forwards r to the ingress, all before the deadline and the end of ctx. It returns
-	// the ingress address. The response for the client is in x, unless the failure has a
-	// ClientStatus.
+	// Exchange forwards r to the ingress, all before the deadline and the end of ctx. It
+	// returns the ingress address. The response for the client is in x, unless the failure sets
+	// a ClientStatus.
 	Exchange(ctx context.Context, r *upstream.Request, x *upstream.Relay) (from netip.AddrPort, failure *upstream.Error)
 }
 
@@ -146,7 +146,8 @@ func (s *Server) Update(settings *protocol.Configure) {
 	s.table.setLimits(settings.MaxConnections, settings.PerSource)
 }
 
-// AnnounceSelfTest has the next request for the token at the VIP recorded as a self-test.
+// AnnounceSelfTest makes the server record the next request for the token at the VIP as a
+// self-test.
 func (s *Server) AnnounceSelfTest(t protocol.SelfTest) { s.selfTest.Store(&t) }
 
 // takeSelfTest returns the announced self-test that the request belongs to, or nil. An

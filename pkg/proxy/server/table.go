@@ -16,16 +16,16 @@ type stage uint8
 
 const (
 	readingHead stage = iota // waits for its head
-	queued                   // has the complete head of a challenge, and waits for a slot
-	lingering                // has its response and waits for the client to close; see connection.end
-	answering                // has a slot: waits for the upstream, or for the write of its response
-	evicted                  // must end; its worker has not noticed yet
+	queued                   // the head of a challenge is complete, and it waits for a slot
+	lingering                // got its response and waits for the client to close; see connection.end
+	answering                // holds a slot: waits for the upstream, or for the write of its response
+	evicted                  // must end; its worker did not notice yet
 	stageCount
 )
 
 // table holds the connections in flight of all workers and enforces their bounds. A challenge
-// that is forwarded has a slot. Other connections have a place in the waiting room. Unless a
-// bound is reached, each operation on one connection takes constant time and allocates nothing.
+// that is forwarded holds a slot. Other connections wait in the waiting room. Unless a bound is
+// reached, each operation on one connection takes constant time and allocates nothing.
 type table struct {
 	mu        sync.Mutex
 	limit     int // slots
@@ -51,7 +51,7 @@ type (
 )
 
 // group holds the connections in flight of all sources, or of one, by their stage. The first
-// one of each list has been in its stage for the longest time.
+// one of each list entered its stage before the others.
 type group struct {
 	lists  [stageCount]connectionList
 	counts [stageCount]int
@@ -69,7 +69,7 @@ type source struct {
 	group
 
 	prefix netip.Prefix // as report.SourceOf returns it
-	// The flows that have queued challenges, in the order of their turns.
+	// The flows that queued challenges, in the order of their turns.
 	flows     loop.List[flow]
 	flowCount int
 
@@ -99,7 +99,7 @@ type flowKey struct {
 }
 
 // busyPart is the part of the slots that a host must exceed to be busy. A CA that validates one
-// name from many places at once has far less.
+// name from many places at once uses far less.
 const busyPart = 16
 
 func newTable() *table {
@@ -193,7 +193,7 @@ func (t *table) countExchange(h *host, difference int) {
 }
 
 // startLingering marks c as answered. Answered connections are evicted first. It reports false
-// if c was evicted before, or the waiting room has no place for it.
+// if c was evicted before, or the waiting room is full.
 func (t *table) startLingering(c *connection) bool {
 	t.lock(c)
 	defer t.mu.Unlock()
@@ -268,8 +268,8 @@ func (t *table) leave(c *connection) {
 // hasRoom reports whether the bound of a source leaves a slot. The caller holds mu.
 func (t *table) hasRoom(s *source) bool { return t.perSource == 0 || s.slots() < t.perSource }
 
-// update gives a source turns while it has queued challenges and its bound leaves a slot, and notes
-// whether it is greedy. The caller holds mu.
+// update gives a source turns while its challenges wait in the queue and its bound leaves a
+// slot, and records whether it is greedy. The caller holds mu.
 func (t *table) update(s *source) {
 	if due := s.counts[queued] > 0 && t.hasRoom(s); due != s.turn.IsListed() {
 		setListed(&t.turns, &s.turn, s, due)
@@ -288,8 +288,8 @@ func setListed[T any](in *loop.List[T], n *loop.Node[T], owner *T, listed bool) 
 	}
 }
 
-// grant gives free slots to queued challenges: the sources have their turns, and in each source
-// the hosts. One busy host does not keep others of its source waiting. The caller holds mu.
+// grant gives free slots to queued challenges: the sources take turns, and in each source the
+// hosts. One busy host does not keep others of its source waiting. The caller holds mu.
 func (t *table) grant() {
 	for s := t.turns.First(); s != nil && t.all.slots() < t.limit; s = t.turns.First() {
 		f := s.flows.First()
@@ -320,7 +320,7 @@ func (s *source) passTurn() {
 	}
 }
 
-// notifyNext has the next challenge claim a slot. The caller holds the mutex of the table.
+// notifyNext makes the next challenge claim a slot. The caller holds the mutex of the table.
 func (s *source) notifyNext() {
 	if c := s.next(); c != nil {
 		c.worker.Post(c.noticed)

@@ -288,9 +288,9 @@ func TestUnreadHeadIsNotEvicted(t *testing.T) {
 	}
 }
 
-// TestOldestOfSourceIsEvicted: a source with its part of the waiting room loses its oldest connection,
-// even if its worker is late. Newer ones, whose clients have had no time to send, stay. If the
-// oldest turns out to have a complete head, it is served.
+// TestOldestOfSourceIsEvicted: a source with its part of the waiting room loses its oldest
+// connection, even if its worker is late. Newer ones, whose clients had no time to send, stay.
+// If the oldest turns out to have a complete head, it is served.
 func TestOldestOfSourceIsEvicted(t *testing.T) {
 	t.Parallel()
 	l, now := newTestTable(6, 2) // three in the waiting room
@@ -314,7 +314,7 @@ func TestOldestOfSourceIsEvicted(t *testing.T) {
 	}
 }
 
-// sendByte has the client send a byte and waits for its arrival.
+// sendByte makes the client send a byte and waits for its arrival.
 func sendByte(t *testing.T, client net.Conn, c *connection) {
 	t.Helper()
 	if _, err := client.Write([]byte("x")); err != nil {
@@ -464,7 +464,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestExchangeEndsForAnother: while slots are short, the exchange that has waited longest ends, of
+// TestExchangeEndsForAnother: while slots are short, the exchange that waited longest ends, of
 // the busiest host if one is busy, and of the same source if that is at its bound.
 func TestExchangeEndsForAnother(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// acceptBatch bounds the connections that are accepted for an event. Others have their turn
+	// acceptBatch bounds the connections that are accepted for an event. Others follow
 	// afterwards.
 	acceptBatch = 8
 
@@ -35,7 +35,7 @@ type worker struct {
 	*loop.Loop
 
 	server    *Server
-	stopped   chan struct{} // closed when the loop has ended
+	stopped   chan struct{} // closed when the loop ended
 	acceptors []*acceptor
 	held      []*connection // accepted, but without a slot: nothing more is accepted
 	resume    loop.Timer    // calls acceptAgain
@@ -84,8 +84,8 @@ func (w *worker) closeConnections() {
 	}
 }
 
-// shortenHeads bounds the wait for the heads that are being read. Later connections have
-// all their time: a port can be opened again.
+// shortenHeads bounds the wait for the heads that are being read. Later connections get all
+// their time, because a port can be opened again.
 func (w *worker) shortenHeads(deadline time.Time) {
 	for c := range w.connections.Backward {
 		if c.state != reading {
@@ -98,7 +98,7 @@ func (w *worker) shortenHeads(deadline time.Time) {
 	}
 }
 
-// perform runs f on the thread of the loop, and waits for its end, or that of the loop.
+// perform runs f on the thread of the loop, and waits until f or the loop ends.
 func (w *worker) perform(f func()) {
 	done := make(chan struct{})
 	w.Post(func() {
@@ -129,7 +129,7 @@ func (a *acceptor) Ready(uint32) {
 			break
 		}
 		if err != nil {
-			// Such as a lack of descriptors. New connections are queued in the backlog.
+			// For example, no descriptor is free. New connections are queued in the backlog.
 			a.server.recorder.RecordAcceptFailure(err)
 			a.pause(acceptRetryDelay)
 			break
@@ -150,8 +150,8 @@ func (w *worker) pause(maxWait time.Duration) {
 	w.SetTimer(&w.resume, time.Now().Add(maxWait))
 }
 
-// acceptAgain requests slots for the connections that are held, and accepts others if all
-// have one.
+// acceptAgain requests slots for the connections that are held, and accepts others if all got
+// one.
 func (w *worker) acceptAgain() {
 	w.StopTimer(&w.resume)
 	if w.admitHeld(false); len(w.held) > 0 {
@@ -199,7 +199,8 @@ func (w *worker) admitHeld(unbounded bool) {
 	}
 }
 
-// hostOf returns the Host field of a request. Most requests have the same host as the last one.
+// hostOf returns the Host field of a request. Most requests are for the same host as the
+// previous one.
 func (w *worker) hostOf(r *reqhead.Request) string {
 	if host := r.Host(); w.host != string(host) {
 		w.host = string(host)

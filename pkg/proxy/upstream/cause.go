@@ -77,7 +77,7 @@ func DialError(addr netip.AddrPort, err error) *Error {
 }
 
 // handshakeError classifies the error of a TLS handshake. received means that the
-// peer has sent something.
+// peer sent something.
 func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
 	var rejected *Error // of verify
 	switch {
@@ -109,7 +109,7 @@ func ExplainTLS(err error) cause.Details {
 		return details
 	case isConnectionLost(err):
 		return cause.Details{Reason: cause.UnexpectedEndOfStream}
-	case strings.Contains(err.Error(), "unsupported protocol version"): // crypto/tls has no type for it
+	case strings.Contains(err.Error(), "unsupported protocol version"): // crypto/tls defines no type for it
 		return cause.Details{Reason: cause.TLSVersion}
 	}
 	if details = cause.DetailsOf(err); details.Reason == cause.Unknown {
@@ -137,8 +137,8 @@ func tlsDetails(err error) (details cause.Details, is bool) {
 	}
 }
 
-// ExchangeError classifies the error of an accepted connection. received means that
-// a part of the response had arrived.
+// ExchangeError classifies the error of an accepted connection. received means that a part of
+// the response arrived.
 func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 	e := &Error{Addr: addr, ClientStatus: 502, Err: withoutAddresses(err)}
 	switch {
@@ -171,9 +171,9 @@ func GivenUp(addr netip.AddrPort) *Error {
 }
 
 // IsRepeatable reports whether a request is sent again that got no byte on a kept connection:
-// the peer or the path has ended, and neither the time nor this process. The path ends with
-// ETIMEDOUT, or the error of an ICMP message or of the local route (net/ipv4/tcp_timer.c,
-// tcp_write_err).
+// the peer or the path failed, and neither the deadline nor this process ended it. The path
+// ends with ETIMEDOUT, or the error of an ICMP message or of the local route
+// (net/ipv4/tcp_timer.c, tcp_write_err).
 func IsRepeatable(err error) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
 }

@@ -17,11 +17,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 )
 
-// maxHandshakes bounds the concurrent handshakes with one address. The memory of a
-// handshake beyond that of its connection becomes garbage, and thousands at once
-// would be a peak of it. The bound is more than two processors can compute, and
-// more than a router accepts in a few milliseconds. It applies to each address, so
-// that a silent address does not block the others.
+// maxHandshakes bounds the concurrent handshakes with one address. The memory of a handshake
+// becomes garbage, except for its connection, and thousands at once would use much memory. The
+// bound is more than two processors can compute, and more than a router accepts in a few
+// milliseconds. It applies to each address, so that a silent address does not block the others.
 const maxHandshakes = 32
 
 // errTimeUsedUp means that the time was used up before a connection attempt.
@@ -51,8 +50,8 @@ func (c *conn) abort() {
 	_ = c.socket.Close()
 }
 
-// closeWith has the end of ctx close the connection, instead of the end of another context. It
-// returns false if that has ended.
+// closeWith makes the end of ctx close the connection, instead of the end of another context.
+// It returns false if that ended.
 func (c *conn) closeWith(ctx context.Context) bool {
 	open := c.unregister()
 	c.unregister = context.AfterFunc(ctx, func() { _ = c.socket.Close() })
@@ -63,7 +62,7 @@ func (c *conn) closeWith(ctx context.Context) bool {
 type socket struct {
 	net.Conn
 
-	received bool // the peer has sent something
+	received bool // the peer sent something
 }
 
 // Read implements net.Conn.
@@ -86,8 +85,8 @@ func dialTCP(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (n
 
 type dialFunc func(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (net.Conn, error)
 
-// DialFirst connects to the first address that accepts, until deadline. Each address has an equal
-// share of the time that remains. It returns the address that it tried last.
+// DialFirst connects to the first address that accepts, until deadline. Each address gets an
+// equal share of the remaining time. It returns the address that it tried last.
 func DialFirst(ctx context.Context, addrs []netip.AddrPort, deadline time.Time) (net.Conn, netip.AddrPort, error) {
 	return dialFunc(dialTCP).first(ctx, addrs, deadline)
 }

@@ -37,8 +37,8 @@ func (c *Client) Direct(vip netip.Addr) (d Direct, ok bool) {
 	return Direct{r.addr, len(s.plain) - 1, s.ConnectTimeout, r, s}, true
 }
 
-// Advance converts what x has received of the response to r, and reports whether it is
-// complete. follow means that Exchange has to follow the redirect.
+// Advance converts what x received of the response to r, and reports whether it is complete.
+// follow means that Exchange must follow the redirect.
 func (d *Direct) Advance(x *Relay, r *Request) (done, follow bool, err error) {
 	if !x.begun {
 		if complete, err := x.parseHead(); !complete || err != nil {

@@ -3,7 +3,7 @@
 // Package upstream owns the exchange with the ingress router: which address is tried, how
 // it is reached, and the validation of responses. The proxy and the prober link it.
 //
-// A request reaches the ingress in one of two ways. [Client.Direct] selects the first one
+// A request reaches the ingress directly or delegated. [Client.Direct] selects the direct route
 // where it is possible. Both relay the response by the same code, which does no I/O.
 //
 //	         | direct                           | delegated

@@ -26,9 +26,9 @@ type Request struct {
 	Target   []byte // as in Head
 	IsHead   bool   // the method is HEAD
 
-	// What the caller has done already, by a [Direct] route.
+	// These fields tell what the caller already did, by a [Direct] route.
 	Failed     *Error // at the first address
-	Redirected bool   // it has received a redirect that is followed
+	Redirected bool   // it received a redirect that is followed
 }
 
 // attempt holds the parameters of an attempt with one address.
@@ -45,7 +45,7 @@ type attempt struct {
 // response has arrived.
 //
 // It returns the address that was tried last, or the zero value. The complete response for the
-// client is in x, unless the error has a ClientStatus.
+// client is in x, unless the error sets a ClientStatus.
 func (c *Client) Exchange(ctx context.Context, r *Request, x *Relay) (from netip.AddrPort, failure *Error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -137,7 +137,7 @@ func (c *Client) tryAddresses(
 ) (*conn, *Error) {
 	var first *Error
 	routes := settings.inOrder(r.VIP.Addr(), redirected)
-	// With another first address, the settings have changed.
+	// With another first address, the settings changed.
 	if r.Failed != nil && !redirected && len(routes) > 0 && routes[0].addr == r.Failed.Addr {
 		first, routes = r.Failed, routes[1:]
 	}

@@ -20,15 +20,16 @@ import (
 const (
 	// maxIdle bounds the idle connections. A burst of requests needs one for each, and a
 	// handshake costs more than ten requests. The client keeps at most an eighth of
-	// MaxConnections. So do the event loops, and the controller reserves descriptors for both.
+	// MaxConnections. The event loops do the same, and the controller reserves descriptors for
+	// both.
 	maxIdle = 512
 	// IdleTimeout is how long an idle connection is kept. OpenShift's router closes
 	// it after 10 s (timeout http-request).
 	IdleTimeout = 5 * time.Second
 	// MaxUnacknowledged is how long the ingress may take to acknowledge a request on a kept
-	// connection after TCP has repeated it: after 200 ms, or more if the handshake was slow.
-	// The path may have ended without a sign: its source address was a VIP that has left, or
-	// a node is down. Then the request is sent again on a new connection.
+	// connection after TCP repeated it: after 200 ms, or more if the handshake was slow. The
+	// path may have ended without a sign: its source address was a VIP that left, or a node is
+	// down. Then the request is sent again on a new connection.
 	MaxUnacknowledged = 200 * time.Millisecond
 )
 
@@ -67,7 +68,7 @@ func (p *idleConns) remove(matches func(*conn) bool) *conn {
 }
 
 // put keeps a connection after a complete response, for the given time, unless its next
-// request could wait for a path that has ended. The longest idle one is closed when there is
+// request could wait for a path that ended. The longest idle one is closed when there is
 // no room.
 func (p *idleConns) put(c *conn, timeout time.Duration) {
 	excess := c
@@ -99,11 +100,11 @@ func (p *idleConns) expire(c *conn) {
 	}
 }
 
-// isQuiet reports whether neither the end nor bytes of a response have arrived on an idle
-// connection. Another request would read them as its response.
+// isQuiet reports whether an idle connection is open and received no bytes of a response.
+// Another request would read them as its response.
 func (c *conn) isQuiet() bool {
 	if _, secured := c.Conn.(*tls.Conn); secured {
-		// crypto/tls may hold bytes that it has read. It can continue after this error.
+		// crypto/tls may hold bytes that it read. It can continue after this error.
 		var one [1]byte
 		_ = c.SetReadDeadline(time.Unix(0, 0)) // nothing is read from the socket
 		if n, err := c.Read(one[:]); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -14,10 +14,10 @@ import (
 // proxyHeader returns the header with the addresses of the connection: from client to
 // vip. The version is not ProxyProtocolOff.
 //
-// Both addresses have one family, because they are the ends of one connection. An
-// address that the kernel shows as mapped is IPv4. If the families differ all the
-// same, the header declares the addresses unknown, and a router uses those of the
-// connection: UNKNOWN in version 1, LOCAL in version 2.
+// Both addresses are of one family, because they are the ends of one connection. An address
+// that the kernel shows as mapped is IPv4. If the families differ nevertheless, the header
+// declares the addresses unknown, and a router uses the addresses of the connection: UNKNOWN in
+// version 1, LOCAL in version 2.
 func proxyHeader(version ingress.ProxyProtocol, client, vip netip.AddrPort) ([]byte, error) {
 	from, to := net.TCPAddrFromAddrPort(client), net.TCPAddrFromAddrPort(vip)
 	if client.Addr().Unmap().Is4() != vip.Addr().Unmap().Is4() {

@@ -67,8 +67,9 @@ func isAddress(host string) bool {
 
 // classify returns the cause that a well-formed response shows, or reports that it is a
 // redirect to follow. redirected means that another one was followed: a second redirect to the
-// same URL is a loop. A 503 is the router's own, whatever its page: the cluster can configure
-// the page (IngressController, spec.httpErrorCodePages), and no solver answers 503.
+// same URL is a loop. A 503 always comes from the router itself, whatever its page: the cluster
+// can configure the page (IngressController, spec.httpErrorCodePages), and no solver answers
+// 503.
 func (a *response) classify(r *Request, settings *activeSettings, redirected bool) (shown findings.ID, follow bool) {
 	switch {
 	case a.status == 503 && isAddress(r.Host):
@@ -100,10 +101,9 @@ func forwardedHostAndProto(host, scheme string) []byte {
 	return []byte(";host=" + host + ";proto=" + scheme + "\r\n")
 }
 
-// redirectedToTLS returns the request as a client would send it after the redirect:
-// to the same host by https. Some rules of routers depend on the fields of a proxy,
-// and these must show https. Only pkg/proxy/reqhead writes these fields; those of
-// the client are not forwarded.
+// redirectedToTLS returns the request as a client would send it after the redirect: to the same
+// host by https. Some rules of routers depend on the fields of a proxy, and these must show
+// https. Only pkg/proxy/reqhead writes these fields; the client's are not forwarded.
 func (r *Request) redirectedToTLS() *Request {
 	next := *r
 	next.Head = make([]byte, 0, len(r.Head)+len(r.Host))

@@ -33,7 +33,7 @@ var largeResponses atomic.Int64 //nolint:gochecknoglobals // a bound for this pr
 type Relay struct {
 	input      []byte // reads go into its whole length
 	start, end int    // the part of input that was read and not used yet
-	received   bool   // a byte of the response has arrived
+	received   bool   // a byte of the response arrived
 	response   response
 	interim    int // responses before the final one
 
@@ -89,7 +89,7 @@ func (x *Relay) Received(n int) {
 	x.end += n
 }
 
-// HasReceived reports whether a byte of the response has arrived.
+// HasReceived reports whether a byte of the response arrived.
 func (x *Relay) HasReceived() bool { return x.received }
 
 // parseHead reports whether the head of the final response is complete.
@@ -198,7 +198,7 @@ func (x *Relay) complete() {
 	x.output = slices.Insert(x.output, x.headLength-len("\r\n"), field...)
 }
 
-// End reports that the upstream has closed the connection. It returns an error if the response
+// End reports that the upstream closed the connection. It returns an error if the response
 // is incomplete.
 func (x *Relay) End() error {
 	if !x.begun || x.body != untilClose {

@@ -17,14 +17,14 @@ const (
 	maxFields       = 128
 	maxInterim      = 8 // 1xx responses before the final one
 
-	// maxBody is far more than a CA reads. A key authorisation is a token, a dot
-	// and 43 characters (RFC 8555 section 8.1), of which boulder reads 128 bytes
-	// (va/http.go). The error pages of routers have a few KiB.
+	// maxBody is far more than a CA reads. A key authorisation is a token, a dot and 43
+	// characters (RFC 8555 section 8.1), of which boulder reads 128 bytes (va/http.go). The
+	// error pages of routers are a few KiB long.
 	maxBody = 64 << 10
 )
 
-// ErrTooLarge is a response that is longer than any key authorisation, or has too many chunks.
-// Nothing of it is relayed.
+// ErrTooLarge is a response that is longer than any key authorisation, or consists of too many
+// chunks. Nothing of it is relayed.
 var ErrTooLarge = fmt.Errorf("%w", cause.Details{Reason: cause.TooLarge})
 
 // errMalformed is wrapped by every error about the bytes of a response.
@@ -62,7 +62,7 @@ type response struct {
 	contentLengths, transferCodings int
 	bodyLength                      int64
 	chunked                         bool
-	hasConnection                   bool // has a Connection field
+	hasConnection                   bool // there is a Connection field
 	connectionClose                 bool
 
 	locations      int
@@ -228,8 +228,8 @@ func (a *response) isEndToEnd(name, lines []byte) bool {
 		"transfer-encoding", "upgrade":
 		return false
 	case "content-length":
-		// Whatever Connection contains, Content-Length frames the body. A 204 has
-		// none (RFC 9110 section 8.6).
+		// Whatever Connection contains, Content-Length frames the body. A 204 carries none (RFC
+		// 9110 section 8.6).
 		return a.status != 204
 	default:
 		return !a.hasConnection || !httpfield.NamedByConnection(lines, name)

@@ -17,8 +17,8 @@ type Settings struct {
 	MaxConnections int // of clients at a time; bounds the idle connections. 0: none is kept
 }
 
-// upstreamRoute is how an ingress address is reached. It is immutable. Other settings have
-// other routes, so that nothing that was trusted or opened before is used again.
+// upstreamRoute is how an ingress address is reached. It is immutable. Changed settings create
+// new routes, so that nothing that was trusted or opened before is used again.
 type upstreamRoute struct {
 	addr          netip.AddrPort        // of the ingress
 	verifier      *verifier             // of the router's certificate; nil: no TLS
@@ -32,7 +32,7 @@ type upstreamRoute struct {
 // proxy then resolves the host.
 func (r *upstreamRoute) usesAbsoluteForm() bool { return r.proxy != nil && r.verifier == nil }
 
-// hasFamilyOf reports whether the address of the ingress has the family of a VIP.
+// hasFamilyOf reports whether the address of the ingress is of the family of a VIP.
 func (r *upstreamRoute) hasFamilyOf(vip netip.Addr) bool { return r.addr.Addr().Is4() == vip.Is4() }
 
 // activeSettings are accepted Settings with the routes of requests, in the order of the

@@ -10,10 +10,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/reqhead"
 )
 
-// maxResponse bounds a response. That of the service has some 300 bytes.
+// maxResponse bounds a response. The service's response is about 300 bytes long.
 const maxResponse = 1 << 10
 
-// parseResponse reports whether a whole response is that of the service to a request that is
+// parseResponse reports whether a whole response is the service's answer to a request that is
 // no challenge, and returns its instance ID; 0 means an older release.
 func parseResponse(response []byte) (instance uint64, ok bool) {
 	head, body, found := bytes.Cut(response, []byte("\r\n\r\n"))

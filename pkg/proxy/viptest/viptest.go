@@ -22,16 +22,16 @@ const (
 	// timeout bounds a request. The kernel sends the SYN again after one second, which shows
 	// whether this host's own rules drop it.
 	timeout = 5 * time.Second
-	// neighbourTime is less than the kernel waits for the neighbour that has an address before
-	// it reports that no host has it, and more than an ICMP error takes.
+	// neighbourTime is shorter than the kernel's wait for a neighbour with an address, after
+	// which it reports that there is none. It is longer than an ICMP error takes.
 	neighbourTime = 2 * time.Second
 
 	port         = 80
 	socketBuffer = 4 << 10
 )
 
-// Test sends a test request to each VIP, at most [protocol.MaxTestedVIPs] at once. The
-// results have the order of the VIPs.
+// Test sends a test request to each VIP, at most [protocol.MaxTestedVIPs] at once. The results
+// are in the order of the VIPs.
 func Test(ctx context.Context, vips []netip.Addr) []protocol.VIPTested {
 	return testAll(ctx, vips, timeout)
 }
@@ -74,7 +74,7 @@ type connection struct {
 // await waits for the end of the handshake. [report.VIPAnswered] means that it is complete.
 //
 // The kernel counts each SYN that it sends again in tcpi_total_retrans, and in tcpi_retrans only
-// if the SYN has left this host: not if a rule in the output, postrouting or egress hook drops
+// if the SYN left this host: not if a rule in the output, postrouting or egress hook drops
 // it (net/ipv4/tcp_output.c, tcp_retransmit_skb; measured on 6.18). If such a rule rejects it with
 // an ICMP error, the kernel ignores the first one, which arrives within connect(2), and ends the
 // attempt with the second SYN.

@@ -142,8 +142,8 @@ func TestSilentClientsDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// TestReportsArePaced: clients that read one report after another do not have the proxy
-// process send more messages than its connection permits. That ended it.
+// TestReportsArePaced: clients that read one report after another do not make the proxy process
+// send more messages than its connection permits. That ended it.
 func TestReportsArePaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "status.sock")
