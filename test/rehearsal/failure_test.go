@@ -241,7 +241,7 @@ func (f *failure) challenge(others ...*cmacme.Challenge) (found *cmacme.Challeng
 	return found
 }
 
-// expect waits until cert-manager has written a text that matches an expression to an object
+// expect waits until cert-manager writes a text that matches an expression to an object
 // of the case, and logs it.
 func (f *failure) expect(expression string) {
 	f.t.Helper()
@@ -286,7 +286,7 @@ func (f *failure) expectJournal(token string, texts ...string) {
 	}))
 }
 
-// expectNoSelfCheck expects that the journal has no request of cert-manager for a challenge.
+// expectNoSelfCheck expects no request of cert-manager for a challenge in the journal.
 func (f *failure) expectNoSelfCheck(c *cmacme.Challenge) {
 	f.t.Helper()
 	if lines := f.journal(c.Spec.Token); strings.Contains(strings.Join(lines, "\n"), selfCheck) {
@@ -295,7 +295,7 @@ func (f *failure) expectNoSelfCheck(c *cmacme.Challenge) {
 }
 
 // expectEnd has compareEnds expect texts in the entry about the end of a challenge. Without
-// validation, the journal must have no request of the CA.
+// validation, there must be no request of the CA in the journal.
 func (f *failure) expectEnd(c *cmacme.Challenge, texts ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

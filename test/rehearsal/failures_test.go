@@ -51,7 +51,7 @@ const (
 	selfCheck  = "cert-manager's self check"
 	validation = "CA (Pebble) 3/3 → 200"
 	// The first client in the entry about the end of a challenge: that of cert-manager, or check
-	// if neither cert-manager nor a CA has sent a request.
+	// if neither cert-manager nor a CA sent a request.
 	endSelfCheck = "has ended: self check "
 	endOnlyCheck = "has ended: http01-proxyd check "
 )
@@ -95,7 +95,7 @@ func (f *failure) expectRouteMissing() *cmacme.Challenge {
 	return c
 }
 
-// podNotReady has a solver Pod that does not start, as with an image that cannot be pulled.
+// podNotReady creates a solver Pod that does not start, as with an image that cannot be pulled.
 func podNotReady(f *failure) {
 	f.createIssuer(f.t, f.name, holdPods())
 	c := f.expectRouteMissing()

@@ -22,7 +22,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 )
 
-// message is a text that cert-manager has written to an object, or to an event about it.
+// message is a text that cert-manager wrote to an object, or to an event about it.
 type message struct{ kind, name, text string }
 
 func (m message) String() string { return fmt.Sprintf("%s %s: %s", m.kind, m.name, m.text) }

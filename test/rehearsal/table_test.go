@@ -44,7 +44,7 @@ func table(t *testing.T) (all []tableRow) {
 	return all
 }
 
-// compareTable expects that cert-manager has written each text of the table in
+// compareTable expects that cert-manager wrote each text of the table in
 // docs/troubleshooting.md, and that each text with a finding has a row that names it.
 func (s *shared) compareTable(t *testing.T) {
 	t.Helper()

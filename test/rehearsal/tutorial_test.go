@@ -194,7 +194,7 @@ func newWorkstation(t *testing.T) *workstation {
 	return w
 }
 
-// serveLetsEncrypt has the lab's CA answer as Let's Encrypt, and returns the CA of its
+// serveLetsEncrypt makes the lab's CA answer as Let's Encrypt, and returns the CA of its
 // server's certificate.
 func (w *workstation) serveLetsEncrypt() (trust []byte) {
 	w.t.Helper()
@@ -268,11 +268,11 @@ func (w *workstation) createOpenShift() {
 	}
 }
 
-// updatingSeen is the file that shows that the shell has seen the pool update.
+// updatingSeen is the file that shows that the shell saw the pool update.
 func (w *workstation) updatingSeen() string { return filepath.Join(w.dir, "updating-seen") }
 
 // install starts the service on each control-plane node. A real rollout takes minutes, so that
-// nobody misses it. This one lasts until the reader has seen it.
+// nobody misses it. This one lasts until the reader sees it.
 func (w *workstation) install(ctx context.Context) error {
 	for _, m := range w.lab.ControlPlane {
 		s, err := m.StartService(ctx, lab.ServiceOptions{Binary: binary})
@@ -335,7 +335,7 @@ func (w *workstation) awaitPair(pair func(context.Context) (tls.Certificate, err
 	}
 }
 
-// expire has the API servers present a certificate that has expired two days ago. The cause of
+// expire has the API servers present a certificate that expired two days ago. The cause of
 // that is a firewall of the node, which drops the redirected connections.
 func (w *workstation) expire() {
 	w.t.Helper()
@@ -360,7 +360,7 @@ func (w *workstation) openFirewall() {
 // statusFile is what `systemctl status` prints on a node.
 func statusFile(dir string) string { return filepath.Join(dir, "systemctl-status") }
 
-// awaitStatus waits until the service has reported a challenge to systemd, and writes what
+// awaitStatus waits until the service reports a challenge to systemd, and writes what
 // `systemctl status` prints.
 func (w *workstation) awaitStatus() {
 	w.t.Helper()
@@ -496,7 +496,7 @@ func serveACME(t *testing.T, l *lab.Lab, address netip.AddrPort, identity lab.Id
 	certificate := must1(identity.TLS())(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
-	// The CA's URLs have the host of the request, which stays.
+	// The CA's URLs contain the host of the request, which stays.
 	to := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = pebble.Scheme, pebble.Host, r.In.Host

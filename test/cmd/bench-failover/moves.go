@@ -195,7 +195,7 @@ func (b *bench) move(ctx context.Context, links *links, vip netip.Addr) (timing,
 	return t, err
 }
 
-// timing has the times of one move.
+// timing holds the times of one move.
 type timing struct {
 	vip           netip.Addr
 	requested     time.Time // just before the request to add the address

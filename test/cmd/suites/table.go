@@ -42,7 +42,7 @@ type suite struct {
 	slots     int            // slots of one process, for packages that use more than one core; 0: one
 }
 
-// table has the packages whose tests do not run in one process, and those that setMain does
+// table lists the packages whose tests do not run in one process, and those that setMain does
 // not run completely. The keys are folders relative to the repository's root.
 func table() map[string]suite {
 	return map[string]suite{

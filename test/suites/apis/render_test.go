@@ -86,7 +86,7 @@ func readRenderedConfig(t *testing.T, dir string) any {
 }
 
 // acceptedByRenderer lists the objects that only the API server rejects, with the reason. The
-// renderer reads stored objects, which the API server has validated.
+// renderer reads stored objects, which the API server validated.
 func acceptedByRenderer() map[string]string {
 	const notRead = "the renderer does not read the other fields of the object"
 	return map[string]string{

@@ -27,7 +27,7 @@ func runGuest(t *testing.T, job guest.Job) string {
 	return printed
 }
 
-// expectPassed expects that tests have passed. A skipped test counts as not passed.
+// expectPassed expects that tests passed. A skipped test counts as not passed.
 func expectPassed(t *testing.T, printed string, tests ...string) {
 	t.Helper()
 	for _, test := range tests {

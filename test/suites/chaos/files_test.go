@@ -101,7 +101,7 @@ func snapshot(dir string) (map[string]string, error) {
 	return files, nil
 }
 
-// recordInput notes an input file that a fault has changed. The others must be as before.
+// recordInput notes an input file that a fault changed. The others must be as before.
 func (h *host) recordInput(name string) error {
 	now, err := snapshot(h.Dir)
 	if err != nil {

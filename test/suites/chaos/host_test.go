@@ -209,8 +209,8 @@ func (h *host) begin(ctx context.Context, slow bool) error {
 	return nil
 }
 
-// discard ends the service of the last sequence and waits until its child processes have
-// closed their sockets.
+// discard ends the service of the last sequence and waits until its child processes
+// close their sockets.
 func (h *host) discard(ctx context.Context) error {
 	last := h.Unit
 	if last == nil {
@@ -390,7 +390,7 @@ func (h *host) flap(ctx context.Context, f model.Fault) error {
 	return nil
 }
 
-// actOnPort has another program take a port or give it back.
+// actOnPort makes another program take a port or release it.
 func (h *host) actOnPort(ctx context.Context, f model.Fault) bool {
 	held := h.taken[f.N]
 	if f.Kind == model.PortGive {

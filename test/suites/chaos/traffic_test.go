@@ -132,7 +132,7 @@ func (h *host) prove(ctx context.Context) (differences []string, err error) {
 	h.model.Advance(proof)
 	h.note(model.Fault{}, nil, proof, proof)
 	h.requests.proof = proof
-	// The clients can all be waiting for answers that faults have delayed.
+	// The clients can all be waiting for answers that faults delayed.
 	h.clients.RequestEach(slices.DeleteFunc(slices.Clone(h.network().API),
 		func(vip netip.Addr) bool { return !h.isServed(vip) }))
 	// The next proxy process starts after a delay, and connections are queued meanwhile.
@@ -168,7 +168,7 @@ func (h *host) lingering() (until time.Time) {
 	return until
 }
 
-// sleep waits for a while, or returns why ctx has ended.
+// sleep waits for a while, or returns why ctx ended.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

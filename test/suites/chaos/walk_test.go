@@ -365,7 +365,7 @@ func TestConntrackFull(t *testing.T) {
 	})
 }
 
-// TestReloadWhileFileIsWritten replays what seed 342 has found: a reload at the moment at
+// TestReloadWhileFileIsWritten replays what seed 342 found: a reload at the moment at
 // which the configuration is truncated for writing made the defaults active, and a mistake
 // in the file kept them so. The service then served no VIP.
 func TestReloadWhileFileIsWritten(t *testing.T) {
@@ -379,7 +379,7 @@ func TestReloadWhileFileIsWritten(t *testing.T) {
 	})
 }
 
-// TestVIPAfterIPv6 replays what seed 5137 has found: a VIP on the second link had no answer
+// TestVIPAfterIPv6 replays what seed 5137 found: a VIP on the second link had no answer
 // after IPv6 was enabled again, because the host's link-local address was tentative.
 func TestVIPAfterIPv6(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
@@ -392,7 +392,7 @@ func TestVIPAfterIPv6(t *testing.T) {
 	})
 }
 
-// TestSourceVIPLeaves replays what seed 70922 has found: the kernel had chosen an IPv6 VIP as
+// TestSourceVIPLeaves replays what seed 70922 found: the kernel had chosen an IPv6 VIP as
 // the source of connections to the ingress. When it had left, requests to another VIP waited
 // six seconds on the kept ones, of which there are many after a lack of descriptors.
 func TestSourceVIPLeaves(t *testing.T) {
@@ -407,7 +407,7 @@ func TestSourceVIPLeaves(t *testing.T) {
 	})
 }
 
-// TestPortChangesAtRestart replays what seed 6069 has found: the configuration has another
+// TestPortChangesAtRestart replays what seed 6069 found: the configuration has another
 // port when the service restarts. Connections that were queued for the old port were reset.
 func TestPortChangesAtRestart(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
@@ -496,7 +496,7 @@ func TestProberStandsStill(t *testing.T) {
 	})
 }
 
-// TestNoDescriptorForListener replays what seed 95068 has found: the controller had no
+// TestNoDescriptorForListener replays what seed 95068 found: the controller had no
 // descriptor to compare the listening socket with a new one when a proxy process started. It
 // closed the socket, and had no descriptor for another one.
 func TestNoDescriptorForListener(t *testing.T) {
@@ -535,7 +535,7 @@ func TestControllerStandsStill(t *testing.T) {
 
 // TestForeignOwner: another program owns a table of the service's name when the service
 // starts. The state reports it, there is no listening socket for clients, and the service works
-// when the other program has ended.
+// when the other program ended.
 func TestForeignOwner(t *testing.T) {
 	withHost(t, func(ctx context.Context, h *host) {
 		if err := h.begin(ctx, false); err != nil {

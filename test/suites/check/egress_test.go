@@ -24,7 +24,7 @@ func TestEgressReadiness(t *testing.T) {
 	configured := func(keys string) string {
 		return n.DefaultConfig() + fmt.Sprintf("hosts: [api.lab.test]\negressProxy: {httpProxy: %q, %s}\n", proxy, keys)
 	}
-	// expect waits until the service has reported the effect of a configuration.
+	// expect waits until the service reports the effect of a configuration.
 	expect := func(t *testing.T, config, id string) lab.CheckReport {
 		t.Helper()
 		must(t, n.WriteConfig(config))

@@ -20,7 +20,7 @@ const commatrix = "testdata/commatrix"
 
 // loadNodeFirewall loads generated rules into a node until the test ends, in place of
 // earlier ones. They have no entry for VRRP. It is added, because a node without it drops
-// the packets of the VIP holder until it has sent some itself, as a second holder.
+// the packets of the VIP holder until it sends some itself, as a second holder.
 func (c *cluster) loadNodeFirewall(n *lab.Node, when string) {
 	c.t.Helper()
 	rules, err := os.ReadFile(filepath.Join(commatrix, when, "communication-matrix-master.nft"))

@@ -107,7 +107,7 @@ func TestServiceUnresponsive(t *testing.T) {
 	c.expectText(r, "service-unresponsive", "The service runs but does not respond: ", "timeout")
 }
 
-// TestServiceReportUnreadable has the status socket answer with something other than a
+// TestServiceReportUnreadable makes the status socket answer with something other than a
 // report. The service runs, so check does not advise to stop the process on its port.
 func TestServiceReportUnreadable(t *testing.T) {
 	c := healthy(t, nil)

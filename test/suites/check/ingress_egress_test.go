@@ -10,7 +10,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// configureEgress configures the standby node and waits until its service has accepted the
+// configureEgress configures the standby node and waits until its service accepts the
 // egress proxy. At the end of the test it restores the configuration without one.
 func (c *cluster) configureEgress(config string) {
 	c.t.Helper()

@@ -17,7 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared has the lab that all tests use in turn, and the program.
+// shared holds the lab that all tests use in turn, and the program.
 var shared struct {
 	lab    *lab.Lab
 	binary string

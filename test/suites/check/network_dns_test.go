@@ -65,7 +65,7 @@ func (c *cluster) addLocalResolver(n *lab.Node) {
 	c.writeResolvConf(n, n.Addresses.V4, c.DNS()[0])
 }
 
-// serveOutsideDNS has the gateway's DNS server return an answer for all names, and the
+// serveOutsideDNS makes the gateway's DNS server return an answer for all names, and the
 // standby node use it, until the test ends.
 func (c *cluster) serveOutsideDNS(a, aaaa lab.NameAnswer) {
 	c.t.Helper()

@@ -133,7 +133,7 @@ func TestClusterEnvironment(t *testing.T) {
 	})
 }
 
-// TestRenewalAttempts holds that check reports the failed renewals that the service has
+// TestRenewalAttempts holds that check reports the failed renewals that the service
 // observed. The service does that within hours, so its report is changed on its way.
 func TestRenewalAttempts(t *testing.T) {
 	c := healthy(t, nil)

@@ -28,7 +28,7 @@ const vrrpInstance = `vrrp_instance %s {
 }
 `
 
-// TestKeepalivedConf has the service read incomplete and unusual files.
+// TestKeepalivedConf makes the service read incomplete and unusual files.
 func TestKeepalivedConf(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()
@@ -80,7 +80,7 @@ func TestKeepalivedConf(t *testing.T) {
 	})
 }
 
-// TestStaticPod has the service take the VIPs from keepalived's static pod, as on OpenShift.
+// TestStaticPod makes the service take the VIPs from keepalived's static pod, as on OpenShift.
 func TestStaticPod(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()

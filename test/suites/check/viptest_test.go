@@ -55,7 +55,7 @@ func (c *cluster) awaitSources(s *lab.Service, nodes ...*lab.Node) lab.Status {
 	return seen
 }
 
-// expectNoFailure expects that no test has failed so far, by the journal.
+// expectNoFailure expects that no test failed so far, by the journal.
 func (l serviceLog) expectNoFailure() {
 	l.t.Helper()
 	if text := l.text(); strings.Contains(text, "vip-test-failed") {
@@ -117,7 +117,7 @@ func TestVIPTests(t *testing.T) {
 			return nil
 		})
 		must(t, err)
-		c.awaitNoVIPTests(first) // which drops its results when a test that runs has ended
+		c.awaitNoVIPTests(first) // which drops its results when a test that runs ended
 	})
 	c.awaitReason(holder, "Serving")
 	for i, s := range c.Services[1:] {

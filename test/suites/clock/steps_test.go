@@ -197,7 +197,7 @@ func (s *service) sendHalfHeads() (conns []net.Conn) {
 	return conns
 }
 
-// awaitRead waits until the proxy process has read the first halves: its timeouts run.
+// awaitRead waits until the proxy process reads the first halves: its timeouts run.
 func (s *service) awaitRead(halves []net.Conn) {
 	s.t.Helper()
 	must(s.t, lab.Eventually(s.t.Context(), "the first halves are read", func(ctx context.Context) error {

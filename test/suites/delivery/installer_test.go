@@ -319,7 +319,7 @@ func TestInstallerOfReleaseFails(t *testing.T) {
 }
 
 // TestChangedByHand: the extracted binary replaces one that cannot run, which never becomes the
-// previous binary, and one that an administrator has copied. Only the second case is a restart of
+// previous binary, and one that an administrator copied. Only the second case is a restart of
 // the service.
 func TestChangedByHand(t *testing.T) {
 	n := newServingNode(t)

@@ -94,7 +94,7 @@ func up(ctx context.Context, cell *host.Cell) (down func(context.Context) error,
 	}, nil
 }
 
-// checkAllBlocksRun returns 1 when all tests have run, in all processes of the group, and a
+// checkAllBlocksRun returns 1 when all tests ran, in all processes of the group, and a
 // command of the documents has not.
 func checkAllBlocksRun(ctx context.Context, ran map[string]bool) int {
 	if os.Getenv(host.GroupVariable) == "" {

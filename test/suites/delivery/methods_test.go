@@ -96,7 +96,7 @@ func (w *installMethod) expectServing(program, sum, label string) {
 		}
 		return err
 	}))
-	// The controller sends STATUS= to systemd after it has published the same state.
+	// The controller sends STATUS= to systemd after it published the same state.
 	must(w.t, eventually(w.t, "systemctl status to show Serving", func(ctx context.Context) error {
 		if text := status(ctx, w.Host, service); !strings.Contains(text, "active (running)") ||
 			!strings.Contains(text, "Serving: ") {

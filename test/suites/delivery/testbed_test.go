@@ -32,7 +32,7 @@ const (
 	unitPattern = "http01-proxyd*" // the pattern of the service's units
 	renderer    = "oc-http01"
 
-	// unitStarted is the ID of systemd's message that a unit has started
+	// unitStarted is the ID of systemd's message that a unit started
 	// (SD_MESSAGE_UNIT_STARTED in sd-messages.h).
 	unitStarted = "39f53479d3a045ac8e11786248231fbf"
 )
@@ -78,8 +78,8 @@ func newTestbed(ctx context.Context, cell *host.Cell) (*testbed, error) {
 
 func (s *testbed) close(ctx context.Context) error { return s.Close(ctx) }
 
-// push pushes an image of a program into the registry. For other architectures it has files
-// that cannot run here, so that podman must select the right one.
+// push pushes an image of a program into the registry. For other architectures it contains
+// files that cannot run here, so that podman must select the right one.
 func (s *testbed) push(ctx context.Context, name, path string) error {
 	dir, err := os.MkdirTemp("", "http01-delivery-image-")
 	if err != nil {

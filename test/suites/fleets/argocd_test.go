@@ -162,7 +162,7 @@ func TestHook(t *testing.T) {
 	}
 }
 
-// TestRelease runs the command of the document that removes the entries which Argo CD has applied.
+// TestRelease runs the command of the document that removes the entries which Argo CD applied.
 func TestRelease(t *testing.T) {
 	f, base := buildArgoCD(t)
 	cluster := must1(oc.New(t.Context(), []byte(others), nil))(t)

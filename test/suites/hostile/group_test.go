@@ -194,7 +194,7 @@ func TestFirstKilled(t *testing.T) {
 	s.expectServing()
 }
 
-// killedProcesses returns the processes that the kernel has killed for lack of memory since
+// killedProcesses returns the processes that the kernel killed for lack of memory since
 // the last call, in order. A read returns one message (Documentation/ABI/testing/dev-kmsg).
 func killedProcesses(messages int) (pids []int) {
 	for message := make([]byte, 8<<10); ; {

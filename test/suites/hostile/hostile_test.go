@@ -23,7 +23,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared has the lab that all tests use in turn, and the program that attacks.
+// shared holds the lab that all tests use in turn, and the program that attacks.
 var shared struct {
 	lab    *lab.Lab
 	binary string
@@ -186,7 +186,7 @@ func TestFork(t *testing.T) {
 }
 
 // TestOrphanedProcesses (H1) holds that processes of a child that was compromised before it
-// had a filter end with it, also in another session.
+// installed its filter end with it, also in another session.
 func TestOrphanedProcesses(t *testing.T) {
 	s := startAttacked(t, "leaves-processes")
 	must(t, awaitExit(s))
@@ -247,7 +247,7 @@ func TestLimits(t *testing.T) {
 			limited[kind]++
 		case kind == "prober": // a second one runs briefly, and may just have started
 			t.Logf("a prober with oom_score_adj %s\n%s", score, text)
-		case limits[kind] != nil: // not a process that has ended
+		case limits[kind] != nil: // not a process that ended
 			t.Errorf("%s with oom_score_adj %s\n%s", kind, score, text)
 		}
 	}
@@ -275,7 +275,7 @@ func TestListenerOptions(t *testing.T) {
 }
 
 // TestKeptListener holds that a proxy that keeps a duplicate of the listening socket does not serve a
-// port that the controller has closed. The service can use the port again.
+// port that the controller closed. The service can use the port again.
 func TestKeptListener(t *testing.T) {
 	onPort := func(port int) string {
 		return shared.lab.ControlPlane[0].DefaultConfig() +

@@ -29,8 +29,9 @@ case "$1 $3" in
 esac
 `
 
-// measureVariable has this program run another one, and print the peak of its memory in KiB. The kernel
-// counts the memory of the process that starts a program for the program too, and that of the tests is large.
+// measureVariable makes this program run another one, and print the peak of its memory in KiB.
+// The kernel counts the memory of the process that starts a program for the program too, and
+// that of the tests is large.
 const measureVariable = "HTTP01_PROXYD_MEASURE"
 
 func measure(program string, args ...string) {

@@ -28,7 +28,7 @@ const egressCondition = "EgressProxyReady"
 const readyName = "ready.lab.test"
 
 // TestSpecAndAccepted holds that the egress proxy in proxy.env is used only after the
-// readiness endpoint has answered through it.
+// readiness endpoint answered through it.
 func TestSpecAndAccepted(t *testing.T) {
 	p := newFixture(t)
 	p.restartRouter(t, lab.RouterOptions{})

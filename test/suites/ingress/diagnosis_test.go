@@ -104,7 +104,7 @@ func redirectsToHTTPS(t *testing.T, p *fixture) {
 	t.Cleanup(func() { must(t, end(context.Background())) })
 }
 
-// redirectTo has the router redirect every path to one location.
+// redirectTo makes the router redirect every path to one location.
 func redirectTo(location string, secure bool) func(*testing.T, *fixture) {
 	return func(t *testing.T, p *fixture) {
 		t.Helper()
@@ -224,7 +224,7 @@ func TestRedirectLoop(t *testing.T) {
 func TestProxyProtocolDiagnoses(t *testing.T) {
 	p := newFixture(t)
 	secure := p.appsIdentity(t)
-	// HAProxy closes before it has read all data, so the kernel sends a reset unless the
+	// HAProxy closes before it reads all data, so the kernel sends a reset unless the
 	// end arrives first.
 	const closes = "ingress-closed-connection|ingress-reset-connection"
 	unexpected := func(version string) diagnosisCase {

@@ -9,7 +9,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared has the lab that all tests use in turn, the program, and the CAs.
+// shared holds the lab that all tests use in turn, the program, and the CAs.
 var shared struct {
 	lab    *lab.Lab
 	binary string

@@ -15,8 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// otherTargets returns addresses and names that an attacker could have the proxy connect
-// to.
+// otherTargets returns addresses and names that an attacker could make the proxy connect to.
 func (p *fixture) otherTargets() []string {
 	return []string{
 		"127.0.0.1:22", "[::1]:6443", "169.254.169.254", p.API.V4.String() + ":6443", "[" + p.API.V6.String() + "]:22623",

@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// serveInternal has the router listen on port 80 of the internal address.
+// serveInternal makes the router listen on port 80 of the internal address.
 func (h *host) serveInternal() {
 	h.t.Helper()
 	h.restartRouter(lab.RouterOptions{Addresses: []netip.Addr{netip.MustParseAddr("10.44.0.0")}})
@@ -57,7 +57,7 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 				"10.44.0.0 is the internal address of MicroShift's API server", "add it to another link than lo and br-ex")
 			must(t, s.Stop(t.Context()))
 
-			// Beside a VIP, and added after the service has started.
+			// Beside a VIP, and added after the service started.
 			ip := func(do string) {
 				_, err := h.node().Run(t.Context(), "ip", "address", do, "10.44.0.0/32", "dev", name)
 				must(t, err)

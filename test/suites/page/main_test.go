@@ -12,7 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared has the lab that all tests use, and the program.
+// shared holds the lab that all tests use, and the program.
 var shared struct {
 	lab    *lab.Lab
 	binary string

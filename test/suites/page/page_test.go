@@ -202,7 +202,7 @@ func clusterPage(t *testing.T, l *lab.Lab) string {
 	return string(text)
 }
 
-// expectQuiet expects that a page has requested only itself, and that the console shows
+// expectQuiet expects that a page requested only itself, and that the console shows
 // nothing.
 func expectQuiet(t *testing.T, p *browser.Page, path string) {
 	t.Helper()

@@ -100,7 +100,7 @@ func (s *testbed) expectHolders(holders ...int) {
 }
 
 // expectDistributed sends requests to each API VIP from outside until each holder's service
-// has answered one.
+// answers one.
 func (s *testbed) expectDistributed(holders ...int) {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {

@@ -95,7 +95,7 @@ const certificateOrders = 3
 
 func idleName(i int, domain string) string { return fmt.Sprintf("idle-%d.%s", i, domain) }
 
-// TestExternalLoadBalancer has the VIPs on a load balancer, the gateway, which forwards
+// TestExternalLoadBalancer puts the VIPs on a load balancer, the gateway, which forwards
 // challenges on port 80 of the API to the routers, as documented.
 func TestExternalLoadBalancer(t *testing.T) {
 	s := open(t, lab.Layout{NoVIPs: true})

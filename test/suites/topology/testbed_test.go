@@ -56,7 +56,7 @@ func (s *testbed) rulesets() map[string]string {
 	s.t.Helper()
 	all := map[string]string{}
 	for _, n := range s.nodes() {
-		// Cleanups run after the test's context has ended.
+		// Cleanups run after the test's context ended.
 		text, err := n.Ruleset(context.Background())
 		must(s.t, err)
 		all[n.Name] = text

@@ -114,7 +114,7 @@ func (f *fixture) serve(tb testing.TB, config string) *lab.Service {
 	return s
 }
 
-// validate has the CA validate all challenges at once, and returns the results in order.
+// validate makes the CA validate all challenges at once, and returns the results in order.
 func (f *fixture) validate(tb testing.TB, limit time.Duration, all ...challenge) []result {
 	tb.Helper()
 	var lines strings.Builder
@@ -145,9 +145,9 @@ const (
 	remotes6 = "fd4e:5f2a:9c0f::/48"
 )
 
-// separateNetworks has the connections of the CA leave from six networks in turn, until the
-// test ends: the internet's own, and those of five remote perspectives. The first connection
-// leaves from its own.
+// separateNetworks makes the connections of the CA leave from six networks in turn, until the
+// test ends: the internet's own network, and the networks of five remote perspectives. The
+// first connection leaves from its own.
 func (f *fixture) separateNetworks(tb testing.TB) {
 	tb.Helper()
 	own := f.Internet.Addresses

@@ -11,7 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/labtest"
 )
 
-// shared has the lab that all tests use in turn, the programs, and the router's CA.
+// shared holds the lab that all tests use in turn, the programs, and the router's CA.
 var shared struct {
 	lab       *lab.Lab
 	binary    string // of the service

@@ -56,7 +56,7 @@ func (f *fixture) publish(t *testing.T, all []challenge, addresses lab.Pair) {
 	}
 }
 
-// expectValid has the CA validate all challenges at once, and requires that each primary
+// expectValid makes the CA validate all challenges at once, and requires that each primary
 // perspective sends one request, to the address.
 func (f *fixture) expectValid(t *testing.T, all []challenge, address netip.Addr) {
 	t.Helper()
@@ -68,7 +68,7 @@ func (f *fixture) expectValid(t *testing.T, all []challenge, address netip.Addr)
 	}
 }
 
-// TestValid has the CA validate 60 challenges of cert-manager at once over each family. The
+// TestValid makes the CA validate 60 challenges of cert-manager at once over each family. The
 // service follows a redirect to https, which a CA could not.
 func TestValid(t *testing.T) {
 	f := newFixture(t)
@@ -118,8 +118,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestRedirectByCA has the CA follow a redirect that the service forwards: to another name
-// at the ingress VIP, over https.
+// TestRedirectByCA makes the CA follow a redirect that the service forwards: to another name at
+// the ingress VIP, over https.
 func TestRedirectByCA(t *testing.T) {
 	f := newFixture(t)
 	f.secureRouter(t)
@@ -138,7 +138,7 @@ func TestRedirectByCA(t *testing.T) {
 	}
 }
 
-// redirectTo has the router redirect every path of the API's name to one location until the
+// redirectTo makes the router redirect every path of the API's name to one location until the
 // test ends.
 func (f *fixture) redirectTo(t *testing.T, location string) {
 	t.Helper()

@@ -60,7 +60,7 @@ func measure(ctx context.Context, l *lab.Lab, o Options, all []proxy) (report Re
 	return report, err
 }
 
-// Report has the results.
+// Report contains the results.
 type Report struct {
 	Options   Options
 	Machine   Machine
@@ -157,7 +157,7 @@ func figures(rounds []cell, figure func(cell) float64) []float64 {
 	return values
 }
 
-// ratios returns the ratio of a figure in each round that both have.
+// ratios returns the ratio of a figure in each round that both completed.
 func ratios(own, other []cell, figure func(cell) float64) []float64 {
 	var out []float64
 	for i, c := range own {

@@ -32,7 +32,7 @@ func perRequest(t time.Duration, requests int) float64 {
 	return float64(t) / float64(time.Microsecond) / float64(requests)
 }
 
-// cells has the results of one proxy by connections and round.
+// cells holds the results of one proxy by connections and round.
 type cells map[int][]cell
 
 // compare measures every proxy in every round. Each round starts with another proxy, so

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// goalConnections is the number of connections for goals that have only one.
+// goalConnections is the number of connections for goals that are set for one number only.
 const goalConnections = 64
 
 // Goal is a goal of the service, and what was measured.

@@ -58,5 +58,5 @@ func (r *rig) describeMachine(ctx context.Context, all []proxy) (Machine, error)
 	return m, err
 }
 
-// cpuModel matches nothing on architectures whose cpuinfo has no model name.
+// cpuModel matches nothing on architectures whose cpuinfo lacks a model name.
 var cpuModel = regexp.MustCompile(`(?m)^model name\s*: (.*)$`)

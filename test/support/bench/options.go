@@ -23,7 +23,7 @@ type Options struct {
 	Progress    io.Writer     // progress output
 }
 
-// Full has the options of `make bench`, which take half an hour.
+// Full returns the options of `make bench`, which take half an hour.
 func Full() Options {
 	return Options{
 		Connections: []int{1, 16, 64, 256},
@@ -38,7 +38,7 @@ func Full() Options {
 	}
 }
 
-// Quick has options for a developer who measures a change: the service, an earlier one if
+// Quick returns options for a developer who measures a change: the service, an earlier one if
 // there is one, and its peers, in three minutes.
 func Quick(before bool) Options {
 	o := Full()
@@ -51,7 +51,7 @@ func Quick(before bool) Options {
 	return o
 }
 
-// Smoke has options that run every part once for a test, without meaningful figures.
+// Smoke returns options that run every part once for a test, without meaningful figures.
 func Smoke() Options {
 	return Options{
 		Connections: []int{16},

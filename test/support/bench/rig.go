@@ -25,7 +25,7 @@ var nodeRules string
 // answer is the upstream's answer, as long as a key authorization.
 const answer = "LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0.9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI"
 
-// rig has the nodes and settings of the benchmark.
+// rig holds the nodes and settings of the benchmark.
 type rig struct {
 	Options
 
@@ -34,14 +34,14 @@ type rig struct {
 	client   *lab.Node          // neighbour with the clients and the upstream
 	vip      netip.Addr         // the API VIP
 	upstream netip.Addr         // in place of the ingress VIP
-	nginx    netip.Addr         // of an upstream that has TLS too
+	nginx    netip.Addr         // of an upstream that also serves TLS
 	programs map[string]string  // compiled programs by folder
 	accepted map[variant]string // configurations that the service accepted
 	trust    string             // path of the upstream's CA certificate
 }
 
-// extraConnections is the number of connections that proxies accept beyond those of the
-// memory test.
+// extraConnections is the number of connections that proxies accept beyond the memory test's
+// connections.
 const extraConnections = 1000
 
 // maxOpen is the limit on connections of every proxy. Without the memory test it is the same:

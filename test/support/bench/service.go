@@ -60,9 +60,8 @@ func (r *rig) startService(ctx context.Context, v variant) (*runningProxy, error
 	return nil, errors.New("http01-proxyd rejects its configuration: update serviceConfigs")
 }
 
-// serviceConfigs returns configurations in the order of the attempts. An older service
-// rejects the key limits.perSource and is compared without it. All clients have one
-// address.
+// serviceConfigs returns configurations in the order of the attempts. An older service rejects
+// the key limits.perSource and is compared without it. All clients share one address.
 func (r *rig) serviceConfigs(v variant) []string {
 	if text := r.accepted[v]; text != "" {
 		return []string{text}

@@ -20,7 +20,7 @@ import (
 // tick.
 const tick = 10 * time.Millisecond
 
-// stat has the needed fields of /proc/<pid>/stat.
+// stat holds the needed fields of /proc/<pid>/stat.
 type stat struct {
 	parent int
 	cpu    time.Duration // of the process and of the children that it waited for
@@ -61,7 +61,7 @@ func processes() (map[int]stat, error) {
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-			continue // has ended
+			continue // it ended
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read a process: %w", err)
@@ -163,7 +163,7 @@ func (t *runningProxy) pss() (int, error) {
 	for id := range processes {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", id))
 		if id != t.pid && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)) {
-			continue // the child has exited
+			continue // the child exited
 		}
 		if err != nil {
 			return 0, fmt.Errorf("read the memory of process %d: %w", id, err)

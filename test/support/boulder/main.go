@@ -28,11 +28,11 @@ import (
 	"google.golang.org/grpc"
 )
 
-// userAgent is that of Let's Encrypt.
+// userAgent is the User-Agent of Let's Encrypt.
 const userAgent = "Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)"
 
-// boulder's own configuration for tests has 1 s (test/config/va.json).
-// Here one server gets the queries of all perspectives, on a machine that may be busy.
+// boulder's own configuration for tests sets 1 s (test/config/va.json). Here one server gets
+// the queries of all perspectives, on a machine that may be busy.
 const (
 	dnsTimeout  = 5 * time.Second
 	dnsAttempts = 3
@@ -79,7 +79,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// challenge is what an ACME client has prepared.
+// challenge is what an ACME client prepared.
 type challenge struct {
 	Name  string `json:"name"`
 	Token string `json:"token"`
@@ -162,7 +162,7 @@ func newPrimary(server, trust string) (*va.ValidationAuthorityImpl, error) {
 	return p.add(va.PrimaryPerspective, "", remotes)
 }
 
-// perspectives has what all perspectives share.
+// perspectives holds what all perspectives share.
 type perspectives struct {
 	server string
 	dns    *tls.Config

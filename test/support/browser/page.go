@@ -17,7 +17,7 @@ type View struct {
 	Scripts       bool   // run JavaScript
 }
 
-// Page is a page that has been loaded.
+// Page is a page that was loaded.
 type Page struct {
 	browser *Browser
 	session string
@@ -115,7 +115,7 @@ func (p *Page) handle(method string, text json.RawMessage) {
 	}
 }
 
-// Requests returns the URLs that the page has requested, with its own.
+// Requests returns the URLs that the page requested, with its own.
 func (p *Page) Requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +129,7 @@ func (p *Page) Messages() []string {
 	return p.messages
 }
 
-// Document returns the document as the browser has understood it.
+// Document returns the document as the browser parsed it.
 func (p *Page) Document(ctx context.Context) (string, error) {
 	var document struct {
 		Root struct {

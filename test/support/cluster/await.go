@@ -46,8 +46,8 @@ func (c *Cluster) Status(ctx context.Context, m *host.Host) (lab.Status, error) 
 	return lab.ParseStatus(text)
 }
 
-// AwaitState waits until the service's condition has a reason, such as Serving or Standby.
-// For reasons that follow the VIPs it also waits until every VIP has the matching state.
+// AwaitState waits until the service's condition reports a reason, such as Serving or Standby.
+// For reasons that follow the VIPs it also waits until the state of every VIP matches.
 func (c *Cluster) AwaitState(ctx context.Context, m *host.Host, reason string) (lab.Status, error) {
 	vips := map[string]string{"Serving": "Held", "Standby": "Standby"}
 	var seen lab.Status

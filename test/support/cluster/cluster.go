@@ -24,7 +24,7 @@ const treeVariable = "HTTP01_CLUSTER_TREE"
 // goroutines.
 type Cluster struct {
 	Lab          *lab.Lab     // without control-plane nodes and pods of its own
-	ControlPlane []*host.Host // host i has the address lab.ControlPlaneAddresses(i)
+	ControlPlane []*host.Host // the address of host i is lab.ControlPlaneAddresses(i)
 	Registry     *registry.Registry
 
 	cell *host.Cell
@@ -45,8 +45,8 @@ func Prepare(ctx context.Context, cache string) ([]string, error) {
 }
 
 // New brings up a cluster in a cell after Prepare. When it returns, every host runs with no
-// failed unit, host 0 holds the API VIPs, the CA and the registry are ready, and no host
-// has a file of http01-proxyd. A cell can have one cluster. The caller must Close it.
+// failed unit, host 0 holds the API VIPs, the CA and the registry are ready, and no file of
+// http01-proxyd is on a host. A cell can contain one cluster. The caller must Close it.
 func New(ctx context.Context, cell *host.Cell) (*Cluster, error) {
 	c := &Cluster{cell: cell}
 	if err := c.up(ctx); err != nil {

@@ -34,7 +34,7 @@ const mark = 0x66756c6c
 // maxEntries bounds the memory of a full table: 256 bytes for each entry.
 const maxEntries = 1 << 20
 
-// Table has entries in the connection tracking table of a node. Close removes them.
+// Table holds entries in the connection tracking table of a node. Close removes them.
 type Table struct {
 	Max int // the limit of a network namespace
 
@@ -43,7 +43,7 @@ type Table struct {
 }
 
 // Open opens the table of a node. It returns an error if a full table would take too much
-// memory. All namespaces have the machine's limit, so Open does not lower it.
+// memory. The machine's limit applies to all namespaces, so Open does not lower it.
 func Open(n *lab.Node) (*Table, error) {
 	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
 	if err != nil {

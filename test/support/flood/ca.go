@@ -28,7 +28,7 @@ type CA struct {
 	Every        time.Duration
 }
 
-// CAReport has the results of a CA.
+// CAReport contains the results of a CA.
 type CAReport struct {
 	Requests, Lost int
 	Errors         []string // of the first lost requests

@@ -16,7 +16,7 @@ import (
 )
 
 // Hostile is one process of a flood. After the signal Begin it opens Connections at once,
-// reopens closed ones, and never sends a whole request head, unless it has a Request.
+// reopens closed ones, and never sends a whole request head, unless Request is set.
 type Hostile struct {
 	Sources     []Range // used in turn
 	Request     string  // is sent on each connection, if not empty
@@ -26,7 +26,7 @@ type Hostile struct {
 	PerSecond   int // maximum of connections opened a second after the first of each
 }
 
-// HostileReport has the results of a process.
+// HostileReport contains the results of a process.
 type HostileReport struct {
 	Opened, Established int
 	Refused             int // before the connection was established
@@ -146,7 +146,7 @@ func (r *rig) source(i int) netip.Addr {
 	return netip.Addr{}
 }
 
-// connect opens the socket that has been closed for longest.
+// connect opens the socket that was closed for longest.
 func (r *rig) connect() error {
 	i := r.closed[0]
 	r.closed = r.closed[1:]
@@ -235,7 +235,7 @@ func (r *rig) handle(i int, events uint32) {
 	}
 }
 
-// countReset counts a connection that the other side or the kernel closed. It may have been
+// countReset counts a connection that the other side or the kernel closed. It may be
 // established in the meantime.
 func (r *rig) countReset(s *socket) {
 	if !s.established {

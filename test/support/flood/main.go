@@ -17,7 +17,7 @@ import (
 // marker is the environment variable that makes a program a client.
 const marker = "HTTP01_FLOOD"
 
-// Begin is the signal at which a Hostile that has printed its first report begins.
+// Begin is the signal at which a Hostile that printed its first report begins.
 const Begin = syscall.SIGUSR1
 
 // clientRole selects the client: one of the two.
@@ -87,7 +87,7 @@ func printReport(report any) error {
 }
 
 // ReadReport parses the last report in the output of a client. A Hostile prints an empty one
-// when it can get Begin, one when all its connections have been opened, and one at its end.
+// when it can get Begin, one when all its connections were opened, and one at its end.
 // A CA prints one at its end.
 func ReadReport[R HostileReport | CAReport](output string) (report R, err error) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")

@@ -26,7 +26,7 @@ import (
 // runTimeout limits the run of a guest.
 const runTimeout = 10 * time.Minute
 
-// marker is a parameter of the guest's kernel that has no effect.
+// marker is a parameter of the guest's kernel without effect.
 const marker = "http01_proxyd_guest=1"
 
 // Inside reports whether this process runs in a guest, where it can change what belongs to the
@@ -124,7 +124,7 @@ func splitExitStatus(printed string) (string, error) {
 	return text, nil
 }
 
-// write writes the guest's files and those of the job into one archive.
+// write writes the files of the guest and of the job into one archive.
 func (j Job) write(to, base string) error {
 	f, err := os.Create(to)
 	if err != nil {

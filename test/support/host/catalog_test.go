@@ -20,7 +20,7 @@ const (
 )
 
 // TestJournalCatalog holds that `journalctl -x` explains the entries of a challenge with
-// their fields after the catalog unit has run. After the removal of the file the database
+// their fields after the catalog unit ran. After the removal of the file the database
 // is byte for byte the earlier one.
 func TestJournalCatalog(t *testing.T) {
 	s := startServing(t)

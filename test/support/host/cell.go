@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// insideMarker marks the process inside the cell and has the name of the cell's
+	// insideMarker marks the process inside the cell and contains the name of the cell's
 	// cgroups.
 	insideMarker = "HTTP01_HOST_CELL"
 	cellDir      = "/run/http01-host"
@@ -32,8 +32,8 @@ type Cell struct {
 }
 
 // Enclose runs this program again in a new cell and calls inside there. It returns the exit
-// code. Before that, prepare runs outside, where it has the machine's own network, and
-// returns environment variables for the inside. main or TestMain must call Enclose first.
+// code. Before that, prepare runs outside, where it uses the machine's own network, and returns
+// environment variables for the inside. main or TestMain must call Enclose first.
 //
 // SIGINT, SIGTERM and SIGQUIT end the cell.
 func Enclose(prepare func(context.Context) ([]string, error), inside func(*Cell) int) int {
@@ -77,7 +77,7 @@ func enclose(prepare func(context.Context) ([]string, error)) (code int, err err
 	}
 	defer func() { _ = lock.Close() }()
 	code, err = runInside(signals, append(env, insideMarker+"="+name))
-	// Nested cells that were killed may have left cgroups.
+	// Nested cells that were killed may leave cgroups.
 	return code, errors.Join(err, removeCgroups(context.Background(), name), sweepCgroups())
 }
 
@@ -186,8 +186,8 @@ func (c *Cell) setUp() error {
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("mount /run: %w", err)
 	}
-	// squid names its shared memory after the lab. Labs have process IDs in their names,
-	// which are not unique across cells.
+	// squid names its shared memory after the lab. The names of labs contain process IDs, which
+	// are not unique across cells.
 	if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
 		return fmt.Errorf("mount /dev/shm: %w", err)
 	}

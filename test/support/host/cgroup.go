@@ -18,13 +18,13 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// cgroupPrefix begins the names of our cgroups; the process ID outside the cell follows.
-// The kernel does not remove a cgroup with its last process, so that process does. The next
-// cell removes those of killed cells.
+// cgroupPrefix begins the names of our cgroups; the process ID outside the cell follows. The
+// kernel does not remove a cgroup with its last process, so that process does. The next cell
+// removes the cgroups of killed cells.
 const cgroupPrefix = "http01-host-"
 
 // claimCgroups creates a cgroup in every hierarchy under a unique name and locks it. The
-// kernel releases the lock with this process, which shows other processes that the cell has
+// kernel releases the lock with this process, which shows other processes that the cell
 // ended. Process IDs cannot show it, because cells can be nested.
 func claimCgroups() (name string, lock *os.File, err error) {
 	h, err := findHierarchies()
@@ -80,7 +80,7 @@ func lockCgroup(path string) (*os.File, error) {
 	return f, nil
 }
 
-// hierarchies has the cgroup trees that systemd uses: cgroup2, and with version 1 also the
+// hierarchies lists the cgroup trees that systemd uses: cgroup2, and with version 1 also the
 // tree named "systemd" (cgroups(7)).
 type hierarchies struct {
 	unified string

@@ -63,7 +63,7 @@ func (h *Host) Listen(ctx context.Context, address string) (net.Listener, error)
 	return listener, nil
 }
 
-// Holds reports whether an address is on one of the host's links. A host that is off has
+// Holds reports whether an address is on one of the host's links. A host that is off holds
 // none.
 func (h *Host) Holds(ctx context.Context, a netip.Addr) (bool, error) {
 	out, err := h.Run(ctx, "ip", "-o", "address", "show", "to", a.String())
@@ -104,7 +104,7 @@ func (h *Host) PID(inside string) (int, error) {
 		return 0, err
 	}
 	for _, file := range files {
-		text, _ := os.ReadFile(file) // the process may have exited
+		text, _ := os.ReadFile(file) // perhaps the process exited
 		_, ids, _ := strings.Cut(string(text), "\nNSpid:")
 		ids, _, _ = strings.Cut(ids, "\n")
 		all := strings.Fields(ids)

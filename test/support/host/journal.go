@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Entry is a journal entry with its fields by name. A field that is not text has
+// Entry is a journal entry with its fields by name. A field that is not text contains
 // journalctl's JSON.
 type Entry map[string]string
 

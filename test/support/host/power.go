@@ -62,8 +62,8 @@ func (h *Host) Boot(ctx context.Context) error {
 	return h.awaitRunning(ctx, m, 1)
 }
 
-// BootTo switches the host on and waits until a unit is active, whatever else is starting
-// or has failed. Boot waits until the job queue is empty for the first time (systemctl(1),
+// BootTo switches the host on and waits until a unit is active, whatever else is starting or
+// failed. Boot waits until the job queue is empty for the first time (systemctl(1),
 // is-system-running), and therefore for hanging units.
 func (h *Host) BootTo(ctx context.Context, unit string) error {
 	m, err := h.start()

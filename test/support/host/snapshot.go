@@ -94,9 +94,9 @@ func missingLines(text, other string) []string {
 
 // snapshotCommands returns commands that print state outside the disk: the ruleset without
 // counters, listening sockets, podman's objects, the host's own mounts, unit files, and the
-// units of the patterns. Directories of PrivateTmp= and PrivateDevices= belong to systemd.
-// It leaves the directories of PrivateDevices= when a unit is stopped while its devices are set up.
-// /run/containers is podman's own, and depends on what podman has done since the boot.
+// units of the patterns. Directories of PrivateTmp= and PrivateDevices= belong to systemd. It
+// leaves the directories of PrivateDevices= when a unit is stopped while its devices are set
+// up. /run/containers is podman's own, and depends on what podman did since the boot.
 func snapshotCommands(units []string) [][]string {
 	return [][]string{
 		{"nft", "--stateless", "list", "ruleset"},
@@ -231,7 +231,7 @@ type version struct {
 // again without another change time.
 const settled = 2 * time.Second
 
-// of returns the hash of a file, which it reads unless it has the hash of this version. now
+// of returns the hash of a file, which it reads unless it knows the hash of this version. now
 // is a time before the file is read.
 func (h *hashes) of(place string, is *syscall.Stat_t, now time.Time) (string, error) {
 	v := version{is.Dev, is.Ino, is.Size, is.Ctim}

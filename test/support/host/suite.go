@@ -20,8 +20,8 @@ const (
 	groupSizeVariable = "HTTP01_TEST_GROUP_SIZE"
 )
 
-// Suite has the shared setup of a package's tests in one cell. There is one because hosts
-// take seconds to boot.
+// Suite holds the shared setup of a package's tests in one cell. The tests share it because
+// hosts take seconds to boot.
 type Suite struct {
 	// Prepare is the prepare of Enclose.
 	Prepare func(ctx context.Context) ([]string, error)
@@ -65,8 +65,8 @@ func Repository() string {
 	return dir
 }
 
-// GroupDirectory returns a directory that the processes of one suite share. The first
-// process calls fill for it. A single process has its own directory. LeaveGroup removes it.
+// GroupDirectory returns a directory that the processes of one suite share. The first process
+// calls fill for it. A single process uses its own directory. LeaveGroup removes it.
 func GroupDirectory(ctx context.Context, name string, fill func(dir string) error) (string, error) {
 	group := os.Getenv(GroupVariable)
 	if group == "" {
@@ -124,7 +124,7 @@ func Gather(ctx context.Context, name string, lines []string) (all []string, las
 	if err := os.MkdirAll(parts, 0o750); err != nil {
 		return nil, false, fmt.Errorf("collect the lines of the suite: %w", err)
 	}
-	// Processes in different PID namespaces can have the same ID.
+	// The IDs of processes in different PID namespaces can be equal.
 	f, err := os.CreateTemp(parts, "")
 	if err != nil {
 		return nil, false, fmt.Errorf("collect the lines of the suite: %w", err)

@@ -26,7 +26,7 @@ const (
 	treePrefix = "host-tree-"
 )
 
-// packages returns the packages beyond Debian's minimum. RHEL CoreOS also has dbus-broker;
+// packages returns the packages beyond Debian's minimum. RHEL CoreOS also uses dbus-broker;
 // dbus-daemon disconnects dynamic users here. crun, netavark and gpg are podman's smallest
 // dependencies. test/suites/packaging needs rpm and make.
 func packages() []string {

@@ -29,8 +29,8 @@ type account struct {
 	*acme.Client
 }
 
-// Certificate orders a certificate with HTTP-01 as cert-manager does: it starts a solver
-// and a route for the challenge, checks it, has the CA validate it, and removes both. The
+// Certificate orders a certificate with HTTP-01 as cert-manager does: it starts a solver and a
+// route for the challenge, checks it, makes the CA validate it, and removes both. The
 // certificate is verified up to the CA's root.
 func (l *Lab) Certificate(ctx context.Context, o Order) (*x509.Certificate, error) {
 	certificate, _, err := l.Obtain(ctx, o)
@@ -173,7 +173,7 @@ func caError(authz *acme.Authorization) error {
 	return errors.New("the CA rejected the challenge without a reason")
 }
 
-// finalize has the certificate signed and verifies it.
+// finalize requests the signature of the certificate and verifies it.
 func (i *Internet) finalize(ctx context.Context, client *account, order, name string) (*x509.Certificate, Identity,
 	error,
 ) {

@@ -68,9 +68,8 @@ func (a *APIServer) Present(present func(name string, local netip.Addr) *tls.Cer
 	a.present = present
 }
 
-// ReplaceInternal has the server present the certificates of Present for api-int too, as
-// when namedCertificates lists that name. Otherwise it presents one of the cluster's own
-// CA for it.
+// ReplaceInternal makes the server present the certificates of Present for api-int too, as when
+// namedCertificates lists that name. Otherwise it presents one of the cluster's own CA for it.
 func (a *APIServer) ReplaceInternal(on bool) { a.replaced.Store(on) }
 
 // Close stops the server.

@@ -8,9 +8,9 @@ import (
 	"net/netip"
 )
 
-// AwaitVIPs waits until every VIP has exactly one holder, which keepalived prefers among
-// nodes with a running keepalived and a connected link. The ingress VIPs are on the worker.
-// The API VIPs are on one control-plane node, unless the layout splits the families.
+// AwaitVIPs waits until exactly one node holds every VIP, which keepalived prefers among nodes
+// with a running keepalived and a connected link. The ingress VIPs are on the worker. The API
+// VIPs are on one control-plane node, unless the layout splits the families.
 func (l *Lab) AwaitVIPs(ctx context.Context) error {
 	return Eventually(ctx, "the VIPs on their nodes", func(ctx context.Context) error {
 		ingress := l.IngressHolder()

@@ -45,7 +45,7 @@ func startSlowBackend(t *testing.T, l *Lab, host string) *slowBackend {
 	return s
 }
 
-// awaitRequest waits until the backend has received a request.
+// awaitRequest waits until the backend receives a request.
 func (s *slowBackend) awaitRequest(t *testing.T) {
 	t.Helper()
 	must(t, Eventually(t.Context(), "a request at the backend", func(ctx context.Context) error {

@@ -50,7 +50,7 @@ type BGP struct {
 }
 
 // StartBGP moves the VIPs of a lab without keepalived to their own network, starts FRR, and
-// writes the manifests of kube-vip's static pods. No node has a VIP yet.
+// writes the manifests of kube-vip's static pods. No node holds a VIP yet.
 func (l *Lab) StartBGP(ctx context.Context) (*BGP, error) {
 	if !l.layout.NoVIPs || l.Worker == nil {
 		return nil, errors.New("BGP needs a lab without keepalived and with a worker")
@@ -60,7 +60,7 @@ func (l *Lab) StartBGP(ctx context.Context) (*BGP, error) {
 	}
 	l.API, l.Ingress = outside(5), outside(7)
 	b := &BGP{lab: l, bgpd: map[string]*Process{}, routes: map[netip.Addr][]*Node{}}
-	// Without ports in the hash, all connections of a client have one path.
+	// Without ports in the hash, all connections of a client take one path.
 	err := l.Gateway.writeSysctls(map[string]string{
 		"ipv4/fib_multipath_hash_policy": "1",
 		"ipv6/fib_multipath_hash_policy": "1",
@@ -212,8 +212,8 @@ sed 's/^frrvty:.*[^:]$/&,root/; s/^frrvty:.*:$/&root/' /etc/group >/var/tmp/grou
 exec "$@"`
 
 // startDaemon starts a daemon of FRR as root, which can use the node's directory. Its view of
-// the file system has another /var/tmp, where it would leave files, and another /etc/group:
-// it runs only as a member of its vty group.
+// the file system contains another /var/tmp, where it would leave files, and another
+// /etc/group: it runs only as a member of its vty group.
 func startDaemon(n *Node, name string) (*Process, error) {
 	dir := frrDir(n)
 	args := []string{
@@ -270,7 +270,7 @@ func AddVIP(ctx context.Context, n *Node, vip netip.Addr) error {
 	return n.vip(ctx, "add", vip)
 }
 
-// RemoveVIP removes what AddVIP has added.
+// RemoveVIP removes what AddVIP added.
 func RemoveVIP(ctx context.Context, n *Node, vip netip.Addr) error {
 	return n.vip(ctx, "del", vip)
 }
@@ -320,8 +320,7 @@ func (b *BGP) KillBGP(ctx context.Context, n *Node) error {
 	return b.AwaitRoutes(ctx)
 }
 
-// AwaitRoutes waits until the gateway has a route to each VIP over exactly the nodes that
-// announce it.
+// AwaitRoutes waits until the gateway routes each VIP over exactly the nodes that announce it.
 func (b *BGP) AwaitRoutes(ctx context.Context) error {
 	for vip, nodes := range b.routes {
 		var want []string
@@ -343,7 +342,7 @@ func (b *BGP) AwaitRoutes(ctx context.Context) error {
 	return nil
 }
 
-// nextHops returns the sorted next hops of the gateway's route to a VIP that BGP has added.
+// nextHops returns the sorted next hops of the gateway's route to a VIP that BGP added.
 func (b *BGP) nextHops(ctx context.Context, vip netip.Addr) ([]string, error) {
 	text, err := b.lab.Gateway.Run(ctx, "env", "HOME="+frrDir(b.lab.Gateway), "vtysh", "--vty_socket",
 		frrDir(b.lab.Gateway), "-c",

@@ -131,8 +131,8 @@ func (n *Node) Check(ctx context.Context, binary string, flags ...string) (Check
 
 var placeholder = regexp.MustCompile(`\{[A-Za-z]+\}`)
 
-// ParseCheck parses the output of the check command with -o json. Each finding has an entry, and
-// values for the placeholders of its texts.
+// ParseCheck parses the output of the check command with -o json. Each finding needs an entry,
+// and values for the placeholders of its texts.
 func ParseCheck(text string) (r CheckReport, err error) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return r, fmt.Errorf("read the report of check: %w: %.300s", err, text)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// baseDir has one directory per lab. Like the namespaces it does not persist over a
+	// baseDir contains one directory per lab. Like the namespaces it does not persist over a
 	// reboot.
 	baseDir = "/run/http01-lab"
 	// prefix begins the names of a lab's namespaces; the process ID of its creator and a
@@ -51,15 +51,15 @@ func lockBase() (*os.File, error) {
 		return nil, fmt.Errorf("create the directory of labs: %w", err)
 	}
 	// A program that drops root, such as squid, must be able to reach the lab's directory,
-	// which has its own mode.
-	if err := os.Chmod(baseDir, 0o711); err != nil { //nolint:gosec // to pass through, and no more
+	// whose mode is set separately.
+	if err := os.Chmod(baseDir, 0o711); err != nil { //nolint:gosec // only to pass through
 		return nil, fmt.Errorf("open the directory of labs for programs: %w", err)
 	}
 	return lockFile(baseDir, unix.LOCK_EX)
 }
 
-// Clean removes the leftovers of labs whose process has ended, and returns their names. It
-// does not change running labs.
+// Clean removes the leftovers of labs whose process ended, and returns their names. It does not
+// change running labs.
 func Clean(ctx context.Context) ([]string, error) {
 	base, err := lockBase()
 	if err != nil {
@@ -83,8 +83,8 @@ func Clean(ctx context.Context) ([]string, error) {
 	return removed, nil
 }
 
-// listLabs returns the labs that have a directory or a named namespace. A running lab
-// always has its directory.
+// listLabs returns the labs with a directory or a named namespace. The directory of a running
+// lab always exists.
 func listLabs() ([]string, error) {
 	var ids []string
 	for _, dir := range []string{netnsDir, baseDir} {

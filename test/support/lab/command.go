@@ -20,8 +20,9 @@ func ip(ctx context.Context, stdin string, args ...string) (string, error) {
 	return Output(ctx, nil, stdin, "ip", args...)
 }
 
-// Output runs a command and returns its standard output. The error includes its standard
-// error and, as *exec.ExitError, its exit code. A nil environment is that of this process.
+// Output runs a command and returns its standard output. The error includes its standard error
+// and, as *exec.ExitError, its exit code. A nil environment stands for the environment of this
+// process.
 func Output(ctx context.Context, environment []string, stdin, name string, args ...string) (string, error) {
 	return runFrom(ctx, func(start func() error) error { return start() }, environment, stdin, name, args...)
 }

@@ -19,9 +19,9 @@ type Option func(*Lab)
 // New does not wait for the VIPs; AwaitVIPsOn does. ControlPlane and Pods are empty.
 func WithoutControlPlane() Option { return func(l *Lab) { l.has.controlPlaneNodes = 0 } }
 
-// WithEgress adds the node of the egress proxy and the outside network, on which only it
-// and the worker are. The router answers there on the addresses Outside, to which no
-// control-plane node has a route.
+// WithEgress adds the node of the egress proxy and the outside network, on which only it and
+// the worker are. The router answers there on the addresses Outside, which no control-plane
+// node can reach.
 func WithEgress() Option { return func(l *Lab) { l.has.egress = true } }
 
 // WithCertificateLifetime sets the lifetime of the certificates that the CA issues. The

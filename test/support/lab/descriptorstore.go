@@ -18,13 +18,13 @@ import (
 // one keeps none. test/support/host runs the unit with systemd itself.
 type DescriptorStore struct {
 	mu    sync.Mutex
-	names []string // of the files, which may have the same name
+	names []string // of the files; names may repeat
 	files []*os.File
 
 	source *Notifications // of the last process; owned by LaunchService
 }
 
-// awaitLast waits until the descriptors of the last process have arrived. It must have exited.
+// awaitLast waits until the descriptors of the last process arrive. It must have exited.
 func (s *DescriptorStore) awaitLast() {
 	if s != nil && s.source != nil {
 		<-s.source.done
@@ -83,8 +83,8 @@ func (s *DescriptorStore) remove(name string) {
 	}
 }
 
-// Pass has a command inherit the descriptors (sd_listen_fds(3)). LISTEN_PID is the process
-// ID of the shell, which the service keeps.
+// Pass makes a command inherit the descriptors (sd_listen_fds(3)). LISTEN_PID is the process ID
+// of the shell, which the service keeps.
 func (s *DescriptorStore) Pass(c *Command) {
 	if s == nil {
 		return

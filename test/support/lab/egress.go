@@ -50,7 +50,7 @@ type EgressOptions struct {
 
 func (e *Egress) file(name string) string { return filepath.Join(e.Dir, name) }
 
-// accessLog has a line for each completed request.
+// accessLog contains a line for each completed request.
 const accessLog = "access.log"
 
 // Start starts the proxy. A running one is stopped first.
@@ -175,7 +175,7 @@ func (e *Egress) writeFiles(ctx context.Context, o EgressOptions, helpers string
 	return e.certificateStore(ctx, o, helpers)
 }
 
-// writeSquidFile writes a file that squid can read and write after it has dropped root.
+// writeSquidFile writes a file that squid can read and write after it dropped root.
 func (e *Egress) writeSquidFile(name string, text []byte) error {
 	if err := os.WriteFile(e.file(name), text, 0o666); err != nil { //nolint:gosec // a file of the lab; see above
 		return fmt.Errorf("write %s: %w", name, err)
@@ -190,7 +190,7 @@ func (e *Egress) writeSquidFile(name string, text []byte) error {
 // parent directories for squid's user.
 func (e *Egress) certificateStore(ctx context.Context, o EgressOptions, helpers string) error {
 	for _, dir := range []string{e.lab.Dir, e.Dir} {
-		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // to pass through, and no more
+		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // only to pass through
 			return fmt.Errorf("open the lab's directory for squid: %w", err)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 type FloodOptions struct {
 	Connections int           // concurrent connections, at least MinFloodConnections
 	PerSecond   int           // maximum opened a second by all processes, after the first of each
-	For         time.Duration // duration of the CAs' requests after all connections have been opened
+	For         time.Duration // duration of the CAs' requests after all connections were opened
 }
 
 // UnitLimits returns a command that starts the service with the descriptor limit of its
@@ -32,7 +32,7 @@ func UnitLimits() []string { return []string{"prlimit", "--nofile=16384:16384"} 
 // UnitEnvironment returns the unit's environment for the Go runtime.
 func UnitEnvironment() []string { return []string{"GOMEMLIMIT=240MiB"} }
 
-// FloodReport has the results of a flood.
+// FloodReport contains the results of a flood.
 type FloodReport struct {
 	Hostile  []flood.HostileReport // of each process
 	Honest   flood.CAReport        // a CA with its own addresses
@@ -58,23 +58,23 @@ const (
 	// perProcess is the number of connections per process, whose descriptors may be limited
 	// to 20,000.
 	perProcess = 12_500
-	// floodSources is the number of sources in each family; those of IPv6 are /64 networks.
+	// floodSources is the number of sources in each family; for IPv6 they are /64 networks.
 	floodSources = 256
 	// heavySources is the number of sources of the first process, which exceed the limit
 	// per source.
 	heavySources = 4
 	perspectives = 5
-	// hostileNiceness gives the service the CPU first, because real attackers have their
-	// own CPUs. With 19 the flood gets no CPU time on a busy machine.
+	// hostileNiceness gives the service the CPU first, because real attackers use their own
+	// CPUs. With 19 the flood gets no CPU time on a busy machine.
 	hostileNiceness = 10
 	// floodTimeout bounds the wait for a process with low priority. Beside four busy loops,
 	// 12,500 connections took 37 s.
 	floodTimeout = 3 * time.Minute
 )
 
-// Flood has processes on the internet open connections to the API VIP that never send a
-// whole request head, while CAs request a challenge. The service must run on the VIP
-// holder, and the calling program must begin with flood.Main. It returns after the flood.
+// Flood starts processes on the internet that open connections to the API VIP and never send a
+// whole request head, while CAs request a challenge. The service must run on the VIP holder,
+// and the calling program must begin with flood.Main. It returns after the flood.
 func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report FloodReport, err error) {
 	if o.Connections < MinFloodConnections {
 		return report, fmt.Errorf("cannot flood with %d connections: no source exceeds its limit. Use at least %d",
@@ -140,10 +140,10 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 	return report, l.afterFlood(ctx, s, &report)
 }
 
-// beginFlood has the first process begin alone, whose few sources have many connections.
-// The others begin when the service has reset one of these for its source. Beside them,
-// maxConnections evicts connections before a source reaches its own limit. For the same
-// reason, the first process has the priority of the service until then.
+// beginFlood lets the first process begin alone, whose few sources open many connections. The
+// others begin when the service resets one of these for its source. Beside them, maxConnections
+// evicts connections before a source reaches its own limit. For the same reason, the first
+// process runs with the priority of the service until then.
 func beginFlood(ctx context.Context, s *Service, hostile []*Process) error {
 	for _, p := range hostile {
 		if err := awaitFlood(ctx, p, "started", func(flood.HostileReport) bool { return true }); err != nil {
@@ -195,7 +195,7 @@ func awaitFlood(ctx context.Context, p *Process, what string, has func(flood.Hos
 	})
 }
 
-// lowerPriority lowers the priority of a process below that of this program.
+// lowerPriority lowers the priority of a process below the priority of this program.
 func lowerPriority(p *Process) error {
 	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err == nil {
@@ -208,7 +208,7 @@ func lowerPriority(p *Process) error {
 	return nil
 }
 
-// afterFlood waits until the service has released the flood's descriptors.
+// afterFlood waits until the service releases the flood's descriptors.
 func (l *Lab) afterFlood(ctx context.Context, s *Service, report *FloodReport) error {
 	err := Eventually(ctx, "the flood's descriptors closed", func(context.Context) error {
 		var err error

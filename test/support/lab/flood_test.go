@@ -75,7 +75,7 @@ func TestSlowFlood(t *testing.T) {
 	must(t, l.routeFlood(t.Context()))
 	router, err := l.Routers[0].Listen(t.Context(), ":81")
 	must(t, err)
-	var waiting atomic.Int64 // requests at the route, with those that have ended
+	var waiting atomic.Int64 // requests at the route, with those that ended
 	go func() {
 		for {
 			conn, err := router.Accept()

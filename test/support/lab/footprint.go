@@ -77,7 +77,7 @@ func Children(pid int) (all []int) {
 	for _, thread := range threads {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, thread.Name()))
 		if err != nil {
-			continue // the thread has ended
+			continue // the thread ended
 		}
 		for _, field := range strings.Fields(string(text)) {
 			if child, err := strconv.Atoi(field); err == nil {

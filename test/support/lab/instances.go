@@ -20,14 +20,14 @@ func controlPlaneInstances(t Topology, index int) []VRRPInstance {
 	return out
 }
 
-// workerInstances returns the worker's instances, those of the ingress VIPs.
+// workerInstances returns the worker's instances, for the ingress VIPs.
 func workerInstances(t Topology) []VRRPInstance {
 	return ingressInstances(t, workerIngress, t.worker)
 }
 
-// arbiterInstances returns the arbiter's instances: the ingress VIPs with the lowest
-// priority. An arbiter has no API server and takes no part in the API VIPs while keepalived
-// uses unicast (machine-config-operator, templates/arbiter/00-arbiter).
+// arbiterInstances returns the arbiter's instances: the ingress VIPs with the lowest priority.
+// An arbiter runs no API server and takes no part in the API VIPs while keepalived uses unicast
+// (machine-config-operator, templates/arbiter/00-arbiter).
 func arbiterInstances(t Topology) []VRRPInstance {
 	return ingressInstances(t, arbiterIngress, t.arbiter)
 }

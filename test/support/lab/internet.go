@@ -146,8 +146,8 @@ func (i *Internet) writeCAFiles() error {
 	return nil
 }
 
-// SetName publishes the addresses of a name. Invalid ones are omitted, so that a name can
-// have one family only.
+// SetName publishes the addresses of a name. Invalid ones are omitted, so that a name can be
+// limited to one family.
 func (i *Internet) SetName(ctx context.Context, name string, addresses Pair) error {
 	fqdn := name + "."
 	for _, record := range []struct {
@@ -171,13 +171,13 @@ func (i *Internet) SetName(ctx context.Context, name string, addresses Pair) err
 	return nil
 }
 
-// FailName has the DNS server answer each query for a name with SERVFAIL.
+// FailName makes the DNS server answer each query for a name with SERVFAIL.
 func (i *Internet) FailName(ctx context.Context, name string) error {
 	return i.manage(ctx, "/set-servfail", map[string]any{"host": name + "."})
 }
 
-// DNSOverHTTPS returns the address and port where the DNS server has DNS over HTTPS. The CA
-// of its certificate is that of Directory.
+// DNSOverHTTPS returns the address and port where the DNS server serves DNS over HTTPS. Its
+// certificate is signed by the same CA as Directory's.
 func (i *Internet) DNSOverHTTPS() string { return i.at(dohPort) }
 
 // manage sends a request to the DNS server's management interface.

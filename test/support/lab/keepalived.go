@@ -21,7 +21,7 @@ import (
 //go:embed keepalived.conf.tmpl
 var keepalivedTemplate string
 
-// Priorities and router IDs. For the ingress the worker's priority is above that of the
+// Priorities and router IDs. For the ingress the worker's priority is above the priority of the
 // control-plane nodes, as in OpenShift, where the routers' health decides.
 const (
 	apiPriority         = 42 // of the first node; one less for each that follows
@@ -112,7 +112,7 @@ func (k *keepalived) StopKeepalived(ctx context.Context) error {
 		return err
 	}
 	err = p.Stop(ctx)
-	// A new keepalived process has no signal handler and no VIP yet.
+	// A new keepalived process handles no signals and holds no VIP yet.
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == unix.SIGTERM {
 		return nil
@@ -150,7 +150,7 @@ func (k *keepalived) KillKeepalived(ctx context.Context) error {
 	return p.Kill(ctx)
 }
 
-// ReloadKeepalived has keepalived reload its file.
+// ReloadKeepalived makes keepalived reload its file.
 func (k *keepalived) ReloadKeepalived() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

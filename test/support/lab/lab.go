@@ -165,7 +165,7 @@ func (l *Lab) VIPHolder(ctx context.Context, vip netip.Addr) (*ControlPlaneNode,
 // first result.
 func (l *Lab) Close() error {
 	l.closing.Do(func() {
-		// The cleanup must work when the caller's context has ended.
+		// The cleanup must work when the caller's context ended.
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		var errs []error

@@ -12,7 +12,7 @@ import (
 type Layout struct {
 	ControlPlaneNodes int  // 1 to 3; 0 means 3
 	Arbiter           bool // an additional node without the API
-	Compact           bool // no worker: every control-plane node has a router
+	Compact           bool // no worker: every control-plane node runs a router
 
 	Families      Families
 	VIPs          int  // of each kind and family, each with its own instance; 0 means 1
@@ -29,8 +29,8 @@ type Layout struct {
 // Families selects the address families of the whole lab.
 type Families int
 
-// The first family is that of the first instance in keepalived.conf and of the first entry
-// in the install-config's lists.
+// The first instance in keepalived.conf, and the first entry in the install-config's lists, are
+// of the first family.
 const (
 	DualStack Families = iota
 	DualStackV6First

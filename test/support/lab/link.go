@@ -66,7 +66,7 @@ func KernelHas(ctx context.Context, k Link) (bool, error) {
 	}
 	trial := "link add name trial type " + k.kind()
 	if k == LinkVLAN {
-		// Not on lo, which does not support VLANs.
+		// The link is not lo, which does not support VLANs.
 		trial = fmt.Sprintf("link add name under type veth\nlink add link under name trial type %s id %d", k.kind(), vlanID)
 	}
 	var err error
@@ -90,10 +90,10 @@ func KernelHas(ctx context.Context, k Link) (bool, error) {
 	return false, fmt.Errorf("try a %s: %w", k.kind(), err)
 }
 
-// twoPorts reports whether each control-plane node has two cables.
+// twoPorts reports whether each control-plane node is connected by two cables.
 func (p parts) twoPorts() bool { return p.link == LinkBond }
 
-// tagged reports whether the control-plane nodes' frames have a VLAN tag.
+// tagged reports whether the control-plane nodes' frames carry a VLAN tag.
 func (p parts) tagged() bool { return p.link == LinkVLAN }
 
 // linkCommands returns commands that create the link of each control-plane node over its

@@ -87,7 +87,7 @@ func rulesets(t *testing.T, l *Lab) []string {
 	t.Helper()
 	var all []string
 	for _, n := range l.nodes {
-		// Cleanups run after the test's context has ended.
+		// Cleanups run after the test's context ended.
 		text, err := n.Ruleset(context.Background())
 		must(t, err)
 		all = append(all, n.Name+"\n"+text)
@@ -108,7 +108,7 @@ func start(t *testing.T, n *Node, o ServiceOptions) *Service {
 	return s
 }
 
-// stop stops a service unless it has exited.
+// stop stops a service unless it exits.
 func stop(t *testing.T, s *Service) {
 	t.Helper()
 	ctx := context.Background()

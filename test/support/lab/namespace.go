@@ -82,7 +82,7 @@ func killAll(ctx context.Context, namespace string) error {
 	})
 }
 
-// killPIDs sends SIGKILL to processes. Some may have exited.
+// killPIDs sends SIGKILL to processes. Some may already be gone.
 func killPIDs(pids []int) error {
 	for _, pid := range pids {
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -92,8 +92,8 @@ func (n *Notifications) Next(assignment string) <-chan struct{} {
 	return next
 }
 
-// Drain returns when everything that was sent before has been received: the messages of a
-// process that has exited can still be in the socket. It sends a barrier, which receive
+// Drain returns when everything that was sent before was received: the messages of a
+// process that exited can still be in the socket. It sends a barrier, which receive
 // answers in order (sd_notify_barrier(3)).
 func (n *Notifications) Drain() error {
 	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

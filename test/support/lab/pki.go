@@ -33,7 +33,7 @@ type ServerCertificate struct {
 	NotAfter  time.Time
 }
 
-// Identity has the certificate chain and key of a TLS server in PEM.
+// Identity holds the certificate chain and key of a TLS server in PEM.
 type Identity struct {
 	Chain []byte // the leaf and the intermediates
 	Key   []byte

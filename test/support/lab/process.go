@@ -74,16 +74,16 @@ func (n *Node) Start(c Command) (*Process, error) {
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // ProcessorTime returns the processor time of an exited process and of the children that it
-// has waited for.
+// waited for.
 func (p *Process) ProcessorTime() time.Duration {
 	<-p.exited
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// Exited returns a channel that is closed when the process has exited.
+// Exited returns a channel that is closed when the process exited.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Alive returns a final error for Eventually when the process has exited.
+// Alive returns a final error for Eventually when the process exited.
 func (p *Process) Alive() error {
 	select {
 	case <-p.exited:
@@ -112,7 +112,7 @@ func (p *Process) Stop(ctx context.Context) error {
 	return p.Wait(ctx)
 }
 
-// End is Stop for a process that may have exited.
+// End is Stop for a process that may already be gone.
 func (p *Process) End(ctx context.Context) error {
 	select {
 	case <-p.exited:
@@ -141,7 +141,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	return nil
 }
 
-// reap waits until the process has exited, whatever its status.
+// reap waits until the process exits, whatever its status.
 func (p *Process) reap(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, eventuallyTimeout)
 	defer cancel()

@@ -55,7 +55,7 @@ func (w *Worker) file(name string) string { return filepath.Join(w.Dir, name) }
 func slotName(i int) string { return fmt.Sprintf("be_http:slot:%02d", i) }
 
 func (w *Worker) up(ctx context.Context) error {
-	// A control-plane node has its own keepalived.
+	// A control-plane node runs its own keepalived.
 	if len(w.instances) > 0 && !w.lab.layout.NoVIPs {
 		if err := w.StartKeepalived(ctx); err != nil {
 			return err
@@ -214,7 +214,7 @@ func (r *Route) Remove(ctx context.Context) error {
 	return errors.Join(mapErr, serverErr)
 }
 
-// RedirectToHTTPS has the router answer a host with a 302 redirect to https, like a route
+// RedirectToHTTPS makes the router answer a host with a 302 redirect to https, like a route
 // with insecureEdgeTerminationPolicy Redirect. The returned function ends it.
 func (w *Worker) RedirectToHTTPS(ctx context.Context, host string) (func(context.Context) error, error) {
 	pattern := routePattern(host, "")
@@ -227,7 +227,7 @@ func (w *Worker) RedirectToHTTPS(ctx context.Context, host string) (func(context
 	}, nil
 }
 
-// RedirectElsewhere has the router answer every path of a host with a 302 redirect to one
+// RedirectElsewhere makes the router answer every path of a host with a 302 redirect to one
 // location, over http and, with secure, over https. The returned function ends it.
 func (w *Worker) RedirectElsewhere(ctx context.Context, host, location string,
 	secure bool,

@@ -53,7 +53,7 @@ func withoutTable(listing, table string) string {
 	return kept.String()
 }
 
-// HasServiceTable reports whether the node's kernel has the service's table.
+// HasServiceTable reports whether the node's kernel holds the service's table.
 func (n *Node) HasServiceTable(ctx context.Context) (bool, error) {
 	out, err := n.Run(ctx, "nft", "list", "tables")
 	if err != nil {

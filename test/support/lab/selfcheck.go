@@ -10,10 +10,10 @@ import (
 
 // SelfCheckPasses is how many consecutive correct answers cert-manager requires
 // (pkg/issuer/acme/http, requiredPasses). It waits 2 s between them for routes to reach all
-// routers; the lab has one.
+// routers; the lab runs one.
 const SelfCheckPasses = 5
 
-// SelfCheckAgent has the form of cert-manager's User-Agent (pkg/util/useragent.go).
+// SelfCheckAgent looks like cert-manager's User-Agent (pkg/util/useragent.go).
 const SelfCheckAgent = "cert-manager-challenges/v1.21.2 (linux/amd64) " +
 	"cert-manager/0000000000000000000000000000000000000000"
 

@@ -45,20 +45,20 @@ func (n *Node) KeepalivedConfig() string {
 	return filepath.Join(n.Dir, "keepalived", "keepalived.conf")
 }
 
-// DisabledManifests returns the directory in place of /etc/kubernetes/disabled-manifests.
+// DisabledManifests returns the directory that replaces /etc/kubernetes/disabled-manifests.
 func (n *Node) DisabledManifests() string { return n.serviceFile("disabled-manifests") }
 
-// Manifests returns the directory in place of /etc/kubernetes/manifests.
+// Manifests returns the directory that replaces /etc/kubernetes/manifests.
 func (n *Node) Manifests() string { return n.serviceFile("manifests") }
 
-// APIServerURL returns the file in place of /etc/kubernetes/apiserver-url.env, which has
+// APIServerURL returns the file that replaces /etc/kubernetes/apiserver-url.env and contains
 // the API's name. By default it does not exist.
 func (n *Node) APIServerURL() string { return n.serviceFile("apiserver-url.env") }
 
 // StatusSocket returns the socket that the node's service reports its status on.
 func (n *Node) StatusSocket() string { return n.serviceFile("status.sock") }
 
-// ProxyEnv returns the file in place of /etc/mco/proxy.env. By default it does not exist.
+// ProxyEnv returns the file that replaces /etc/mco/proxy.env. By default it does not exist.
 func (n *Node) ProxyEnv() string { return n.serviceFile("proxy.env") }
 
 // TestInterval is the interval of the tests between hosts in a lab, the shortest possible one.
@@ -97,7 +97,7 @@ func APIServerURLText(internalName string) string {
 	return fmt.Sprintf("KUBERNETES_SERVICE_HOST='%s'\nKUBERNETES_SERVICE_PORT='%s'\n", internalName, apiPort)
 }
 
-// UseDNS has services that start later on the node use the lab's DNS.
+// UseDNS makes services that start later on the node use the lab's DNS.
 func (n *Node) UseDNS() error {
 	var text strings.Builder
 	for _, server := range n.lab.DNS() {
@@ -106,8 +106,8 @@ func (n *Node) UseDNS() error {
 	return n.WriteHostFile("resolv.conf", text.String())
 }
 
-// WithDNS returns a command that has a program use the lab's DNS, after UseDNS on the node. The
-// program keeps its process ID.
+// WithDNS returns a command that makes a program use the lab's DNS, after UseDNS on the node.
+// The program keeps its process ID.
 func (n *Node) WithDNS(c Command) Command {
 	c.Args = slices.Concat([]string{
 		"--mount", "--", "sh", "-c", `mount --bind "$1" /etc/resolv.conf && shift && exec "$@"`,
@@ -240,12 +240,12 @@ func (s *Service) Await(ctx context.Context, what string, check func(Status) err
 	return seen, err
 }
 
-// AwaitReason waits until the condition has a reason.
+// AwaitReason waits until the condition reports a reason.
 func (s *Service) AwaitReason(ctx context.Context, reason string) (Status, error) {
 	return s.AwaitCondition(ctx, readyCondition, reason)
 }
 
-// AwaitCondition waits until the condition of a type has a reason.
+// AwaitCondition waits until the condition of a type reports a reason.
 func (s *Service) AwaitCondition(ctx context.Context, kind, reason string) (Status, error) {
 	return s.Await(ctx, kind+" "+reason, func(seen Status) error {
 		if c := seen.ConditionOf(kind); c.Reason != reason {

@@ -56,7 +56,7 @@ func (l *Lab) Solve(ctx context.Context, name, token, key string) (*Solver, erro
 	return s, nil
 }
 
-// routeFrom has each router route a path to the solver on the first router's node.
+// routeFrom makes each router route a path to the solver on the first router's node.
 func (s *Solver) routeFrom(ctx context.Context, routers []*Worker, name, path string) error {
 	to := netip.MustParseAddr("127.0.0.1")
 	for _, w := range routers {

@@ -65,7 +65,7 @@ type TestSource struct {
 	Count   int        `json:"count"`
 }
 
-// Events are what has happened since the start.
+// Events are what happened since the start.
 type Events struct {
 	LastRuleDelay float64 `json:"lastRuleDelayMicroseconds"` // from the kernel's event to the committed table
 }
@@ -91,7 +91,7 @@ func (s Status) ConditionOf(kind string) Condition {
 	return found[0]
 }
 
-// Condition has the shape of Kubernetes' metav1.Condition.
+// Condition looks like Kubernetes' metav1.Condition.
 type Condition struct {
 	Type               string    `json:"type"`
 	Status             string    `json:"status"`
@@ -123,7 +123,7 @@ type Upstream struct {
 	Error     string `json:"error"`
 }
 
-// Challenges has the recent challenges and counters.
+// Challenges holds the recent challenges and counters.
 type Challenges struct {
 	Total    int            `json:"total"`
 	Rejected map[string]int `json:"rejected"`
@@ -145,7 +145,7 @@ type Challenge struct {
 	Detail      string    `json:"detail"`
 }
 
-// Config is the source of the configuration in force.
+// Config is the source of the active configuration.
 type Config struct {
 	Source string `json:"source"`
 	Error  string `json:"error"`
@@ -159,7 +159,7 @@ type Hosts struct {
 	Note   string   `json:"note"`
 }
 
-// EgressProxy is the egress proxy in force.
+// EgressProxy is the active egress proxy.
 type EgressProxy struct {
 	Through []EgressThrough `json:"routes"`
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNodeClosed means that the node's thread has ended with its lab.
+// errNodeClosed means that the node's thread ended with its lab.
 var errNodeClosed = errors.New("the lab is closed")
 
 // InNamespace runs f on a thread in the node's namespace that ends with f. Sockets that f opens

@@ -14,7 +14,7 @@ import (
 const (
 	ntpPort  = "123"
 	ntpBytes = 48
-	// ntpEpoch is the offset of NTP's epoch, 1900, from that of Unix in seconds (RFC 5905
+	// ntpEpoch is the offset of NTP's epoch, 1900, from the Unix epoch in seconds (RFC 5905
 	// section 6).
 	ntpEpoch = 2208988800
 )

@@ -27,8 +27,8 @@ const buildTimeout = 10 * time.Minute
 // module is the Go module of the lab.
 const module = "github.com/http01-proxyd/http01-proxyd/test"
 
-// Tools has the lab's programs from Go modules. They need no installation, and once built
-// no network.
+// Tools builds the lab's programs from Go modules. They need no installation, and no network
+// after the build.
 type Tools struct {
 	Pebble string // the CA
 	DNS    string // its DNS server, pebble-challtestsrv

@@ -35,8 +35,8 @@ func (p Pair) Like(a netip.Addr) netip.Addr {
 	return p.V6
 }
 
-// Topology has the addresses of a lab. The IPv4 networks are those of RFC 5737 for
-// documentation; the IPv6 networks are unique local (RFC 4193).
+// Topology holds the addresses of a lab. The IPv4 networks come from RFC 5737 (documentation);
+// the IPv6 networks are unique local (RFC 4193).
 type Topology struct {
 	Cluster string // the cluster's name in keepalived's instance names
 	Domain  string // domain of the lab's DNS
@@ -62,7 +62,7 @@ type Topology struct {
 	pods            [ControlPlaneNodes]Pair // one pod on each control-plane node
 }
 
-// defaultTopology returns the default addresses. Labs have separate namespaces, so several
+// defaultTopology returns the default addresses. Labs run in separate namespaces, so several
 // can use the same addresses.
 func defaultTopology() Topology {
 	t := Topology{

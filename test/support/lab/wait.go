@@ -24,8 +24,8 @@ func (e finalError) Unwrap() error { return e.error }
 // final ends the attempts of Eventually.
 func final(err error) error { return finalError{err} }
 
-// Eventually calls try until it returns nil. It stops when ctx ends or after 45 s with an
-// error that has the awaited condition and the last error of try.
+// Eventually calls try until it returns nil. It stops when ctx ends or after 45 s with an error
+// that contains the awaited condition and the last error of try.
 func Eventually(ctx context.Context, what string, try func(context.Context) error) error {
 	return Within(ctx, eventuallyTimeout, what, try)
 }

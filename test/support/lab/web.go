@@ -68,7 +68,7 @@ func (n *Node) dialName(ctx context.Context, network, address string) (net.Conn,
 // Get requests a URL from the node.
 func (n *Node) Get(ctx context.Context, url string) (Answer, error) { return n.GetAs(ctx, "", url) }
 
-// GetAs is Get with a User-Agent; empty means that of Go's client.
+// GetAs is Get with a User-Agent; if it is empty, Go's client sends its own.
 func (n *Node) GetAs(ctx context.Context, agent, url string) (Answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

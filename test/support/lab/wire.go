@@ -62,9 +62,9 @@ type cable struct {
 	peerNode, peerLink string
 }
 
-// cables returns all cables. The gateway is the switch of the machine network and the
-// router to the internet. Each control-plane node has a network for its pods. Only the
-// egress proxy and the worker are on the outside network; other nodes have no route there.
+// cables returns all cables. The gateway is the switch of the machine network and the router to
+// the internet. There is a network for the pods of each control-plane node. Only the egress
+// proxy and the worker are on the outside network; other nodes cannot reach it.
 func cables(p parts) []cable {
 	out := []cable{
 		{nameInternet, "eth0", nameGateway, "internet"},
@@ -104,7 +104,7 @@ func (p parts) switchPort(c cable) string {
 	return c.peerLink
 }
 
-// address has the addresses of a node's link and its gateways, if any.
+// address holds the addresses of a node's link and its gateways, if any.
 type address struct {
 	node, link string
 	own        Pair
@@ -144,7 +144,7 @@ const machineBridge = "machine"
 // outsideLink is the interface of a node on the outside network.
 const outsideLink = "outside"
 
-// script has the `ip -batch` commands of each node.
+// script holds the `ip -batch` commands of each node.
 type script map[string][]string
 
 func (s script) add(node, format string, args ...any) {

@@ -17,7 +17,7 @@ type Daemon struct {
 	Machine Machine
 	Policy  Policy
 	Flavour Flavour
-	// Layered: the pool has a MachineOSConfig.
+	// Layered: a MachineOSConfig exists for the pool.
 	Layered bool
 	// Shuffle sets the order of changes, such as rand.Shuffle: the real daemon iterates
 	// over Go maps. Without it changes keep the order of the rendered config.
@@ -38,7 +38,7 @@ type ActionResult struct {
 type Report struct {
 	From, To string         // names of the rendered configs
 	Actions  []ActionResult // results in order up to the first failure
-	Drained  bool           // the node would have been drained before the first file was written
+	Drained  bool           // a real node would be drained before the first file is written
 	Rebooted bool           // a reboot is required, which the caller does
 	Degraded error          // the node would be marked Degraded, and the old files are restored
 	Notes    []string       // failures that the daemon logs and ignores

@@ -9,7 +9,7 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 )
 
-// difference has the changes of an update (pkg/controller/common/helpers.go,
+// difference holds the changes of an update (pkg/controller/common/helpers.go,
 // CalculateConfigFileDiffs and GetChangedConfigUnitsByType). Upstream builds these lists by
 // iterating over Go maps in random order, which shuffle reproduces.
 type difference struct {
@@ -59,7 +59,7 @@ func (d difference) files() []string {
 }
 
 // units returns the names of units in the order of their actions. 4.17 starts with removed
-// units and has one list of the others.
+// units and puts the others into one list.
 func (d difference) units(f Flavour) []string {
 	groups := [][]types.Unit{d.addedUnits, d.updatedUnits, d.removedUnits}
 	if f == OpenShift417 {

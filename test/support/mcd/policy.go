@@ -25,7 +25,7 @@ const (
 	None         = operatorv1.NoneStatusAction
 )
 
-// Action is a command of the daemon after it has written files.
+// Action is a command of the daemon after it wrote files.
 type Action struct {
 	Type    ActionType
 	Service string // of Reload and Restart
@@ -50,7 +50,7 @@ type Rule struct {
 }
 
 // ReadPolicy reads the spec of a MachineConfiguration. The MCO's defaults, to which it adds
-// these entries, have no path or unit that the tests change.
+// these entries, name no path or unit that the tests change.
 func ReadPolicy(content []byte) (p Policy, err error) {
 	var object operatorv1.MachineConfiguration
 	if err := yaml.Unmarshal(content, &object); err != nil {
@@ -80,8 +80,8 @@ func convert(spec []operatorv1.NodeDisruptionPolicySpecAction) (actions []Action
 	return actions
 }
 
-// closest returns the actions for a changed file: those of the longest path that is the
-// file's own or that of a parent folder (pkg/controller/common/helpers.go,
+// closest returns the actions for a changed file, from the entry with the longest path that
+// names the file or a parent folder (pkg/controller/common/helpers.go,
 // FindClosestFilePolicyPathMatch).
 func (p Policy) closest(file string) (actions []Action, found bool) {
 	length := 0

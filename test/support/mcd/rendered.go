@@ -19,16 +19,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rendered is the render controller's result for all MachineConfigs of a pool. The zero
-// value has neither files nor units. It is immutable.
+// Rendered is the render controller's result for all MachineConfigs of a pool. The zero value
+// contains neither files nor units. It is immutable.
 type Rendered struct {
-	Name string // rendered-master-HASH; equal contents have equal names
+	Name string // rendered-master-HASH; equal contents give equal names
 
 	ignition types.Config
 	host     hostSpec
 }
 
-// hostSpec has the fields of a MachineConfig besides Ignition. Each change needs a reboot
+// hostSpec holds the fields of a MachineConfig besides Ignition. Each change needs a reboot
 // (pkg/daemon/update.go, calculatePostConfigChangeNodeDisruptionAction).
 type hostSpec struct {
 	OSImageURL      string   `json:"osImageURL,omitempty"`

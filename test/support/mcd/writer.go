@@ -20,7 +20,7 @@ type writer struct {
 	notes   []string // failures that upstream logs and ignores
 }
 
-// update changes the machine's files to those of another config (pkg/daemon/update.go,
+// update changes the machine's files to the files of another config (pkg/daemon/update.go,
 // updateFiles). Every file is written, changed or not.
 func (w *writer) update(ctx context.Context, from, to Rendered, units []types.Unit) error {
 	for _, f := range to.ignition.Storage.Files {
@@ -40,7 +40,7 @@ func (w *writer) writeFile(f types.File) error {
 	if err != nil {
 		return err
 	}
-	// The OS image has no file at the path, so that removal deletes ours
+	// The OS image contains no file at the path, so that removal deletes ours
 	// (pkg/daemon/file_writers.go, createOrigFile).
 	if err := w.machine.WriteFile(stampName(f.Path), "", defaultMode); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (w *writer) writeUnits(ctx context.Context, units []types.Unit) error {
 	return w.systemctl(ctx, "disable", disable)
 }
 
-// writeUnit follows pkg/daemon/file_writers.go, writeUnit. An enabled unit is disabled
-// first, because the new text can have another WantedBy= (OCPBUGS-33694).
+// writeUnit follows pkg/daemon/file_writers.go, writeUnit. An enabled unit is disabled first,
+// because the new text can contain another WantedBy= (OCPBUGS-33694).
 func (w *writer) writeUnit(ctx context.Context, u types.Unit) error {
 	for _, d := range u.Dropins {
 		if err := w.machine.WriteFile(dropinPath(u, d), *d.Contents, defaultMode); err != nil {

@@ -72,7 +72,7 @@ func (c *Commands) Environment() []string {
 	}
 }
 
-// Close stops serving commands after running ones have ended.
+// Close stops serving commands after running ones ended.
 func (c *Commands) Close() error {
 	err := c.listener.Close()
 	c.serving.Wait()
@@ -136,8 +136,8 @@ func Client() {
 	os.Exit(result.Code)
 }
 
-// runPlugin replaces this process with the plugin of a verb, if PATH has one, as oc does
-// (kubectl's pkg/cmd/cmd.go, HandlePluginCommand).
+// runPlugin replaces this process with the plugin of a verb, if there is one in PATH, as oc
+// does (kubectl's pkg/cmd/cmd.go, HandlePluginCommand).
 func runPlugin(name string, args []string) {
 	if len(args) == 0 {
 		return
@@ -155,7 +155,7 @@ func callHandler(socket string, c call) (result answer, err error) {
 	if c.Dir, err = os.Getwd(); err != nil {
 		return result, fmt.Errorf("find the directory: %w", err)
 	}
-	conn, err := net.Dial("unix", socket) //nolint:noctx,gosec // this very machine; the test that started us has set it
+	conn, err := net.Dial("unix", socket) //nolint:noctx,gosec // this very machine; the test that started us set it
 	if err != nil {
 		return result, fmt.Errorf("connect to the test: %w", err)
 	}

@@ -38,8 +38,8 @@ type Cluster struct {
 	policy   policy            // MachineConfiguration "cluster"
 	configs  map[string][]byte // applied MachineConfigs by name
 	rollouts []Rollout
-	updating bool     // the pool has changed since the last wait
-	updated  []string // the applied MachineConfigs that all nodes have
+	updating bool     // the pool changed since the last wait
+	updated  []string // the applied MachineConfigs that are on all nodes
 	paused   bool     // the pool is paused and its nodes keep their configuration
 }
 
@@ -113,9 +113,9 @@ func (c *Cluster) Resume(ctx context.Context) error {
 }
 
 // rollOut applies the pool's configuration to one node after another, as the
-// machine-config-controller does with one unavailable node at a time, and stops at the
-// first degraded node. The daemons use the policy in force at the start. At the end,
-// minutes later, the operator has observed the applied policy.
+// machine-config-controller does with one unavailable node at a time, and stops at the first
+// degraded node. The daemons use the policy that is active at the start. At the end, minutes
+// later, the operator knows the applied policy.
 func (c *Cluster) rollOut(ctx context.Context) error {
 	if c.paused {
 		return nil
@@ -147,7 +147,7 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 	return nil
 }
 
-// checkNodes returns an error unless every node has the pool's configuration.
+// checkNodes returns an error unless the pool's configuration is on every node.
 func (c *Cluster) checkNodes() error {
 	var errs []error
 	for _, r := range c.rollouts {

@@ -62,8 +62,8 @@ func (c *Cluster) getLists(names []string, selector, format string) (out string,
 	return out, true, err
 }
 
-// singletons returns the policy, the pool, the version and the APIServer of the cluster. The release is
-// that of the newest daemon.
+// singletons returns the policy, the pool, the version and the APIServer of the cluster. The
+// newest daemon determines the release.
 func (c *Cluster) singletons() ([]any, error) {
 	policy, err := c.policy.get()
 	if err != nil {

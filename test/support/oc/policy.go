@@ -10,22 +10,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// policy is the MachineConfiguration "cluster". The API server has the last applied object,
-// and the operator observes it some time later: a change takes effect with the second read
-// of the object, so that a command that waits for it must read repeatedly.
+// policy is the MachineConfiguration "cluster". The API server stores the last applied object,
+// and the operator observes it some time later: a change takes effect with the second read of
+// the object, so that a command that waits for it must read repeatedly.
 //
-// Like the operator (pkg/operator/sync.go, syncMachineConfiguration) it writes the policy
-// in force and its generation at once.
+// Like the operator (pkg/operator/sync.go, syncMachineConfiguration) it writes the active
+// policy and its generation at once.
 type policy struct {
 	applied    []byte // with managedFields and without status
 	generation int64  // number of changes of the spec
 
 	inForce         []byte
-	observed        int64 // generation of the policy in force
+	observed        int64 // generation of the active policy
 	seenSinceChange bool  // read since the last change
 }
 
-// newPolicy returns a policy that the operator has observed.
+// newPolicy returns a policy that the operator observed.
 func newPolicy(object []byte) policy {
 	return policy{applied: object, generation: 1, inForce: object, observed: 1}
 }
@@ -72,7 +72,7 @@ func (p *policy) get() (map[string]any, error) {
 	return o, nil
 }
 
-// observe puts the applied policy into force.
+// observe makes the applied policy the active one.
 func (p *policy) observe() { p.inForce, p.observed = p.applied, p.generation }
 
 func spec(object []byte) (map[string]any, error) {

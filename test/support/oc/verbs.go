@@ -231,7 +231,7 @@ func (c *Cluster) delete(ctx context.Context, dir string, args []string) (string
 	return out.String(), c.rollOut(ctx)
 }
 
-// wait checks the condition once: it is met when the previous command has returned, or
+// wait checks the condition once: it is met when the previous command returned, or
 // never.
 func (c *Cluster) wait(_ context.Context, _ string, args []string) (string, error) {
 	flags := flag.NewFlagSet("wait", flag.ContinueOnError)
@@ -305,8 +305,8 @@ func (c *Cluster) getNodes(selector string, names []string) (string, error) {
 // ControlPlaneLabel is the label of the nodes.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// debug runs a command on a node: oc debug node/NAME -- chroot /host COMMAND. The command has
-// no standard input, also with --tty=false: a coordinated check runs alone then.
+// debug runs a command on a node: oc debug node/NAME -- chroot /host COMMAND. The command gets
+// no standard input, even with --tty=false, so a coordinated check runs alone.
 func (c *Cluster) debug(ctx context.Context, _ string, args []string) (string, error) {
 	flags := flag.NewFlagSet("debug", flag.ContinueOnError)
 	_ = flags.Bool("quiet", false, "")

@@ -18,7 +18,7 @@ const (
 	Denied         // the nodes' credentials are valid and do not permit to read
 )
 
-// Down starts an outage in place of the previous one. It also affects running pulls.
+// Down starts an outage, which replaces the previous one. It also affects running pulls.
 func (r *Registry) Down(ctx context.Context, o Outage) error {
 	r.switching.Lock()
 	defer r.switching.Unlock()

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	port = "443" // references need not have it
+	port = "443" // references may omit it
 
 	headTimeout = 10 * time.Second
 	// wholeTimeout limits one request with its answer, such as a binary on a busy machine.
@@ -49,7 +49,7 @@ type Registry struct {
 	closeServer func() error // stops the web server; nil while refused
 }
 
-// account has the credentials of HTTP basic authentication.
+// account holds the credentials of HTTP basic authentication.
 type account struct{ user, password string }
 
 // New starts a registry on the lab's internet node and publishes its name.

@@ -47,7 +47,7 @@ func (r *Registry) serve(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// matches reports whether a request has the account's credentials.
+// matches reports whether a request carries the account's credentials.
 func (a account) matches(request *http.Request) bool {
 	user, password, given := request.BasicAuth()
 	return given && user == a.user && subtle.ConstantTimeCompare([]byte(password), []byte(a.password)) == 1

@@ -26,8 +26,8 @@ const (
 	halfOpen = 8
 )
 
-// attackerAddress returns the address of an attacker with whole connections. Honest clients
-// have others; those of IPv6 are in the same /64, so that limits.perSource is for both.
+// attackerAddress returns the address of an attacker with whole connections. Honest clients use
+// others; for IPv6 these are in the same /64, so that limits.perSource applies to both.
 func attackerAddress(i int, vip netip.Addr) netip.Addr {
 	return clientAddress(clients/2+i%(clients/2), vip)
 }
@@ -40,8 +40,8 @@ func HalfOpenAddress(vip netip.Addr) netip.Addr {
 	return addr("fd77::120")
 }
 
-// dropSYNACK is a table on the side of the clients. The final ACK of a handshake from
-// HalfOpenAddress is never sent, and no RST either.
+// dropSYNACK is a table on the side of the clients. Neither the final ACK of a handshake from
+// HalfOpenAddress nor a RST is ever sent.
 func dropSYNACK() string {
 	vips := APIVIPs()
 	return fmt.Sprintf(`table inet half-open {
@@ -57,9 +57,9 @@ func dropSYNACK() string {
 // StartAttackers begins rate attacks a second that are not honest, of seven kinds in turn: a
 // head that never ends, a reset after the handshake, a response that is not read, nothing after
 // the handshake, a reset within the head, half-open connections, and a response of 64 KiB that
-// is not read and does not fit into the buffers of the sockets. One in floodEvery is a flood
-// from one address instead. Each is held for hold at most. Attackers have addresses of their
-// own. Cancel ctx to end them.
+// is not read and does not fit into the buffers of the sockets. Every floodEvery-th attack is a
+// flood from one address instead. Each is held for hold at most. Attackers use their own
+// addresses. Cancel ctx to end them.
 func (r *Rig) StartAttackers(ctx context.Context, vips []netip.Addr, rate int, hold time.Duration) (wait func()) {
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -127,8 +127,8 @@ func attack(ctx context.Context, vip netip.Addr, i int) (end func()) {
 	return func() { _ = conn.Close() }
 }
 
-// smallBuffer gives a socket the smallest receive buffer (socket(7)), before the handshake has
-// announced a window.
+// smallBuffer gives a socket the smallest receive buffer (socket(7)), before the handshake
+// announces a window.
 func smallBuffer(_, _ string, c syscall.RawConn) error {
 	var set error
 	err := c.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 1) })

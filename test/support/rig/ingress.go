@@ -135,7 +135,7 @@ func (in *Ingress) accept(l net.Listener) {
 	}
 }
 
-// AwaitRequest waits until the ingress has received a request.
+// AwaitRequest waits until the ingress receives a request.
 func (in *Ingress) AwaitRequest(ctx context.Context) error {
 	return lab.Eventually(ctx, "a request at the ingress", func(context.Context) error {
 		in.mu.Lock()

@@ -24,8 +24,7 @@ const (
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// APIVIPs returns the addresses for API VIPs. The host has none of them at
-// first.
+// APIVIPs returns the addresses for API VIPs. At first, none of them is on the host.
 func APIVIPs() []netip.Addr {
 	return []netip.Addr{addr("10.77.0.5"), addr("fd77::5"), addr("10.77.0.6"), addr("fd77::6")}
 }
@@ -33,10 +32,10 @@ func APIVIPs() []netip.Addr {
 // IngressVIPs returns the addresses of the ingress.
 func IngressVIPs() []netip.Addr { return []netip.Addr{addr("10.77.0.80"), addr("fd77::80")} }
 
-// ownAddresses returns the host's addresses on the first link: one of IPv4, and those of IPv6.
-// The kernel generates no link-local address: it would be tentative for up to two seconds
-// after IPv6 or the link is enabled, and meanwhile the host could not resolve its clients for a
-// VIP on the other link (ndisc_solicit).
+// ownAddresses returns the host's addresses on the first link: one IPv4 address, and the IPv6
+// addresses. The kernel generates no link-local address: it would be tentative for up to two
+// seconds after IPv6 or the link is enabled, and meanwhile the host could not resolve its
+// clients for a VIP on the other link (ndisc_solicit).
 func ownAddresses() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("10.77.0.10/24"), netip.MustParsePrefix("fd77::10/64"),
@@ -192,7 +191,7 @@ func (r *Rig) ListenSilently(ctx context.Context, port uint16) (conn net.PacketC
 	return conn, err
 }
 
-// AwaitDADFailed waits until the kernel has found that another host has an address.
+// AwaitDADFailed waits until the kernel detects that another host uses an address.
 func (r *Rig) AwaitDADFailed(ctx context.Context, vip netip.Addr) error {
 	return lab.Eventually(ctx, "a duplicate address", func(ctx context.Context) error {
 		out, err := r.Host.Run(ctx, "ip", "-o", "address", "show", "to", vip.String())
@@ -214,7 +213,7 @@ func (r *Rig) ManyAddressEvents(ctx context.Context, events int) error {
 	return batch(ctx, r.Host, steps...)
 }
 
-// SetLink sets a link up or down. A link that comes up has the host's own addresses again.
+// SetLink sets a link up or down. A link that comes up gets the host's own addresses again.
 func (r *Rig) SetLink(ctx context.Context, link int, up bool) error {
 	if !up {
 		return batch(ctx, r.Host, "link set "+LinkName(link)+" down")

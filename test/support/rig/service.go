@@ -89,7 +89,7 @@ func (u *Unit) Start() error {
 	return u.launch()
 }
 
-// Ready reports whether the current process has sent READY=1.
+// Ready reports whether the current process sent READY=1.
 func (u *Unit) Ready() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -106,7 +106,7 @@ type (
 	}
 )
 
-// serve delays the calls of one program and its children until all have ended.
+// serve delays the calls of one program and its children until all end.
 func (d *Delayer) serve(listener int) {
 	var calls sync.WaitGroup
 	defer func() {

@@ -53,7 +53,7 @@ func launch(socket string, argv []string) error {
 	return fmt.Errorf("execute %s: %w", path, unix.Exec(path, argv, os.Environ()))
 }
 
-// installFilter has the kernel notify a listener of the two calls and wait for its reply.
+// installFilter makes the kernel notify a listener of the two calls and wait for its reply.
 func installFilter() (listener int, err error) {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
@@ -66,7 +66,7 @@ func installFilter() (listener int, err error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return -1, err
 	}
-	// A signal, such as those of Go's scheduler, does not repeat a call that waits.
+	// A signal, for example from Go's scheduler, does not repeat a call that waits.
 	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog))) //nolint:gosec // seccomp(2) takes a pointer
 	runtime.KeepAlive(program)

@@ -182,7 +182,7 @@ func (k *kind) fieldManager() (*managedfields.FieldManager, error) {
 	)
 }
 
-// models returns the CRD's schema and those of its metadata, as in apiextensions-apiserver
+// models returns the schemas of the CRD and of its metadata, as in apiextensions-apiserver
 // pkg/controller/openapi/builder/builder.go. That package itself would add all Kubernetes
 // types.
 func (k *kind) models() map[string]*spec.Schema {
@@ -235,7 +235,7 @@ func (d defaulter) Default(in runtime.Object) {
 	}
 }
 
-// sameVersion converts between versions of a CRD that has one version.
+// sameVersion converts between the versions of a CRD, of which there is only one.
 type sameVersion struct{}
 
 func (sameVersion) Convert(_, _, _ any) error {

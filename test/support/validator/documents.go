@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Documents splits a YAML file into its documents without those that have only comments.
+// Documents splits a YAML file into its documents, without documents that contain only
+// comments.
 func Documents(file []byte) ([][]byte, error) {
 	var documents [][]byte
 	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(file)))

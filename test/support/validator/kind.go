@@ -143,7 +143,7 @@ func (k *kind) validateUpdate(ctx context.Context, u, old *unstructured.Unstruct
 	return k.addRules(ctx, errs, u, old, cel.WithRatcheting(correlated))
 }
 
-// addRules runs the CEL rules unless the object has the wrong shape. The API server skips
+// addRules runs the CEL rules unless the shape of the object is wrong. The API server skips
 // them in that case too.
 func (k *kind) addRules(ctx context.Context, errs field.ErrorList, u, old *unstructured.Unstructured,
 	options ...cel.Option,

@@ -49,7 +49,7 @@ func expectations(steps ...step) (m *model.Model, outcomes []string) {
 
 const long = time.Minute
 
-// TestExpect: what must be true when all bounds have passed.
+// TestExpect: what must be true when all bounds passed.
 func TestExpect(t *testing.T) {
 	t.Parallel()
 	add := func(after time.Duration, vip int) step {
@@ -233,7 +233,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestServes: when each request must be answered, whatever the service has seen so far.
+// TestServes: when each request must be answered, whatever the service saw so far.
 func TestServes(t *testing.T) {
 	t.Parallel()
 	vip := network().API[0]
