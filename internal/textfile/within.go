@@ -26,7 +26,7 @@ var hung = struct { //nolint:gochecknoglobals // the whole process shares its th
 }{paths: make(map[string]bool)}
 
 // Within runs an access to a path, and waits for at most Timeout: a file system whose server does not
-// respond blocks it for as long as it likes. Until it returns, no other one of this path starts.
+// respond can block it without limit. Until it returns, no other one of this path starts.
 func Within[T any](path string, access func() (T, error)) (value T, err error) {
 	hung.Lock()
 	refused := hung.paths[path] || len(hung.paths) >= maxHung
