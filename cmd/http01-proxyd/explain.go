@@ -10,7 +10,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
-	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -95,6 +94,6 @@ func explain(e findings.Entry) terminal.Finding {
 	return terminal.Finding{
 		ID: string(e.ID), Level: string(e.Level), Check: e.Check, Cause: cause, Symptom: e.Symptom,
 		Message: e.Message + ".", Remediation: e.Remediation, Example: e.Example, Verification: verification,
-		Documentation: docurl.Troubleshooting + "#" + string(e.ID),
+		Documentation: e.ID.URL(),
 	}
 }

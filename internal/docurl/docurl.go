@@ -8,6 +8,7 @@ const (
 
 	States             = prefix + "docs/reference/status.md#states"
 	Troubleshooting    = prefix + "docs/troubleshooting.md"
+	Findings           = prefix + "docs/troubleshooting/" // a page for each check
 	CertificateExpired = prefix + "docs/runbooks/certificate-expired.md"
 	BeforeTheSwitch    = prefix + "docs/before-the-switch.md"
 	InternalName       = BeforeTheSwitch + "#never-use-api-int"

@@ -8,76 +8,305 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"text/template"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
-var update = flag.Bool("update", false, "write docs/troubleshooting.md")
+var update = flag.Bool("update", false, "write docs/troubleshooting.md and docs/troubleshooting")
 
-type page struct {
+// frontPage is what docs/troubleshooting.md contains besides its template.
+type frontPage struct {
+	Frequent []observed
+	States   []observed
 	Results  []observed
 	Reports  []observed // of the CA
 	Messages []observed // of cert-manager
-	Symptoms []symptom
-	Checks   []section
+	Pages    []checkPage
 }
 
-// observed is what a client of port 80 observes, or what a CA reports.
+// observed is what a client of port 80 observes, or what a CA or cert-manager reports.
 type observed struct {
 	Text    string
 	Meaning string
 	Entries []findings.Entry // whose symptom has the result
 }
 
-type symptom struct {
-	Text    string
+// checkPage is a document with the entries of a check.
+type checkPage struct {
+	Name    string
+	About   string
 	Entries []findings.Entry
 }
 
-type section struct {
-	Title   string
-	Entries []paragraph
+// JournalOnly lists the entries that no check finds.
+func (p checkPage) JournalOnly() string {
+	var ids []string
+	for _, e := range p.Entries {
+		if e.JournalOnly {
+			ids = append(ids, "`"+string(e.ID)+"`")
+		}
+	}
+	return strings.Join(ids, ", ")
 }
 
-type paragraph struct {
-	findings.Entry
-
-	Printed string // output of check, the journal or "oc http01 status", with placeholders
+// Fix is the remediation of an entry. If an entry before it has the same one, it refers to that.
+func (p checkPage) Fix(i int) string {
+	for _, before := range p.Entries[:i] {
+		if before.Remediation == p.Entries[i].Remediation {
+			return fmt.Sprintf("The fix is the same as for [%s](#%[1]s).", before.ID)
+		}
+	}
+	return prose(p.Entries[i].Remediation)
 }
 
-// TestTroubleshooting: docs/troubleshooting.md matches the findings. `make docs` writes
-// it.
+// TestTroubleshooting: docs/troubleshooting.md and the pages in docs/troubleshooting match
+// the findings. `make docs` writes them.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("testdata", "troubleshooting.md.tmpl"))
+	documents := filepath.Join("..", "..", "docs")
+	pages := checkPages()
+	want := map[string]string{
+		"troubleshooting.md": render(t, "front.md.tmpl", frontPage{
+			frequentCauses(t), states(), observedResults(t), caReports(t), certManagerMessages(t), pages,
+		}),
+	}
+	for _, p := range pages {
+		want["troubleshooting/"+p.Name+".md"] = render(t, "page.md.tmpl", p)
+	}
+	if *update {
+		for path := range readPages(t, documents) {
+			if err := os.Remove(filepath.Join(documents, path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for path, text := range want {
+			if err := os.WriteFile(filepath.Join(documents, path), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got := readPages(t, documents)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the documents are outdated; run make docs (-want +got):\n%s", diff)
+	}
+}
+
+// readPages returns the generated documents by their paths below docs.
+func readPages(t *testing.T, documents string) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	for _, pattern := range []string{"troubleshooting.md", "troubleshooting/*.md"} {
+		paths, err := filepath.Glob(filepath.Join(documents, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages[filepath.ToSlash(strings.TrimPrefix(path, documents+string(filepath.Separator)))] = string(text)
+		}
+	}
+	return pages
+}
+
+// TestFindingURLs: the URL of each finding leads to a heading with its ID.
+func TestFindingURLs(t *testing.T) {
+	t.Parallel()
+	for _, e := range findings.All() {
+		page, anchor, _ := strings.Cut(strings.TrimPrefix(e.ID.URL(), docurl.Findings), "#")
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting", page))
+		if err != nil {
+			t.Error(err)
+		} else if anchor != string(e.ID) || !strings.Contains(string(text), "\n## "+anchor+"\n") {
+			t.Errorf("%s does not lead to a heading", e.ID.URL())
+		}
+	}
+	if got := findings.ID("unheard-of").URL(); got != docurl.Troubleshooting {
+		t.Errorf("an unknown finding is at %s", got)
+	}
+}
+
+// render executes a template of testdata.
+func render(t *testing.T, name string, data any) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := template.Must(template.New("").Parse(string(text))).Execute(&b, newPage(t)); err != nil {
+	functions := template.FuncMap{
+		"links": links, "output": output, "commands": commands,
+	}
+	if err := template.Must(template.New("").Funcs(functions).Parse(string(text))).Execute(&b, data); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("..", "..", "docs", "troubleshooting.md")
-	if *update {
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
+	return b.String()
+}
+
+// links returns the links from the front page to entries.
+func links(all []findings.Entry) string {
+	var b strings.Builder
+	for i, e := range all {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "[%s](troubleshooting/%s.md#%[1]s)", e.ID, e.Page())
+	}
+	return b.String()
+}
+
+// output is what the program prints about a finding, with placeholders, on one line.
+func output(e findings.Entry) string {
+	mark, check := "!", ""
+	if e.Level == findings.Problem {
+		mark = "✗"
+	}
+	if e.Page() != e.Check {
+		check = " " + e.Check
+	}
+	return fmt.Sprintf("%s%s [%s] %s", mark, check, e.ID, e.Message)
+}
+
+// prose is a text of the program as Markdown. Nothing outside back quotes is markup, except
+// URLs.
+func prose(text string) string {
+	parts := strings.Split(text, "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = regexp.MustCompile(`[<*|\[\]]|\b_|_\b`).ReplaceAllString(parts[i], `\$0`)
+	}
+	return strings.Join(parts, "`")
+}
+
+// commands are the commands of an entry, with placeholders.
+func commands(e findings.Entry) []string {
+	field := reflect.ValueOf(e).FieldByName("Commands")
+	if !field.IsValid() {
+		return nil
+	}
+	return field.Interface().([]string)
+}
+
+// checkPages returns the pages in the order of the findings.
+func checkPages() []checkPage {
+	about := map[string]string{
+		"microshift":            "What fails on [MicroShift](../microshift.md) hosts only. The output begins with the name of the check.",
+		"cluster":               "What `oc http01 status` and `oc http01 check` find when they compare the nodes.",
+		findings.PreflightCheck: "What `oc http01 preflight` finds [before a change](../install/machineconfig.md#before-a-change).",
+	}
+	for _, c := range List() {
+		about[c.Name] = "The check passes in this case: " + c.About
+	}
+	var pages []checkPage
+	for _, e := range findings.All() {
+		i := slices.IndexFunc(pages, func(p checkPage) bool { return p.Name == e.Page() })
+		if i < 0 {
+			i = len(pages)
+			pages = append(pages, checkPage{Name: e.Page(), About: about[e.Page()]})
+		}
+		pages[i].Entries = append(pages[i].Entries, e)
+	}
+	return pages
+}
+
+// entries returns the entries with these IDs.
+func entries(t *testing.T, all ...findings.ID) []findings.Entry {
+	t.Helper()
+	var found []findings.Entry
+	for _, id := range all {
+		e, known := findings.Lookup(id)
+		if !known {
+			t.Errorf("no finding has the ID %s", id)
+		}
+		found = append(found, e)
+	}
+	return found
+}
+
+// frequentCauses returns the first ten causes to think of.
+func frequentCauses(t *testing.T) []observed {
+	t.Helper()
+	return []observed{
+		{
+			"503 in the self check, and the challenge stays pending",
+			"The router has no route to the solver: from 1.18 on, cert-manager needs `ACMEHTTP01IngressPathTypeExact=false`.",
+			entries(t, findings.RouteMissing),
+		},
+		{
+			"the CA times out or is refused, and `oc http01 check` finds no problem",
+			"The firewall or NAT in front of the cluster does not forward port 80 to the API VIP, or the record is wrong.",
+			entries(t, findings.DNSOtherAddress, findings.DNSNoRecord),
+		},
+		{
+			"timeouts, although the state is `Serving`",
+			"A firewall on the node drops port 8888.",
+			entries(t, findings.PacketDropped, findings.ReplyDropped),
+		},
+		{
+			"the self check times out, and no request of cert-manager is in the journal",
+			"The operator's default NetworkPolicy blocks cert-manager.",
+			entries(t, findings.SelfCheckMissing),
+		},
+		{
+			"the self check gets an error page",
+			"The self check leaves through the cluster's egress proxy.",
+			entries(t, findings.NoProxyLacksAPI),
+		},
+		{
+			"502, and the router redirects HTTP to HTTPS",
+			"The router's default certificate is for `*.apps.<cluster>`, and `verifyNames` does not contain that.",
+			entries(t, findings.IngressTLSName, findings.IngressTLSUntrusted),
+		},
+		{
+			"400 for a challenge",
+			"Clients use another name for the API than `api.<cluster>`.",
+			entries(t, findings.NameNotAllowed),
+		},
+		{
+			"some connections fail, others succeed",
+			"Two hosts have the VIP, or only one address family works.",
+			entries(t, findings.VIPDuplicate, findings.ProxyUnreachable),
+		},
+		{
+			"no route to host",
+			"No node holds the VIP.",
+			entries(t, findings.VIPUnassigned),
+		},
+		{
+			"a renewed certificate, and clients still get the old one",
+			"The API server does not load it, or not at each address.",
+			entries(t, findings.CertificateDiffersByAddress, findings.NamedCertificatesTooMany),
+		},
+	}
+}
+
+// states returns the states of the service that an entry has as its symptom.
+func states() []observed {
+	var all []observed
+	for _, e := range findings.All() {
+		for _, m := range regexp.MustCompile(`state is `+"`([A-Za-z]+)`").FindAllStringSubmatch(e.Symptom, -1) {
+			if m[1] == "Serving" || m[1] == "Standby" {
+				continue
+			}
+			i := slices.IndexFunc(all, func(o observed) bool { return o.Text == m[1] })
+			if i < 0 {
+				i = len(all)
+				all = append(all, observed{Text: m[1]})
+			}
+			all[i].Entries = append(all[i].Entries, e)
 		}
 	}
-	there, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(b.String(), string(there)); diff != "" {
-		t.Errorf("docs/troubleshooting.md is outdated; run make docs (-want +got):\n%s", diff)
-	}
+	return all
 }
 
 // observedResults returns the results with their entries.
@@ -309,76 +538,7 @@ func certManagerMessages(t *testing.T) []observed {
 			"HTTP-01 cannot prove a wildcard. Remove it from the Certificate.", nil,
 		},
 	} {
-		found := observed{Text: r.text, Meaning: r.meaning}
-		for _, id := range r.ids {
-			e, is := findings.Lookup(id)
-			if !is {
-				t.Errorf("no finding has the ID %s", id)
-			}
-			found.Entries = append(found.Entries, e)
-		}
-		all = append(all, found)
+		all = append(all, observed{r.text, r.meaning, entries(t, r.ids...)})
 	}
 	return all
-}
-
-func newPage(t *testing.T) page {
-	t.Helper()
-	p := page{Results: observedResults(t), Reports: caReports(t), Messages: certManagerMessages(t)}
-	for _, e := range findings.All() {
-		i := slices.IndexFunc(p.Symptoms, func(s symptom) bool { return s.Text == e.Symptom })
-		if i < 0 {
-			i = len(p.Symptoms)
-			p.Symptoms = append(p.Symptoms, symptom{Text: e.Symptom})
-		}
-		p.Symptoms[i].Entries = append(p.Symptoms[i].Entries, e)
-		title := "The check " + e.Check
-		switch {
-		case e.Check == findings.PreflightCheck:
-			title = "Before a change"
-		case e.ClusterOnly:
-			title = "The cluster"
-		}
-		if n := len(p.Checks); n == 0 || p.Checks[n-1].Title != title {
-			p.Checks = append(p.Checks, section{Title: title})
-		}
-		at := &p.Checks[len(p.Checks)-1]
-		at.Entries = append(at.Entries, paragraph{e, renderFinding(t, e)})
-	}
-	return p
-}
-
-func renderFinding(t *testing.T, e findings.Entry) string {
-	t.Helper()
-	f := findings.New(e.ID, nil)
-	if e.JournalOnly || e.ClusterOnly {
-		return f.String() + "\n"
-	}
-	mark := "!"
-	if f.Level == findings.Problem {
-		mark = "✗"
-	}
-	indent := strings.Repeat(" ", len(e.Check)+4)
-	return fmt.Sprintf("%s %s  ", mark, e.Check) + wrap(fmt.Sprintf("[%s] %s", f.ID, f.Message), indent) +
-		indent + wrap("fix: "+f.Remediation, indent)
-}
-
-// wrap is the text in lines of 110 columns, of which all but the first have the indent.
-func wrap(text, indent string) string {
-	var b strings.Builder
-	column := len(indent)
-	for i, word := range strings.Fields(text) {
-		size := utf8.RuneCountInString(word)
-		switch {
-		case i > 0 && column+1+size > 110:
-			b.WriteString("\n" + indent)
-			column = len(indent)
-		case i > 0:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += size
-	}
-	return b.String() + "\n"
 }

@@ -2,7 +2,7 @@
 
 // Package findings contains the text of every known fault between a CA and
 // cert-manager's solver: ID, message and remediation. `http01-proxyd check`, the
-// journal and docs/troubleshooting.md use the same texts. All processes link it.
+// journal and docs/troubleshooting use the same texts. All processes link it.
 //
 // The entries of one check are in one function or a few, such as dnsEntries. The files
 // group them by what has the fault: local.go (this host), network.go (VIPs, port 80, names,

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 )
 
 // ID identifies a finding in `check`, in the journal and in the documentation. It never
@@ -48,6 +50,24 @@ type Entry struct {
 
 // Forwarded reports whether the client of the exchange gets the ingress's own response.
 func (e Entry) Forwarded() bool { return e.Exchange && e.Reply == "" }
+
+// Page is the name of the page in docs/troubleshooting that contains the entry: its check,
+// or "microshift" for what only happens on a MicroShift host.
+func (e Entry) Page() string {
+	if host, _, found := strings.Cut(string(e.ID), "-"); found && host == "microshift" {
+		return host
+	}
+	return e.Check
+}
+
+// URL is where the documents explain the finding.
+func (i ID) URL() string {
+	e, known := Lookup(i)
+	if !known {
+		return docurl.Troubleshooting
+	}
+	return docurl.Findings + e.Page() + ".md#" + string(i)
+}
 
 // All lists the entries in the order of the checks; those of the cluster are last.
 func All() []Entry { return slices.Clone(loadIndex().entries) }

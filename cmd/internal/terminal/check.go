@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
-	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -55,7 +54,7 @@ func (p *page) writeCheck(c result.Result, column int, quiet bool) {
 			p.text.WriteString(below + printable.Line(command) + "\n") // in one line, so that it can be copied
 		}
 		if p.view.Wide {
-			p.writeLine(span{text: below + "see: " + docurl.Troubleshooting + "#" + string(f.ID)})
+			p.writeLine(span{text: below + "see: " + f.ID.URL()})
 		}
 	}
 	if quiet {

@@ -84,13 +84,13 @@ skipped).
 ✓ config   /etc/http01-proxyd/config.yaml (0.0 ms)
 ✗ ruleset  [packet-lost] chain input of table inet admin drops packets to port 8888
            fix: open the port: tcp dport 8888 accept
-           see: ` + docurl.Troubleshooting + `#packet-lost
+           see: ` + docurl.Findings + `ruleset.md#packet-lost
 ! ruleset  [nftables-unsupported] a name with an  [31mescape and a newline
            fix: none
-           see: ` + docurl.Troubleshooting + `#nftables-unsupported
+           see: ` + docurl.Findings + `nftables.md#nftables-unsupported
 ! mtu      [path-mtu-black-hole] too small
            fix: widen it
-           see: ` + docurl.Troubleshooting + `#path-mtu-black-hole
+           see: ` + docurl.Findings + `mtu.md#path-mtu-black-hole
 - mtu      not checked: 2001:db8::6: no way there
 - dns      nothing to look at (0.0 ms)
 

@@ -33,7 +33,7 @@ func reports(t *testing.T) map[string][]string {
 	rows := map[string][]string{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)`.*$").FindAllStringSubmatch(section, -1) {
 		rows[m[1]] = []string{}
-		for _, id := range regexp.MustCompile(`\[([a-z0-9-]+)\]\(#`).FindAllStringSubmatch(m[0], -1) {
+		for _, id := range regexp.MustCompile(`\[([a-z0-9-]+)\]\(troubleshooting/`).FindAllStringSubmatch(m[0], -1) {
 			rows[m[1]] = append(rows[m[1]], id[1])
 		}
 	}
