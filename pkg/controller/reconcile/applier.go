@@ -69,7 +69,7 @@ func (a *applier) install(p plan) (report.Reason, string, bool) {
 	}
 	a.committed = time.Now()
 	if a.port != port {
-		a.log.Info(fmt.Sprintf("port 80 of the API VIPs is redirected to port %d", port),
+		a.log.Info(fmt.Sprintf("port 80 of an API VIP is redirected to port %d while this host holds the VIP", port),
 			slog.String("event", "port"), slog.Int("port", int(port)))
 	}
 	a.port, a.tableApplied = port, true
