@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docurl holds the URLs of the documents, for texts whose readers have no checkout:
-// units, alerts and messages on a host. Every program links it.
+// Package docurl holds the URLs of the documents, for readers without a checkout: in units,
+// alerts and messages on a host. Every program links it.
 package docurl

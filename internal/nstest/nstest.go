@@ -26,10 +26,9 @@ import (
 const marker = "HTTP01_PROXYD_NSTEST"
 
 // Main is the body of a TestMain. It runs the package's tests again in a fresh network
-// namespace with lo up, and exits with their result. The tests also have a PID namespace
-// of their own: the kernel ends every process that they started, however they end.
-// Without root it runs the tests in the namespaces of the caller; tests that need fresh
-// ones call Require.
+// namespace with lo up, and exits with their result. The tests also run in their own PID
+// namespace: the kernel ends every process that they started, however they end. Without root it
+// runs the tests in the namespaces of the caller; tests that need fresh ones call Require.
 func Main(m *testing.M) {
 	if os.Geteuid() == 0 && os.Getenv(marker) == "" {
 		fmt.Fprintln(os.Stderr, "nstest: run the tests in fresh namespaces:", enter())

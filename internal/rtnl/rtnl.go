@@ -15,7 +15,7 @@ import (
 // timeout bounds all requests of one Do: the kernel answers within the system call.
 const timeout = 2 * time.Second
 
-// Do runs requests on a socket of their own, for at most 2 s in all.
+// Do runs requests on a separate socket, for at most 2 s in all.
 func Do(question func(*rtnetlink.Conn) error) (err error) {
 	c, err := rtnetlink.Dial(nil)
 	if err != nil {

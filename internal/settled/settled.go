@@ -16,16 +16,15 @@ const (
 
 // Content separates the content of a file that took effect from newer content that may still
 // change. Several files that are read together count as one. K identifies a content. The zero
-// value has no content. Its methods belong to one goroutine.
+// value contains no content. Its methods belong to one goroutine.
 type Content[K comparable] struct {
 	current, pending       K
 	hasCurrent, hasPending bool
 	since                  time.Time // when pending was first found
 }
 
-// Wait records the content that a read found. It returns how long the content must
-// still stay the same, and 0 if it is the current content or has settled. The caller then
-// calls Accept.
+// Wait records the content that a read found. It returns how long the content must still stay
+// the same, and 0 if it is the current content or it settled. The caller then calls Accept.
 func (c *Content[K]) Wait(found K, delay time.Duration, now time.Time) time.Duration {
 	if c.Is(found) {
 		c.drop()
@@ -49,7 +48,7 @@ func (c *Content[K]) Current() (current K, ok bool) { return c.current, c.hasCur
 // Is reports whether a content is the current one.
 func (c *Content[K]) Is(found K) bool { return c.hasCurrent && c.current == found }
 
-// Pending reports whether another content was found that has not settled.
+// Pending reports whether another content was found that did not settle yet.
 func (c *Content[K]) Pending() bool { return c.hasPending }
 
 func (c *Content[K]) drop() {
@@ -57,8 +56,8 @@ func (c *Content[K]) drop() {
 	c.pending, c.hasPending = none, false
 }
 
-// File is the Content of a file and the last good value of it. The zero value has
-// neither. Its methods belong to one goroutine.
+// File is the Content of a file and the last good value of it. The zero value contains neither.
+// Its methods belong to one goroutine.
 type File[K comparable, V any] struct {
 	Content[K]
 

@@ -33,8 +33,8 @@ func Control(conn syscall.RawConn, f func(fd int) error) error {
 	return result
 }
 
-// LimitUnacknowledged ends a TCP connection with ETIMEDOUT, or with the error of the path,
-// when the peer has not acknowledged bytes for a time (tcp(7), TCP_USER_TIMEOUT). The kernel
+// LimitUnacknowledged ends a TCP connection with ETIMEDOUT, or with the error of the path, when
+// the peer does not acknowledge bytes for a time (tcp(7), TCP_USER_TIMEOUT). The kernel
 // measures from when it sends them the second time (net/ipv4/tcp_timer.c,
 // retransmits_timed_out).
 func LimitUnacknowledged(fd int, limit time.Duration) error {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Timeout is how long an access to a file may take, which takes some milliseconds. It is less than the time
-// after which a watcher of files reports a stall.
+// Timeout is how long an access to a file may take. Normally it takes some milliseconds. It is
+// less than the time after which a watcher of files reports a stall.
 const Timeout = 5 * time.Second
 
-// ErrHangs reports that an access to a file has not returned.
+// ErrHangs reports that an access to a file did not return in time.
 var ErrHangs = errors.New("check its file system")
 
 // maxHung bounds the accesses that hang: each one keeps a thread.
@@ -25,8 +25,9 @@ var hung = struct { //nolint:gochecknoglobals // the whole process shares its th
 	paths map[string]bool
 }{paths: make(map[string]bool)}
 
-// Within runs an access to a path, and waits for at most Timeout: a file system whose server does not
-// respond can block it without limit. Until it returns, no other one of this path starts.
+// Within runs an access to a path, and waits for at most Timeout: a file system whose server
+// does not respond can block it without limit. Until it returns, no other access to this path
+// starts.
 func Within[T any](path string, access func() (T, error)) (value T, err error) {
 	hung.Lock()
 	refused := hung.paths[path] || len(hung.paths) >= maxHung

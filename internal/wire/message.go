@@ -45,8 +45,8 @@ var (
 	ErrInvalid = errors.New("not a message of the protocol")
 )
 
-// Event is a message of a child process. Validate rejects values that no child process
-// of this program sends. It gets every event before the receiver.
+// Event is a message of a child process. Validate rejects values that no child process of this
+// program sends. It checks every event before the receiver gets it.
 type Event interface{ Validate() error }
 
 // encode frames a message of at most limit bytes.

@@ -116,8 +116,8 @@ func (p *Parent) receive(event Event) error {
 	return DecodeEvent(text, event)
 }
 
-// Close closes the connection: the child receives io.EOF. Commands in the queue are
-// dropped. End the child before: then nothing of it can block this call.
+// Close closes the connection: the child receives io.EOF. Commands in the queue are dropped.
+// End the child first, so that it cannot block this call.
 func (p *Parent) Close() error {
 	p.queue.close()
 	return errors.Join(p.socket.Close(), p.pipe.Close())

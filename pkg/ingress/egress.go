@@ -13,8 +13,8 @@ import (
 	"strconv"
 )
 
-// Egress is the decision which ingress addresses are reached through an egress proxy.
-// All other addresses are reached directly.
+// Egress decides which ingress addresses are reached through an egress proxy. All other
+// addresses are reached directly.
 type Egress struct {
 	Routes []EgressRoute `json:"routes,omitempty"`
 	// ProxyCAs verify the proxies' own certificates. The CAs of the ingress do not.

@@ -91,7 +91,8 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, s Streams)
 	return code
 }
 
-// ErrorDocument is why a command failed. Behind -o json it is written to standard error.
+// ErrorDocument is the reason why a command failed. With -o json it is written to standard
+// error.
 type ErrorDocument struct {
 	report.Header
 

@@ -143,8 +143,8 @@ func TerminalSize(w io.Writer) (columns, rows int) {
 // maxBlockStyle is the size of a JSON text, in bytes, up to which YAML is in block style.
 const maxBlockStyle = 256 << 10
 
-// WriteDocument writes a document as indented JSON or as YAML, with the same names in
-// the same order. JSON is YAML too, and a large document is that.
+// WriteDocument writes a document as indented JSON or as YAML, with the same names in the same
+// order. JSON is also valid YAML, and a large document is written as JSON.
 func WriteDocument(w io.Writer, format string, document any) error {
 	if format != YAML {
 		return report.WriteJSON(w, document, true)

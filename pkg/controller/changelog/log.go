@@ -42,7 +42,7 @@ type subject struct {
 	last    Entry // the last of them
 }
 
-// Log writes entries in a goroutine of its own, in the order of the changes of a subject. Record is
+// Log writes entries in its own goroutine, in the order of the changes of a subject. Record is
 // safe for concurrent use.
 type Log struct {
 	log  *slog.Logger

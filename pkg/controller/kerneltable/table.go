@@ -13,10 +13,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Table is the kernel's table over a connection that is opened when it is first
-// needed: a host without a table does not need nftables. Reports read over a connection of
-// their own, so that Apply never waits for one. Everything but Report belongs to the
-// goroutine of the reconcile loop.
+// Table is the kernel's table over a connection that is opened when it is first needed: a host
+// without a table does not need nftables. Reports read over a separate connection, so that
+// Apply never waits for one. Everything but Report belongs to the goroutine of the reconcile
+// loop.
 type Table struct {
 	persistent bool // the table must outlive this process
 	log        *slog.Logger

@@ -44,7 +44,7 @@ type readyRequest struct {
 	applied func(context.Context)
 }
 
-// New returns a notifier. applied returns what waits for the settings of the proxy.
+// New returns a notifier. applied returns a function that waits for the settings of the proxy.
 func New(log *slog.Logger, tracker *tracker.Tracker, applied func() func(context.Context)) *Notifier {
 	return &Notifier{
 		log: log, tracker: tracker, applied: applied, ready: mailbox.New[readyRequest](), complete: mailbox.New[uint64](),

@@ -79,7 +79,7 @@ type SelfTester struct {
 	vips      map[netip.Addr]testedVIP // those with a result, or a first failure
 }
 
-// SelfTestDependencies are what a SelfTester works with.
+// SelfTestDependencies are the functions and values that a SelfTester needs.
 type SelfTestDependencies struct {
 	Log     *slog.Logger
 	Tracker *tracker.Tracker

@@ -226,8 +226,8 @@ func awaitResults[T any](ctx context.Context, p *Proxy, c protocol.Command, resu
 	return nil
 }
 
-// Flush returns when the process sent what happened so far. It sends statistics
-// at intervals otherwise.
+// Flush returns when the process sent what happened so far. Otherwise it sends statistics at
+// intervals.
 func (s *Supervisor) Flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()

@@ -84,7 +84,7 @@ type Supervisor struct {
 	exits   []time.Time // within the last exitWindow
 }
 
-// Dependencies are what a Supervisor works with.
+// Dependencies are the functions and values that a Supervisor needs.
 type Dependencies struct {
 	Log          *slog.Logger
 	Output       *child.Output         // standard error of the processes
@@ -111,7 +111,7 @@ func NewSupervisor(d Dependencies) *Supervisor {
 	return s
 }
 
-// Serving returns the process that answers clients, and what fires when it changes.
+// Serving returns the process that answers clients, and a channel that signals its replacement.
 func (s *Supervisor) Serving() (*Proxy, <-chan struct{}) {
 	return s.serving.Load(), s.servingChanged
 }

@@ -166,7 +166,7 @@ func (r *Recorder) logEntries(step func(*challengelog.ChallengeLog, time.Time) [
 	}
 }
 
-// Finish writes all that was not written yet.
+// Finish writes everything that was not written yet.
 func (r *Recorder) Finish() {
 	r.logEntries((*challengelog.ChallengeLog).EndAll)
 	r.logWindowCounts()

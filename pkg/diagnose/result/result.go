@@ -50,7 +50,7 @@ func NotCompleted(format string, args ...any) Result {
 	return Result{Outcome: Skipped}.WithNotChecked(fmt.Sprintf(format, args...))
 }
 
-// Nothing is the result of a check that has nothing to check on this host.
+// Nothing is the result of a check that does not apply to this host.
 func Nothing(format string, args ...any) Result {
 	return Result{Outcome: Skipped, Text: fmt.Sprintf(format, args...)}
 }

@@ -59,7 +59,7 @@ func (s *Subjects) Result(none string) Result {
 	}
 }
 
-// Label is a subject with a name of its own.
+// Label is a subject with its own name.
 type Label string
 
 func (l Label) String() string { return string(l) }

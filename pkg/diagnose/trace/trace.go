@@ -58,7 +58,7 @@ type Trace struct {
 	lost     uint64
 }
 
-// Start adds tables of its own, which the kernel removes with this process, and follows the
+// Start adds its own tables, which the kernel removes with this process, and follows the
 // packets. reader decodes the kernel's events, because they contain bytes of strangers.
 func Start(o Options, reader Reader) (*Trace, error) {
 	if o.dial == nil {

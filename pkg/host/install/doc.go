@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install owns the binary of a host that gets it from a container image: it verifies and
-// swaps in the binary, keeps the previous one, restarts the service, goes back if that does not become
-// ready, and writes the unit that removes all. `http01-proxyd install` links it.
+// Package install owns the binary of a host that gets it from a container image. It verifies
+// the binary, swaps it in, keeps the previous one and restarts the service. It goes back if the
+// service does not become ready, and writes the unit that removes everything. `http01-proxyd
+// install` links it.
 //
 // systemd/http01-proxyd-install runs that command, first of the installed binary. If the
 // command ends with [ExitPull], the script pulls the image, verifies and extracts the binary,

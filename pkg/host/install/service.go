@@ -104,7 +104,7 @@ func (r *run) settled(ctx context.Context) (systemd.Unit, error) {
 	return u, err
 }
 
-// Result is what became of a start of the service.
+// Result is the outcome of a start of the service.
 type Result int
 
 // The results.

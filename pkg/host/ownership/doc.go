@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership owns the decision which API VIPs this host holds: a pure function
-// of the VIPs and the host's addresses. The controller and check link it.
+// Package ownership decides which API VIPs this host holds: a pure function of the VIPs and the
+// host's addresses. The controller and check link it.
 package ownership

@@ -22,8 +22,8 @@ const maxAddresses = 16
 const queryTimeout = 3 * time.Second
 
 // Resolver finds the addresses of names. Query queries one DNS server for the addresses of both
-// families, and returns when ctx ends. No address and no error means that the name exists
-// without addresses of these families, or not at all.
+// families, and returns when ctx ends. No address and no error means that there are no
+// addresses.
 type Resolver struct {
 	ConfPath, HostsPath string // paths of resolv.conf(5) and hosts(5)
 	Query               func(ctx context.Context, server netip.AddrPort, name string) ([]netip.Addr, error)

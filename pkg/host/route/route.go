@@ -65,8 +65,8 @@ func queryRoute(addr netip.Addr, flags uint32) (rtnetlink.RouteMessage, error) {
 	return found[0], nil
 }
 
-// Match returns the destination network and the link of the route to an address. found is false without
-// a route and for an unreachable, blackhole or prohibit route, behind which is nothing.
+// Match returns the destination network and the link of the route to an address. found is false
+// without a route and for an unreachable, blackhole or prohibit route, which leads nowhere.
 func Match(addr netip.Addr) (network netip.Prefix, link uint32, found bool, err error) {
 	m, err := queryRoute(addr, unix.RTM_F_FIB_MATCH)
 	for _, none := range []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EINVAL, unix.EACCES} {

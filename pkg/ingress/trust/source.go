@@ -150,8 +150,9 @@ func (s *Source) useLastGood(now time.Time) {
 // UsesLastGood reports whether the certificates in use come from an earlier file.
 func (s *Source) UsesLastGood() bool { return s.file.Stale() }
 
-// UnsavedCopy returns what writes the copy of the last good CAs, or nil if the copy is up
-// to date. It can be called in another goroutine, because an fsync can take seconds.
+// UnsavedCopy returns a function that writes the copy of the last good CAs, or nil if the copy
+// is up to date. The function can be called in another goroutine, because an fsync can take
+// seconds.
 func (s *Source) UnsavedCopy() (write func() error) {
 	text, lastGood := s.pendingCopy, s.lastGood
 	if text == nil {

@@ -25,10 +25,10 @@ type Request struct {
 // Response answers the [Request] with the same ID. Exactly one payload is set: Error, or
 // the field with the name of the request's. The prober process composes no text.
 //
-// These fields are text of the network, which is part of a finding: Issuer of a
-// [Certificate]; Server, ProxyStatus, Via, Location, ContentType and Body of a
-// [FetchResult]. [Response.Sanitize] makes each a bounded line of printable characters,
-// except Body. A caller that prints one quotes it and names its source.
+// These fields are text from the network that becomes part of a finding: Issuer of a
+// [Certificate]; Server, ProxyStatus, Via, Location, ContentType and Body of a [FetchResult].
+// [Response.Sanitize] makes each a bounded line of printable characters, except Body. A caller
+// that prints one quotes it and names its source.
 type Response struct {
 	ID uint64 `json:"id"`
 
