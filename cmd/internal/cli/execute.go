@@ -91,8 +91,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, s Streams)
 	return code
 }
 
-// ErrorDocument is the reason why a command failed. With -o json it is written to standard
-// error.
+// ErrorDocument is why a command failed. Behind -o json it is written to standard error.
 type ErrorDocument struct {
 	report.Header
 
