@@ -212,7 +212,7 @@ func TestInstallNamesMissingFiles(t *testing.T) {
 	}
 }
 
-// tools are fake commands that replace those of the host.
+// tools are fake commands that replace the host's.
 type tools struct {
 	env   []string
 	calls string // a file with a line for each call

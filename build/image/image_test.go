@@ -53,7 +53,7 @@ func shareFolder(t *testing.T) string {
 	return dir
 }
 
-// options are those of an image for two platforms.
+// options are the options of an image for two platforms.
 func options(t *testing.T) image.Options {
 	t.Helper()
 	return image.Options{

@@ -41,8 +41,8 @@ func listPackages(t *testing.T, args ...string) []listedPackage {
 	}
 }
 
-// An importRule lists which folders the packages of a folder may import beside those of
-// the folder itself. The rule with the longest folder applies.
+// An importRule lists which folders the packages of a folder may import besides each other. The
+// rule with the longest folder applies.
 type importRule struct {
 	folder, may, reason string
 }

@@ -23,8 +23,8 @@ import (
 const poolObject = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: " +
 	"master}\nspec: {paused: false}\n"
 
-// clusterList returns one List for all objects of a cluster: the policy with these lists in
-// force, a pool, and a MachineConfig.
+// clusterList returns one List for all objects of a cluster: the policy with these active
+// lists, a pool, and a MachineConfig.
 func clusterList(lists string) string {
 	indented := strings.ReplaceAll(strings.TrimSuffix(lists, "\n"), "\n", "\n    ")
 	return `apiVersion: v1
@@ -86,7 +86,8 @@ func TestPreflight(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "none"), 0o700))
-	// The cluster has the rendered objects, and "oc get mc" prints those of others again.
+	// The rendered objects are in the cluster, and "oc get mc" prints the objects of others
+	// again.
 	var installed strings.Builder
 	installed.WriteString("apiVersion: v1\nkind: List\nitems:\n")
 	for _, name := range []string{"98-master-http01-proxyd.yaml", "98-master-http01-proxyd-config.yaml"} {

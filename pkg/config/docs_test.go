@@ -136,8 +136,8 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 	}
 }
 
-// acceptedKeys returns the paths of all values of a configuration. The error for an unknown
-// key lists those of its section.
+// acceptedKeys returns the paths of all values of a configuration. The error for an unknown key
+// lists the keys of its section.
 func acceptedKeys() []string {
 	list := regexp.MustCompile(`unknown key "no-key" in .*: use one of (.*)`)
 	accepted := func(text string) []string {

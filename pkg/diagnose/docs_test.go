@@ -461,7 +461,7 @@ func caReports(t *testing.T) []observed {
 
 // certManagerMessages returns cert-manager's texts with their entries (pkg/issuer/acme/http,
 // pkg/controller/acmechallenges, acmeorders and certificaterequests). TestFailures of
-// test/rehearsal compares them with those of cert-manager itself.
+// test/rehearsal compares them with cert-manager's own texts.
 func certManagerMessages(t *testing.T) []observed {
 	t.Helper()
 	const self = "failed to perform self check GET request '…': "

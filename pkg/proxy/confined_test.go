@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestConfinedTLS: a proxy that can open no file and has few system calls verifies
-// routers by the CAs of its commands, and never by those of this host.
+// TestConfinedTLS: a proxy that can open no file and make few system calls verifies routers by
+// the CAs of its commands, never by this host's.
 func TestConfinedTLS(t *testing.T) {
 	t.Parallel()
 	proxy, err := child.Start(child.Proxy, child.NewOutput(func(line string) { t.Log(line) }))

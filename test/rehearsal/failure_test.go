@@ -401,8 +401,8 @@ var renewal = regexp.MustCompile(`(?m)^oc patch certificate api-certificate .* -
 // renewAfterFailure is renew after a failed CertificateRequest.
 func (f *failure) renewAfterFailure() {
 	f.t.Helper()
-	// Times have seconds. With the same second as that of the failure, cert-manager takes the
-	// result of the failed request (pkg/controller/certificates/issuing).
+	// Times have seconds. In the same second as the failure, cert-manager takes the result of
+	// the failed request (pkg/controller/certificates/issuing).
 	must(f.t, lab.Within(run, issueLimit, "the next second", func(context.Context) error {
 		failed, err := f.messages.requests.CertificateRequests(cluster.ConfigNamespace).Get(f.name + "-1")
 		if err != nil {

@@ -50,8 +50,8 @@ func cases() map[string]func(*failure) {
 const (
 	selfCheck  = "cert-manager's self check"
 	validation = "CA (Pebble) 3/3 → 200"
-	// The first client in the entry about the end of a challenge: that of cert-manager, or check
-	// if neither cert-manager nor a CA sent a request.
+	// The first client in the entry about the end of a challenge: cert-manager, or check if
+	// neither cert-manager nor a CA sent a request.
 	endSelfCheck = "has ended: self check "
 	endOnlyCheck = "has ended: http01-proxyd check "
 )
@@ -163,7 +163,7 @@ func dnsOther(f *failure) {
 }
 
 // dnsNone has a name without a record. A cluster's DNS server answers NXDOMAIN, and
-// cert-manager writes "no such host". That of the lab answers with an empty referral.
+// cert-manager writes "no such host". The lab's server answers with an empty referral.
 func dnsNone(f *failure) {
 	f.create(sharedIssuer)
 	c := f.challenge()

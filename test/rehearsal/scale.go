@@ -109,7 +109,7 @@ func (s *Scale) startAll(ctx context.Context) (string, error) {
 }
 
 // startService starts the service on a node, or its next process after a restart. It accepts
-// challenges for any name: by default, only that of the API.
+// challenges for any name: by default, only for the API's name.
 func (s *Scale) startService(ctx context.Context, m *lab.ControlPlaneNode) (err error) {
 	o := lab.ServiceOptions{Binary: s.Binary, Config: s.config(m, "hosts: [\"*\"]\n"), Store: s.stores[m.Index]}
 	s.services[m.Index], err = m.StartService(ctx, o)

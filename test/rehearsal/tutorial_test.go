@@ -46,9 +46,9 @@ const (
 )
 
 // TestTutorial runs the commands of docs/tutorial.md in order in one shell, on a real API
-// server with cert-manager's controllers, with those of docs/before-the-switch.md where it
-// links to them. Then the certificate has expired, and the commands of the runbook follow. The
-// shell is on a host outside the cluster, where `oc` is kubectl. Agents act as OpenShift's
+// server with cert-manager's controllers, and the commands of docs/before-the-switch.md where
+// it links to them. Then the certificate has expired, and the commands of the runbook follow.
+// The shell is on a host outside the cluster, where `oc` is kubectl. Agents act as OpenShift's
 // operators (configagent), and the lab's CA answers as Let's Encrypt. test/suites/delivery
 // installs on hosts that boot.
 func TestTutorial(t *testing.T) {

@@ -68,10 +68,9 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestScript: the script returns when each entry is in force and the operator has
-// observed the newest generation, and not before. It runs unchanged, beside a policy,
-// with a fake oc: each "oc get machineconfiguration" prints the next answer, and the last
-// one again.
+// TestScript: the script does not return before each entry is active and the operator observed
+// the newest generation. It runs unchanged, beside a policy, with a fake oc: each "oc get
+// machineconfiguration" prints the next answer, and the last one again.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	const (

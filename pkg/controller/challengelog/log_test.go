@@ -252,8 +252,8 @@ func TestFloodSuppressesNoAnsweredChallenge(t *testing.T) {
 	}
 }
 
-// TestEviction checks that no client can have the challenges of others evicted: those of reserved
-// names by requests for other names, and within a name those of another source.
+// TestEviction checks that no client can evict the challenges of others: of reserved names by
+// requests for other names, and of another source within a name.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

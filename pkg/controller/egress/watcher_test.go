@@ -262,7 +262,7 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	// A change with endpoints that are not ready does not affect the settings in force.
+	// A change with endpoints that are not ready does not affect the active settings.
 	g.setUnavailable(true)
 	w.config.EgressProxy.ReadinessEndpoints = []string{"http://ready.test/healthz?token=t0ken"}
 	w.configure()
@@ -319,8 +319,8 @@ func TestLifecycle(t *testing.T) {
 	}
 	w.checkNoCredentials()
 
-	// After a restart the accepted settings are in force while new ones are probed. The clock
-	// has gone back meanwhile: they were accepted later than now.
+	// After a restart the accepted settings apply while new ones are probed. The clock has gone
+	// back meanwhile: they were accepted later than now.
 	g.setUnavailable(true)
 	accepted, at, err := w.store.Load()
 	must(t, err)
@@ -354,8 +354,8 @@ func TestLifecycle(t *testing.T) {
 	again.checkNoCredentials()
 }
 
-// TestCAFileForRootOnly has the file of OpenShift: it exists, it is empty or only root can read it,
-// and its CAs are among those of the host.
+// TestCAFileForRootOnly uses the file of OpenShift: it exists, it is empty or only root can
+// read it, and its CAs are among the host's.
 func TestCAFileForRootOnly(t *testing.T) {
 	w := newWatcherTest(t, t.TempDir())
 	w.write("proxy.env", "HTTP_PROXY=http://192.0.2.9:3128\n")

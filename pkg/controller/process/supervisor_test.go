@@ -339,9 +339,9 @@ func TestBacklogOfClosedPort(t *testing.T) {
 	}
 }
 
-// TestSocketThatCannotBeChecked: without a free descriptor, this process can neither compare
-// a listening socket with a new one nor send it. The sockets stay for the next proxy process,
-// those of closed ports with a backlog too.
+// TestSocketThatCannotBeChecked: without a free descriptor, this process can neither compare a
+// listening socket with a new one nor send it. The sockets stay for the next proxy process,
+// including the sockets of closed ports with a backlog.
 func TestSocketThatCannotBeChecked(t *testing.T) { //nolint:paralleltest // the limit is the whole process's
 	settings := Settings{Generation: 1, Config: config.Default()}
 	for name, withKept := range map[string]bool{"an open port and a closed one": true, "a closed one": false} {

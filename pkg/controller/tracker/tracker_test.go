@@ -506,8 +506,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestTestRequestSources: a source that is active keeps its count of its own, and the total is
-// that of all.
+// TestTestRequestSources: a source that is active keeps its own count, and the total includes
+// all.
 func TestTestRequestSources(t *testing.T) {
 	t.Parallel()
 	tr := tracker.New("test", time.Now(), func(_, _ report.Condition) {})

@@ -62,7 +62,7 @@ func TestInventedNames(t *testing.T) {
 	}
 }
 
-// TestInventedPort: no command opens another port than those of the VIP and the service.
+// TestInventedPort: no command opens another port than the VIP's and the service's.
 func TestInventedPort(t *testing.T) {
 	t.Parallel()
 	inet := uint8(nftables.TableFamilyINet)

@@ -15,8 +15,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 )
 
-// TestArrivalLinks: the links at which packets for a VIP are seen. The facts are those of `ip -d link`
-// on such hosts; bond, VLAN, team and Open vSwitch are not in the kernel of the tests.
+// TestArrivalLinks: the links at which packets for a VIP are seen. The facts come from `ip -d
+// link` on such hosts; the kernel of the tests does not support bond, VLAN, team and Open
+// vSwitch.
 func TestArrivalLinks(t *testing.T) {
 	t.Parallel()
 	ovs := []address.Link{

@@ -253,8 +253,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestErrorHandsOver: a run with an error does not prevent that of another binary, and the run of a
-// candidate is the last one.
+// TestErrorHandsOver: a run with an error does not prevent the run of another binary, and the
+// run of a candidate is the last one.
 func TestErrorHandsOver(t *testing.T) {
 	t.Parallel()
 	r, log := newRun(t, &fakeManager{fails: errors.New("systemd does not respond")},

@@ -478,7 +478,7 @@ func TestStateDuringApply(t *testing.T) {
 	readers.Wait()
 }
 
-// TestErrorIsCompared: after an error the kernel's table decides whether the change is in force.
+// TestErrorIsCompared: after an error the kernel's table shows whether the change was applied.
 func TestErrorIsCompared(t *testing.T) {
 	c := openConn(t)
 	lost := errors.New("the reply was lost")

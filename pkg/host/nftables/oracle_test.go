@@ -18,8 +18,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables/ruleset"
 )
 
-// TestOracle loads each hand-written .nft file into the real nft. Its listing must equal that
-// of our table, except for the owner flag.
+// TestOracle loads each hand-written .nft file into the real nft. Its listing must equal our
+// table's listing, except for the owner flag.
 func TestOracle(t *testing.T) {
 	tests := []struct {
 		file string

@@ -94,8 +94,8 @@ func TestCleanupOfAnOrphan(t *testing.T) {
 	expectNoTable(t, "after Cleanup")
 }
 
-// TestCloseKeepingTable: the table stays in force at all times. On a kernel without
-// persistent tables it is rebuilt without an owner.
+// TestCloseKeepingTable: the table stays active at all times. On a kernel without persistent
+// tables it is rebuilt without an owner.
 func TestCloseKeepingTable(t *testing.T) {
 	for name, old := range map[string]bool{"persistent tables": false, "a kernel without": true} {
 		t.Run(name, func(t *testing.T) {

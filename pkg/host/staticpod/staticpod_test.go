@@ -158,7 +158,8 @@ func TestReadKeepalived(t *testing.T) {
 	}
 }
 
-// TestReadKubeVIP covers OpenShift's static pods, those of upstream's generator, and broken ones.
+// TestReadKubeVIP covers the static pods of OpenShift and of upstream's generator, and broken
+// ones.
 func TestReadKubeVIP(t *testing.T) {
 	t.Parallel()
 	const vip, other = "192.168.111.5", "fd2e:6f44:5dd8:c956::5"

@@ -85,7 +85,7 @@ func (s *sourceTest) names() string {
 	return strings.Join(names, " ")
 }
 
-// expect fails unless these certificates are in force and the error contains the text.
+// expect fails unless these certificates are in use and the error contains the text.
 func (s *sourceTest) expect(names, message string) {
 	s.t.Helper()
 	switch err := s.Err(); {
@@ -202,8 +202,8 @@ func TestSourceAfterRestart(t *testing.T) {
 	}
 }
 
-// TestSourceSavesOnlyTrusted: other contents of the file are not copied to the state
-// directory. The copy is in force while the file of another path is rejected.
+// TestSourceSavesOnlyTrusted: other contents of the file are not copied to the state directory.
+// The copy is in use while the file of another path is rejected.
 func TestSourceSavesOnlyTrusted(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)

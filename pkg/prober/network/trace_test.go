@@ -56,7 +56,7 @@ func traceEvent(t testing.TB, network, transport []byte) []byte {
 	return datagram
 }
 
-// headers are those of a SYN over IPv4.
+// headers are the headers of a SYN over IPv4.
 func headers() (network, transport []byte) {
 	network = make([]byte, 20)
 	network[0] = 0x45

@@ -172,8 +172,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// declaredFaults returns the names of all faults in the order of their values: those of the
-// block that begins with the type and iota.
+// declaredFaults returns the names of all faults in the order of their values, from the block
+// that begins with the type and iota.
 func declaredFaults(t *testing.T) (names []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0)

@@ -212,8 +212,8 @@ func TestAbuse(t *testing.T) {
 		atLeast           = 300 * time.Millisecond
 		memoryLimit       = 256 << 20 // more than before; with the race detector, and both ends in one process
 	)
-	// The timeouts are those of the service. On a busy machine a goroutine of the
-	// server or of a client can be late by a second.
+	// The timeouts are the service's own. On a busy machine a goroutine of the server or of a
+	// client can be late by a second.
 	s := protocol.Configure{
 		MaxConnections: 32, PerSource: 8, HeadTimeout: 5 * time.Second,
 		Upstream: ingress.Upstream{Timeout: slowRoute}, HeadBytes: 8192,

@@ -827,12 +827,12 @@ func TestKeptConnectionWithoutPath(t *testing.T) {
 	}
 }
 
-// TestUnrequestedResponse: bytes that no request waits for are noticed before a kept
-// connection is used, also when their event is fetched after that of the request.
+// TestUnrequestedResponse: bytes that no request waits for are noticed before a kept connection
+// is used, even if their event is fetched after the request's.
 func TestUnrequestedResponse(t *testing.T) {
 	const batch = 64 // events that a loop fetches at once
 	for name, test := range map[string]struct {
-		others  int  // events between that of the request and that of the bytes
+		others  int  // events between the request's and the bytes'
 		arrives bool // the bytes arrive when the event of the request was fetched
 		idle    bool // the bytes arrive before the request
 	}{

@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	// validationTimeout is the time that a validation has. Those of CAs have 10 s.
+	// validationTimeout is the time that a validation has. CAs wait for 10 s.
 	validationTimeout = 3 * time.Second
 	// slowRoute is the latency of the route that the flood requests.
 	slowRoute = time.Minute
@@ -189,7 +189,8 @@ func TestBurst(t *testing.T) {
 	all.Wait()
 }
 
-// start starts the clients. They have a lower priority: those of an attacker use other processors.
+// start starts the clients. They run at a lower priority: an attacker's clients use other
+// processors.
 func (flood slowFlood) start(t *testing.T) {
 	t.Helper()
 	if flood.Sources[0].Is6() {

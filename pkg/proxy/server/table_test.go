@@ -535,7 +535,7 @@ func TestNextClaims(t *testing.T) {
 	all := challengesOf(t, l, now, "192.0.2.1", slices.Repeat([]string{"slow"}, 33)...)
 	slow, api := all[32], challengesOf(t, l, now, "192.0.2.1", "api", "api")
 	*now = now.Add(minExchangeTimeOfSource)
-	for _, c := range []*connection{api[1], api[0], slow} { // the turn is that of slow
+	for _, c := range []*connection{api[1], api[0], slow} { // it is the turn of slow
 		if wait, short := l.claim(c); wait != slotTimeout || short != report.SourceLimit {
 			t.Errorf("a challenge for %s: wait %v for %q", c.hostname, wait, short)
 		}

@@ -43,26 +43,26 @@ func certificateTemplate(name string) *x509.Certificate {
 }
 
 // newCA creates a CA; with by nil, a root.
-func newCA(t testing.TB, parentCA *issuer, name string, change func(*x509.Certificate)) *issuer {
+func newCA(t testing.TB, ca *issuer, name string, change func(*x509.Certificate)) *issuer {
 	t.Helper()
 	c := certificateTemplate(name)
 	c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
 	if change != nil {
 		change(c)
 	}
-	made, key := issue(t, parentCA, c)
+	made, key := issue(t, ca, c)
 	return &issuer{made, key}
 }
 
-func issue(t testing.TB, parentCA *issuer, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+func issue(t testing.TB, ca *issuer, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	parent, signer := c, key
-	if parentCA != nil {
-		parent, signer = parentCA.Certificate, parentCA.key
+	if ca != nil {
+		parent, signer = ca.Certificate, ca.key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
 	if err != nil {
@@ -77,17 +77,17 @@ func issue(t testing.TB, parentCA *issuer, c *x509.Certificate) (*x509.Certifica
 
 // serverCertificate creates a router's certificate for names, with its
 // intermediates.
-func serverCertificate(t testing.TB, parentCA *issuer, change func(*x509.Certificate), names ...string) tls.Certificate {
+func serverCertificate(t testing.TB, ca *issuer, change func(*x509.Certificate), names ...string) tls.Certificate {
 	t.Helper()
 	c := certificateTemplate("router")
 	c.DNSNames, c.ExtKeyUsage = names, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	if change != nil {
 		change(c)
 	}
-	made, key := issue(t, parentCA, c)
+	made, key := issue(t, ca, c)
 	chain := tls.Certificate{Certificate: [][]byte{made.Raw}, PrivateKey: key}
-	if parentCA != nil && parentCA.Issuer.CommonName != parentCA.Subject.CommonName {
-		chain.Certificate = append(chain.Certificate, parentCA.Raw)
+	if ca != nil && ca.Issuer.CommonName != ca.Subject.CommonName {
+		chain.Certificate = append(chain.Certificate, ca.Raw)
 	}
 	return chain
 }

@@ -47,8 +47,8 @@ func (b *bench) awaitAnswer(ctx context.Context, vip netip.Addr) (answered time.
 	return answered, err
 }
 
-// retryPause is the delay between two attempts. A client without a pause takes a core from
-// the service, and the result is that of the scheduler.
+// retryPause is the delay between two attempts. A client without a pause takes a core from the
+// service, and would measure the scheduler.
 const retryPause = 50 * time.Microsecond
 
 func pauseBetweenTries() error {

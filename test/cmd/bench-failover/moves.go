@@ -57,7 +57,7 @@ func (b *bench) saveConfiguration(ctx context.Context) error {
 	}
 }
 
-// settleTime is the time until a changed configuration is in force, and some more.
+// settleTime is the time until a changed configuration is active, and some more.
 const settleTime = 400 * time.Millisecond
 
 // measureMoves measures the time from RTM_NEWADDR at a netlink listener of the benchmark to

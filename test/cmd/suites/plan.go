@@ -225,7 +225,7 @@ func (s suite) plan(p *testPackage, tests []string, binary string) []*process {
 	return all
 }
 
-// arguments are those of the test program.
+// arguments are the arguments of the test program.
 func (p *process) arguments() []string {
 	return []string{
 		"-test.v=test2json", "-test.paniconexit0", "-test.count=1", "-test.timeout=" + p.timeout.String(),

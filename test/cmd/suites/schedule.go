@@ -94,8 +94,8 @@ func (s *scheduler) ended(res result) {
 	s.report.add(res)
 }
 
-// compileAll sends the processes of each module when its tests are compiled, then those of
-// the fuzzers, and then closes the channel.
+// compileAll sends the processes of each module when its tests are compiled, then the fuzzers'
+// processes, and then closes the channel.
 func compileAll(ctx context.Context, o options) <-chan batch {
 	compiled := make(chan batch)
 	go func() {

@@ -39,7 +39,7 @@ type APIServer struct {
 // Present has the API server present a certificate for the API's name.
 func (a *APIServer) Present(certificate, key []byte) error { return a.named.Write(certificate, key) }
 
-// first returns the node's first address, which is that of the primary family.
+// first returns the node's first address, which is of the primary family.
 func first(n *lab.Node) netip.Addr { return n.Addresses.Both()[0] }
 
 func at(address netip.Addr, port uint16) string {

@@ -63,7 +63,7 @@ type Cluster struct {
 // Option changes a cluster before it starts.
 type Option func(*Cluster)
 
-// TrustACME has cert-manager trust a CA, in PEM, as it trusts those of its image.
+// TrustACME makes cert-manager trust a CA, in PEM, like the CAs of its image.
 func TrustACME(pem []byte) Option { return func(c *Cluster) { c.acmeTrust = pem } }
 
 // Start starts the programs and agents in a lab. The caller must Close the cluster before

@@ -33,8 +33,8 @@ func Build(ctx context.Context) (Programs, error) {
 	if err != nil {
 		return Programs{}, err
 	}
-	// Without these variables the programs have no version, and cert-manager's User-Agent
-	// differs from that of a release.
+	// Without these variables the programs report no version, and cert-manager's User-Agent
+	// differs from a release's.
 	flags := fmt.Sprintf("-s -w -X %s=%s -X %s=%s",
 		"k8s.io/component-base/version.gitVersion", KubernetesVersion,
 		"github.com/cert-manager/cert-manager/pkg/util.AppVersion", CertManagerVersion)

@@ -10,7 +10,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 )
 
-// TestVersions holds that the versions of the programs are those of their module.
+// TestVersions checks that the versions of the programs are the versions of their module.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../programs/go.mod")

@@ -96,7 +96,7 @@ func get(from cache.GenericLister, name string) (*unstructured.Unstructured, err
 	return found.DeepCopy(), nil
 }
 
-// observePolicy puts the node disruption policy in force.
+// observePolicy activates the node disruption policy.
 func (a *Agent) observePolicy(ctx context.Context) error {
 	o, err := get(a.policy, "cluster")
 	if err != nil || o == nil {

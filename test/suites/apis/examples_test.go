@@ -23,8 +23,8 @@ func example(t *testing.T, document, mark string) string {
 	return string(blocks[0][1])
 }
 
-// TestCustomEntries holds that the entries for oc commatrix are those of the remediation, for
-// the usual ports.
+// TestCustomEntries checks that the entries for oc commatrix match the remediation, for the
+// usual ports.
 func TestCustomEntries(t *testing.T) {
 	t.Parallel()
 	const entry = "ingress,TCP,{port},,http01-proxyd,,,master,false"

@@ -34,9 +34,9 @@ type renderResult struct {
 	messages string
 }
 
-// buildRenderer builds oc-http01 and returns a function that runs it as an administrator
-// does. The flag is that of the object with the mode. Absent settings are accepted, as by
-// the API server.
+// buildRenderer builds oc-http01 and returns a function that runs it as an administrator does.
+// The flag belongs to the object with the mode. Absent settings are accepted, as by the API
+// server.
 func buildRenderer(t *testing.T, flag string) func(t *testing.T, object []byte, flags ...string) renderResult {
 	t.Helper()
 	program, err := lab.BuildCommand(t.Context(), "oc-http01")

@@ -30,8 +30,8 @@ func stateFiles() map[string]func(text string) bool {
 	}
 }
 
-// differFiles returns the differences between the files of a host and the model: those of
-// the state directory, and the input files, of which the service changes none. On a node a
+// differFiles returns the differences between the files of a host and the model, in the state
+// directory and in the input files, of which the service changes none. On a node a
 // MachineConfig owns them, and the node is degraded if another program changes one.
 func (h *host) differFiles() (list []string) {
 	inputs, err := snapshot(h.Dir)

@@ -537,8 +537,8 @@ func starve(ctx context.Context, pid int, hold time.Duration) (done bool, err er
 // openFiles finds the soft limit of descriptors in /proc/PID/limits.
 var openFiles = regexp.MustCompile(`(?m)^Max open files +([0-9]+) `)
 
-// limitDescriptors sets the soft limit of a process as its own user: without
-// CAP_SYS_RESOURCE, root may not change that of another user (prlimit(2)).
+// limitDescriptors sets the soft limit of a process as its own user: without CAP_SYS_RESOURCE,
+// root may not change the limit of another user's process (prlimit(2)).
 func limitDescriptors(ctx context.Context, pid int, soft string) error {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

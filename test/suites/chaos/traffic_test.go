@@ -108,9 +108,9 @@ func (h *host) explain(f rig.Failure) (model.Fault, bool) {
 // proofTime is how long requests are sent at least to a host that agrees with the model.
 const proofTime = 300 * time.Millisecond
 
-// prove sends requests to a host that agrees with the model, and requires an answer of each
-// VIP that is served. It waits for the bounds of VIPs that will be served, and for those of
-// faults that linger. No fault explains a request that begins after that and fails.
+// prove sends requests to a host that agrees with the model, and requires an answer of each VIP
+// that is served. It waits for the bounds of VIPs that will be served, and of faults that
+// linger. No fault explains a request that begins after that and fails.
 func (h *host) prove(ctx context.Context) (differences []string, err error) {
 	begin := time.Now()
 	limit := h.model.Due(begin).Add(h.slack())

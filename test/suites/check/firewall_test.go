@@ -14,7 +14,7 @@ import (
 
 // commatrix has what `oc commatrix generate --format nft` prints for a control-plane node
 // (openshift-kni/commatrix d057bb8, pkg/types, ToNFTables): before the installation of the
-// service, and with --host-open-ports after it. The ports are those of docs/stable/raw/bm.csv
+// service, and with --host-open-ports after it. The ports come from docs/stable/raw/bm.csv
 // there.
 const commatrix = "testdata/commatrix"
 

@@ -223,7 +223,7 @@ func TestHosts(t *testing.T) {
 		`of every control-plane node: hosts: ["other.lab.test", "api.lab.test"]`)
 }
 
-// TestForeignHost has cert-manager request a challenge for another name than that of the API, which
+// TestForeignHost makes cert-manager request a challenge for a name other than the API's, which
 // is the only accepted one by default. The finding has the line that accepts it.
 func TestForeignHost(t *testing.T) {
 	for _, m := range shared.lab.ControlPlane {

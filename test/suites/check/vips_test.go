@@ -255,8 +255,8 @@ mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 stalled "$dir" || e
 timeout 60 "$@" 2>&1
 [ $? != 124 ]; code=$?; umount -l "$dir"; exit $code`
 
-// TestWithoutRoot holds that check without root lists what it could not check, and that
-// its exit code is then neither that of a problem nor that of success.
+// TestWithoutRoot checks that check without root lists what it could not check, and that its
+// exit code then means neither a problem nor success.
 func TestWithoutRoot(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.holder()

@@ -18,9 +18,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 )
 
-// The documents whose commands run here, and the marks of their blocks. test/run-readme
-// runs README's blocks marked sh, test/suites/packaging runs blocks marked sh packaging, and
-// test/rehearsal those of rehearsed.
+// The documents whose commands run here, and the marks of their blocks. test/run-readme runs
+// README's blocks marked sh, test/suites/packaging runs blocks marked sh packaging, and
+// test/rehearsal runs blocks marked rehearsed.
 const (
 	installFolder      = "docs/install/"
 	machineConfigGuide = installFolder + "machineconfig.md"

@@ -259,7 +259,7 @@ func TestByMachineConfig(t *testing.T) {
 	a.awaitRelease(second)
 	a.expectCertificate("enabled-again")
 
-	// The policy in force does not list the unit.
+	// The active policy does not list the unit.
 	a.step("upgrade that brings a unit", expect{starts: 1, changes: true},
 		func() { a.upgradeTo(first, "AFTER_MAKE="+anotherUnit) })
 	a.awaitRelease(first)

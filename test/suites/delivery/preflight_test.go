@@ -115,7 +115,7 @@ func TestForeignMergePatch(t *testing.T) {
 	a.expectUnchanged(before)
 }
 
-// pause pauses the pool: the policy that is in force when it is resumed decides. Another tool
+// pause pauses the pool: the policy that is active when it resumes decides. Another tool
 // patches it during the pause.
 func (a *admin) pause() {
 	a.t.Helper()

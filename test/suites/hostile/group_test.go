@@ -152,8 +152,8 @@ func TestOtherMemory(t *testing.T) {
 }
 
 // TestFirstKilled (A7) holds that the kernel ends the exporter first when the unit's memory
-// runs out, then the prober, then the proxy, and that the controller recovers. The memory is
-// that of files, which belongs to no process.
+// runs out, then the prober, then the proxy, and that the controller recovers. The memory
+// belongs to files, and thus to no process.
 func TestFirstKilled(t *testing.T) {
 	g := memoryGroup(t)
 	s := g.start("http01-proxyd", everything())

@@ -31,7 +31,7 @@ esac
 
 // measureVariable makes this program run another one, and print the peak of its memory in KiB.
 // The kernel counts the memory of the process that starts a program for the program too, and
-// that of the tests is large.
+// the tests use much memory.
 const measureVariable = "HTTP01_PROXYD_MEASURE"
 
 func measure(program string, args ...string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// trustCondition is the condition that reports whether the configured bundle is in force.
+// trustCondition is the condition that reports whether the configured bundle is in use.
 const trustCondition = "UpstreamTrustReady"
 
 // TestBundleChanges holds that the CAs of a changed file take effect without a restart,

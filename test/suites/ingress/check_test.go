@@ -13,8 +13,8 @@ import (
 // addresses of both families.
 var missing = []string{"api-server-unreachable", "dns-family-missing"}
 
-// check runs the check command on the holder. Besides those of missing, the report must
-// have exactly one finding with one of the IDs, or none without IDs.
+// check runs the check command on the holder. Besides the findings of missing, the report must
+// contain exactly one finding with one of the IDs, or none without IDs.
 func (p *fixture) check(t *testing.T, ids []string, flags ...string) lab.CheckReport {
 	t.Helper()
 	r, code, err := p.holder().Check(t.Context(), shared.binary, append([]string{"--name", apiName}, flags...)...)

@@ -32,8 +32,8 @@ const (
 	year = 365 * day
 )
 
-// servingCertificates has the certificates of the API server: MicroShift's three in its
-// order, and the administrator's before them. That of the service network is the default.
+// servingCertificates has the certificates of the API server: MicroShift's three in its order,
+// and the administrator's before them. The certificate of the service network is the default.
 type servingCertificates struct {
 	external, localhost, service []string
 	named                        []namedPair

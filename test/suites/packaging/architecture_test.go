@@ -4,7 +4,7 @@ package packaging_test
 
 import "runtime"
 
-// architecture is that of this machine.
+// architecture is the architecture of this machine.
 const architecture = runtime.GOARCH
 
 // otherArchitecture is an architecture of other machines.

@@ -90,7 +90,7 @@ func (s *testbed) expectCertificatesWithoutService(at lab.Pair) {
 	}
 }
 
-// certificateOrders are those of expectCertificatesWithoutService.
+// certificateOrders are the orders of expectCertificatesWithoutService.
 const certificateOrders = 3
 
 func idleName(i int, domain string) string { return fmt.Sprintf("idle-%d.%s", i, domain) }
@@ -144,8 +144,8 @@ func recipe(t *testing.T) string {
 	return string(block[0][1])
 }
 
-// startLoadBalancer adds the VIPs to the gateway and starts a HAProxy there with the
-// documented configuration, whose addresses are those of the lab.
+// startLoadBalancer adds the VIPs to the gateway and starts a HAProxy there with the documented
+// configuration and the addresses of the lab.
 func (s *testbed) startLoadBalancer() {
 	s.t.Helper()
 	for _, vip := range s.AllAPI() {

@@ -178,9 +178,8 @@ type prometheus struct {
 	controlPlaneHosts int
 }
 
-// startPrometheus runs Debian's Prometheus with the rules of the PrometheusRule. The
-// targets and labels are those of the ServiceMonitor and of OpenShift's own for
-// node_exporter.
+// startPrometheus runs Debian's Prometheus with the rules of the PrometheusRule. The targets
+// and labels come from the ServiceMonitor and from OpenShift's own for node_exporter.
 func startPrometheus(t *testing.T, c *cluster.Cluster) *prometheus {
 	t.Helper()
 	var object struct{ Spec json.RawMessage }

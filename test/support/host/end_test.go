@@ -36,7 +36,7 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// othersTables has tables like those of OpenShift's own redirect and of an administrator.
+// othersTables holds tables like OpenShift's own redirect and an administrator's.
 const othersTables = `
 table ip ocp_nat {
 	chain ocp_prerouting {

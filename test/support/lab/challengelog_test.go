@@ -50,9 +50,10 @@ func TestChallengeLog(t *testing.T) {
 	}
 }
 
-// TestSpoofedRequests sends 25 invented requests a second with cert-manager's User-Agent for another
-// host, and as many with that of check for a host whose application answers everything. A self check
-// of the API's name that fails has its first and last entry, and the application costs few lines.
+// TestSpoofedRequests sends 25 invented requests a second with cert-manager's User-Agent for
+// another host, and as many with check's User-Agent for a host whose application answers
+// everything. A self check of the API's name that fails has its first and last entry, and the
+// application costs few lines.
 func TestSpoofedRequests(t *testing.T) {
 	l, _ := cluster(t)
 	api, app := publishName(t, l, "api", l.API), publishName(t, l, "answering", l.API)

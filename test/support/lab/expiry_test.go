@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// serveAPI presents certificates by name on all control-plane nodes, and that of "" for
+// serveAPI presents certificates by name on all control-plane nodes, and the one of "" for
 // other names.
 func serveAPI(t *testing.T, l *Lab, issued map[string]*tls.Certificate) (servers []*APIServer) {
 	t.Helper()

@@ -64,7 +64,7 @@ func names() []string {
 	}
 }
 
-// options parses the flags. The defaults are those of cert-manager
+// options parses the flags. The defaults are cert-manager's
 // (internal/apis/config/controller/v1alpha1/defaults.go).
 func options(args []string) (controller.ContextOptions, int, error) {
 	o := controller.ContextOptions{
