@@ -27,7 +27,7 @@ func TestAcceptance(t *testing.T) {
 		t.Helper()
 		s := a.effective()
 		if got := s.Settings.RedactedHTTP(); got != want {
-			t.Errorf("in force is %q, want %q", got, want)
+			t.Errorf("accepted is %q, want %q", got, want)
 		}
 	}
 	expectAccepted("")

@@ -93,7 +93,7 @@ func (s *sourceTest) expect(names, message string) {
 		s.t.Errorf("error %v, want %q", err, message)
 	}
 	if diff := cmp.Diff(names, s.names()); diff != "" {
-		s.t.Errorf("in force (-want +got):\n%s", diff)
+		s.t.Errorf("in use (-want +got):\n%s", diff)
 	}
 }
 
@@ -124,13 +124,13 @@ func TestSourceFollowsItsFile(t *testing.T) {
 	}
 	s.expect("A B", "the file is empty")
 	if !s.UsesLastGood() || s.Absent() {
-		t.Error("the last good copy is in force, but not reported")
+		t.Error("the last good copy is in use, but not reported")
 	}
 	write(t, s.Path(), b)
 	s.refresh()
 	s.expect("B", "")
 	if s.UsesLastGood() {
-		t.Error("the file is in force, but not reported")
+		t.Error("the file is in use, but not reported")
 	}
 	must(t, os.Remove(s.Path()))
 	if took := s.refresh(); took < time.Second {
@@ -181,7 +181,7 @@ func TestSourceAfterRestart(t *testing.T) {
 	s.refresh()
 	s.expect("A", "the file ends inside")
 	if !s.UsesLastGood() {
-		t.Error("the last good copy is in force, but not reported")
+		t.Error("the last good copy is in use, but not reported")
 	}
 	must(t, os.Remove(s.Path()))
 	s.refresh()
@@ -220,7 +220,7 @@ func TestSourceSavesOnlyTrusted(t *testing.T) {
 	write(t, s.Path(), "x")
 	s.refresh()
 	if s.expect("A", "the file contains no certificate"); !s.UsesLastGood() {
-		t.Error("the last good copy is in force, but not reported")
+		t.Error("the last good copy is in use, but not reported")
 	}
 	if _, whose := trust.EffectiveRoots(s.Source, nil); whose != s.Path() {
 		t.Errorf("a diagnosis names %s", whose)
@@ -235,7 +235,7 @@ func TestSourceWithWrongClock(t *testing.T) {
 	s.now = noon.Add(-24 * time.Hour)
 	s.refresh()
 	if s.expect("", "not valid before"); s.Loaded() {
-		t.Error("something is in force")
+		t.Error("something is in use")
 	}
 	s.Refresh(noon)
 	s.expect("A", "")
@@ -267,7 +267,7 @@ func TestSourceWithOtherFiles(t *testing.T) {
 			must(t, c.make(s.Path()))
 			s.refresh()
 			if s.expect("", c.message); s.Loaded() {
-				t.Error("something is in force")
+				t.Error("something is in use")
 			}
 			if err := s.Err(); !strings.Contains(err.Error(), s.Path()) {
 				t.Errorf("%v does not name the file", err)

@@ -115,9 +115,9 @@ func (a *Agent) observePolicy(ctx context.Context) error {
 		"nodeDisruptionPolicyStatus": map[string]any{"clusterPolicies": policy},
 	}
 	if _, err := a.client.Resource(policies()).UpdateStatus(ctx, o, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("put the node disruption policy in force: %w", err)
+		return fmt.Errorf("activate the node disruption policy: %w", err)
 	}
-	a.log.Info("the policy is in force", slog.Int64("generation", o.GetGeneration()))
+	a.log.Info("the policy is active", slog.Int64("generation", o.GetGeneration()))
 	return nil
 }
 

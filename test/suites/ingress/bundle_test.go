@@ -107,7 +107,7 @@ func (p *fixture) awaitTrust(t *testing.T, s *lab.Service, want bool) {
 	} else {
 		p.awaitAnswer(t, s, "is-it-trusted", "HTTP/1.1 502 ")
 	}
-	t.Logf("in force after %v", time.Since(begin).Round(time.Millisecond))
+	t.Logf("in use after %v", time.Since(begin).Round(time.Millisecond))
 }
 
 // awaitTrustReason waits for the condition of the bundle. An empty reason matches any.

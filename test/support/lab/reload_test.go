@@ -157,7 +157,7 @@ func TestInvalidConfigAtFirstStart(t *testing.T) {
 	s := start(t, master, ServiceOptions{Config: "mode: SomeDeployment\n"})
 	seen := awaitReason(t, s, "InvalidConfig")
 	if seen.Table.Present || seen.Config.Source == "file" {
-		t.Errorf("something is in force: %+v", seen)
+		t.Errorf("something is active: %+v", seen)
 	}
 	for _, vip := range l.API.Both() {
 		awaitRefused(t, l.Internet.Node, web(vip))
