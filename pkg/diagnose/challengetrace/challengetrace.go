@@ -39,6 +39,7 @@ type Trace struct {
 // Steps describes the responses, and the requests of cert-manager.
 func (t Trace) Steps() []result.Step {
 	steps := slices.Clone(t.DNS)
+	var behind []result.Step // what the proxy got of the ingress
 	for _, a := range t.Answers {
 		to := a.Addr.String()
 		if a.Lost {
@@ -47,15 +48,26 @@ func (t Trace) Steps() []result.Step {
 		}
 		steps = append(steps, result.NewStep("connect", to, a.Page.Connected > 0, a.Page.Connected, "%s",
 			describeConnection(a.Page)))
-		if a.Page.Connected > 0 {
-			steps = append(steps, result.NewStep("proxy", to, response.IsCompleteOK(a.Page), a.Page.Total, "%s%s",
-				describeResponse(a.Page), describeResponder(a.Page)))
+		if a.Page.Connected == 0 {
+			continue
+		}
+		good := response.IsCompleteOK(a.Page) && (response.IsForwarded(a.Page) || t.keyFault(a) == "")
+		passedOn := response.IsForwarded(a.Page) || response.IsUpstreamReport(a.Page)
+		steps = append(steps, result.NewStep("proxy", to, good || passedOn, a.Page.Total, "%s%s",
+			describeResponse(a.Page), describeResponder(a.Page)))
+		if !good && passedOn {
+			behind = append(behind, result.NewStep("ingress", "", false, a.Page.Total, "%s, through the proxy at %s",
+				describeResponse(a.Page), to))
 		}
 	}
 	for _, a := range t.Ingress {
-		steps = append(steps, result.NewStep("ingress", a.Addr.String(), response.IsCompleteOK(a.Page), a.Page.Total, "%s",
-			describeResponse(a.Page)))
+		ok := response.IsCompleteOK(a.Page)
+		if steps = append(steps, result.NewStep("ingress", a.Addr.String(), ok, a.Page.Total, "%s",
+			describeResponse(a.Page))); !ok {
+			behind = nil // this step shows the same, with the address of the ingress
+		}
 	}
+	steps = append(steps, behind...)
 	t.Answers = slices.DeleteFunc(slices.Clone(t.Answers), func(a Answer) bool { return a.Lost })
 	return slices.Concat(steps, t.keys(), t.certManager())
 }
@@ -112,12 +124,18 @@ func describeResponder(f protocol.FetchResult) string {
 	case response.IsFromProxy(f):
 		return " (from the proxy itself: the name or the path is not allowed)"
 	case response.IsForwarded(f):
-		return " (forwarded by the proxy)"
+		return " (forwarded from the ingress)"
+	case response.IsUpstreamReport(f):
+		return fmt.Sprintf(" (%s)", response.Start(f.Body))
 	case f.Status == 502 || f.Status == 504:
 		return fmt.Sprintf(" (its body begins with %q)", response.Start(f.Body))
 	default:
 		return " (not from http01-proxyd)"
 	}
+}
+
+func (t Trace) keyFault(a Answer) string {
+	return response.KeyFault(a.Page.Body, a.Page.Length, t.Token)
 }
 
 // keys describes the keys in the responses.
@@ -127,7 +145,7 @@ func (t Trace) keys() []result.Step {
 		if w.Page.Status != 200 || w.Page.Cause != "" {
 			continue
 		}
-		what := response.KeyFault(w.Page.Body, w.Page.Length, t.Token)
+		what := t.keyFault(w)
 		text := fmt.Sprintf("the key: the token and a thumbprint, %d bytes", w.Page.Length)
 		if what != "" {
 			text = "not the key of this token: it is " + what

@@ -19,7 +19,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// TestBrokenResponse: a truncated response is not OK, nor one that is not the key.
+// TestBrokenResponse: a truncated response is not OK, nor one that is not the key. The step that fails
+// is where the fault is: the proxy passes a response of the ingress on.
 func TestBrokenResponse(t *testing.T) {
 	t.Parallel()
 	key := "tok." + strings.Repeat("x", 43)
@@ -38,16 +39,23 @@ func TestBrokenResponse(t *testing.T) {
 		Connected: 1, Status: 502, ContentType: "text/plain; charset=utf-8",
 		Body: []byte("upstream sent a response that is too large\n"),
 	}
+	direct503 := protocol.FetchResult{Connected: 1, Status: 503}
+	through503 := direct503
+	through503.Via = "1.1 http01-proxyd"
 	other := protocol.FetchResult{Connected: 1, Status: 200, Body: []byte("hello"), Length: 5}
 	for name, tt := range map[string]struct {
 		proxy, ingress protocol.FetchResult
 		want           string // symbols of the steps
 	}{
 		"well":           {through, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✓"},
-		"too large":      {own, large, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗"},
-		"broken off":     {cut, cut, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✗"},
-		"its own 502":    {own, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓"},
-		"something else": {other, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✗"},
+		"too large":      {own, large, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✗"},
+		"broken off":     {cut, cut, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✗"},
+		"503":            {through503, direct503, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✗"},
+		"503 behind it":  {through503, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, ingress ✗"},
+		"its own 502":    {own, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, ingress ✗"},
+		"another's 502":  {protocol.FetchResult{Connected: 1, Status: 502}, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓"},
+		"something else": {other, good, "dns ✓, dns ✓, connect ✓, proxy ✗, ingress ✓, solver ✗"},
+		"without Via":    {good, good, "dns ✓, dns ✓, connect ✓, proxy ✓, ingress ✓, solver ✓"},
 		"another's error": {
 			protocol.FetchResult{Connected: 1, Status: 500},
 			good,

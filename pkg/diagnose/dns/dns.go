@@ -84,7 +84,8 @@ func (n Names) judge(v View) []findings.Finding {
 		case v.Err != nil:
 		case r.Failure != "":
 			how := FailureText(r.Failure)
-			matches = append(matches, findings.New(findings.DNSServerFails, values(family).With("how", how)))
+			f := findings.New(findings.DNSServerFails, values(family).With("how", how))
+			matches = result.Merge(matches, f, result.Label("for "+RecordType(family == 1)))
 		case len(r.Addresses) == 0 && len(vips) > 0:
 			missing := values(family).With("vips", result.JoinAddresses(vips))
 			matches = append(matches, findings.New(findings.DNSFamilyMissing, missing))
@@ -102,7 +103,7 @@ func (n Names) judge(v View) []findings.Finding {
 		if other.Page.Connected == 0 && !other.Neighbour {
 			f.Level = findings.Warning // it may be for external clients
 		}
-		matches = append(matches, f)
+		matches = result.Merge(matches, f, addr)
 	}
 	return matches
 }

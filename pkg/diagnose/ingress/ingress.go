@@ -51,9 +51,9 @@ func (i Ingress) Check() result.Result {
 		case fault == "":
 			all.Pass(a.Addr, "%s", i.describe(a))
 		case fault == findings.IngressTLSUntrusted && i.Route.TrustUnreadable != nil:
-			all.Pass(a.Addr, "cannot be verified: %v", i.Route.TrustUnreadable)
+			all.Skip(a.Addr, "cannot be verified: %v", i.Route.TrustUnreadable)
 		case fault == findings.IngressTLSName && i.Name == "":
-			all.Pass(a.Addr, "responds with TLS; its certificate cannot be compared without the API's name (set --name)")
+			all.Skip(a.Addr, "its certificate cannot be compared without the API's name (set --name)")
 		case i.VIPs.MicroShift && (fault == findings.IngressRefused || fault == findings.IngressTimeout ||
 			fault == findings.IngressUnreachable):
 			all.FindAt(findings.New(findings.MicroShiftRouterUnreachable,

@@ -61,7 +61,8 @@ func TestIngressViaProxy(t *testing.T) {
 		},
 		"unreadable CAs": {
 			page:  protocol.FetchResult{Cause: "ingress-tls-untrusted"},
-			route: egress.Route{TrustUnreadable: hidden}, outcome: result.OK, message: "cannot be verified: permission denied",
+			route: egress.Route{TrustUnreadable: hidden}, outcome: result.Skipped,
+			message: "cannot be verified: permission denied",
 		},
 		"not trusted": {
 			page: protocol.FetchResult{
@@ -80,7 +81,7 @@ func TestIngressViaProxy(t *testing.T) {
 		},
 		"another name, API name unknown": {
 			page: protocol.FetchResult{Cause: "ingress-tls-name"}, unnamed: true,
-			outcome: result.OK, message: "without the API's name",
+			outcome: result.Skipped, message: "without the API's name",
 		},
 		"a fault of the route": {
 			page:    protocol.FetchResult{Status: 302, ResponseCause: "route-redirects-elsewhere"},

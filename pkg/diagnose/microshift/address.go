@@ -46,11 +46,11 @@ func judgeInternalAddress(addr netip.Addr, all *result.Subjects) {
 	switch {
 	case errors.As(err, &taken):
 		values := findings.Values{"address": addr.String(), "why": taken.Reason}
-		all.Find(findings.New(findings.MicroShiftInternalAddressConflict, values))
+		all.FindAt(findings.New(findings.MicroShiftInternalAddressConflict, values), addr)
 	case err != nil:
 		all.Skip(addr, "%v", err)
 	case link == "":
-		all.Find(findings.New(findings.MicroShiftInternalAddressMissing, findings.Values{"address": addr.String()}))
+		all.FindAt(findings.New(findings.MicroShiftInternalAddressMissing, findings.Values{"address": addr.String()}), addr)
 	default:
 		all.Pass(addr, "on %s (the first address after the service network); not redirected", link)
 	}

@@ -35,7 +35,7 @@ func (h Host) CheckVIPs(ctx context.Context) result.Result {
 		id, values := h.vipFault(ctx, vip)
 		switch {
 		case id != "":
-			all.Find(findings.New(id, values.With("vip", vip.String()).With("role", role)))
+			all.FindAt(findings.New(id, values.With("vip", vip.String()).With("role", role)), vip)
 		case !h.Has(vip):
 			all.Pass(vip, "not on this host")
 		case h.VIPs.BGP:

@@ -57,8 +57,8 @@ func (h Host) measureMTU(ctx context.Context, vip netip.Addr, all *result.Subjec
 	case p.TooBig:
 		all.Pass(vip, "the path MTU is below %d bytes, and ICMP reports it", w.Link.MTU)
 	default:
-		all.Find(findings.New(findings.PathMTUBlackHole, findings.Values{
+		all.FindAt(findings.New(findings.PathMTUBlackHole, findings.Values{
 			"mtu": strconv.Itoa(w.Link.MTU), "link": w.Link.Name, "vip": vip.String(),
-		}))
+		}), vip)
 	}
 }

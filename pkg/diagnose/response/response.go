@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
@@ -28,6 +29,14 @@ func IsFromProxy(f protocol.FetchResult) bool {
 // IsForwarded reports whether http01-proxyd forwarded a response. It adds itself to Via,
 // except in its own responses.
 func IsForwarded(f protocol.FetchResult) bool { return strings.Contains(f.Via, "http01-proxyd") }
+
+// IsUpstreamReport reports whether a response is that of http01-proxyd about a failed exchange with
+// the ingress.
+func IsUpstreamReport(f protocol.FetchResult) bool {
+	text := string(bytes.TrimSpace(f.Body))
+	return (f.Status == 502 || f.Status == 504) && text != "" &&
+		slices.ContainsFunc(findings.All(), func(e findings.Entry) bool { return e.Reply == text })
+}
 
 // IsCompleteOK reports whether the response is 200 and complete.
 func IsCompleteOK(f protocol.FetchResult) bool { return f.Status == 200 && f.Cause == "" }

@@ -117,11 +117,12 @@ type Conditions struct {
 // one.
 func NewReport(c Conditions, results []Result, steps []Step) Report {
 	results = withoutConsequences(results)
+	failing := slices.IndexFunc(steps, func(s Step) bool { return s.Outcome == Problem })
+	fails := failing >= 0
 	r := Report{
 		Host: c.Host, Outcome: worstOutcome(results), Incomplete: c.incompleteChecks(results), Checks: results,
 		Trace: steps,
 	}
-	fails := slices.ContainsFunc(steps, func(s Step) bool { return s.Outcome == Problem })
 	if fails {
 		r.Outcome = Problem
 	}
@@ -144,7 +145,7 @@ func NewReport(c Conditions, results []Result, steps []Step) Report {
 	}
 	r.Summary += ")."
 	if fails {
-		r.Summary += " The challenge fails at the step marked ✗."
+		r.Summary += fmt.Sprintf(" The challenge fails at the step %v.", steps[failing])
 	}
 	if !c.Privileged {
 		r.Advice = []string{"Run it as root to include all checks."}

@@ -4,6 +4,7 @@ package result
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -23,6 +24,14 @@ func NewStep(name, to string, ok bool, took time.Duration, format string, args .
 		s.Outcome = Problem
 	}
 	return s
+}
+
+// String names the step and the address of its request.
+func (s Step) String() string {
+	if s.To == "" {
+		return strconv.Quote(s.Step)
+	}
+	return fmt.Sprintf("%q (%s)", s.Step, s.To)
 }
 
 // Milliseconds is a duration in the unit of the report.

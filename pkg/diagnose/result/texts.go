@@ -4,6 +4,7 @@ package result
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -19,18 +20,67 @@ type Subjects struct {
 // Find adds findings.
 func (s *Subjects) Find(matches ...findings.Finding) { s.findings = append(s.findings, matches...) }
 
-// FindAt adds a finding about an address with [Merge].
+// FindAt adds a finding about a subject with [Merge].
 func (s *Subjects) FindAt(f findings.Finding, at fmt.Stringer) { s.findings = Merge(s.findings, f, at) }
 
-// Merge adds a finding. If another address already caused the same finding, it adds the address
-// to its message.
+// Merge adds a finding. If there is the same one about another subject, usually the address of the
+// other family, it becomes a finding about both: they have one cause.
 func Merge(matches []findings.Finding, f findings.Finding, at fmt.Stringer) []findings.Finding {
-	i := slices.IndexFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID })
+	i := slices.IndexFunc(matches, func(g findings.Finding) bool { return g.ID == f.ID && g.Level == f.Level })
 	if i < 0 {
 		return append(matches, f)
 	}
-	matches[i].Message += fmt.Sprintf(" (also %v)", at)
+	both := &matches[i]
+	if message, joined := joinTexts(both.Message, f.Message); joined {
+		both.Message = message
+	} else {
+		both.Message += fmt.Sprintf(" (also %v)", at)
+	}
+	if remediation, joined := joinTexts(both.Remediation, f.Remediation); joined {
+		both.Remediation = remediation
+	}
+	for _, command := range f.Commands {
+		if !slices.Contains(both.Commands, command) {
+			both.Commands = append(both.Commands, command)
+		}
+	}
 	return matches
+}
+
+// joinTexts returns two texts as one if they differ, and only in their addresses, of which one is IPv4
+// and the other IPv6.
+func joinTexts(a, b string) (both string, joined bool) {
+	left, right := strings.Split(a, " "), strings.Split(b, " ")
+	if len(left) != len(right) {
+		return "", false
+	}
+	for i, word := range left {
+		if word == right[i] {
+			continue
+		}
+		first := strings.TrimRight(word, ".,:;)")
+		second, is := strings.CutSuffix(right[i], word[len(first):])
+		if !is || !areFamilies(first, second) {
+			return "", false
+		}
+		left[i] = first + " and " + right[i]
+	}
+	return strings.Join(left, " "), a != b
+}
+
+// areFamilies reports whether two texts are addresses, with or without a port, of both families.
+func areFamilies(a, b string) bool {
+	var addrs [2]netip.Addr
+	for i, text := range []string{a, b} {
+		endpoint, err := netip.ParseAddrPort(text)
+		if addrs[i] = endpoint.Addr(); err != nil {
+			addrs[i], err = netip.ParseAddr(text)
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return addrs[0].Is4() != addrs[1].Is4()
 }
 
 // Pass adds what works for a subject.

@@ -3,6 +3,8 @@
 package selfcheck
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -86,14 +88,12 @@ func (s SelfCheck) Check() result.Result {
 	for _, r := range s.Open {
 		s.judgeOpen(r, &all)
 	}
-	for _, t := range s.SelfTests {
-		if !t.OK {
-			all.Find(selfTestFailed(t))
-		}
+	for _, f := range s.selfTestsFailed() {
+		all.Find(f)
 	}
 	for _, t := range s.VIPTests {
 		if t.Cause == string(findings.VIPTwoHosts) {
-			all.Find(findings.New(findings.VIPTwoHosts, findings.Values{"vip": t.VIP.String()}))
+			all.FindAt(findings.New(findings.VIPTwoHosts, findings.Values{"vip": t.VIP.String()}), t.VIP)
 		}
 	}
 	switch rejected, inFiles := s.rejected(s.Names), s.rejected(s.InFiles); {
@@ -141,32 +141,72 @@ func (s SelfCheck) judgeClosed(r Response, all *result.Subjects) {
 	how := response.Describe(r.Page)
 	switch {
 	case r.Held && s.Serving:
-		all.Find(findings.New(findings.SelfCheckFails, findings.Values{"endpoint": r.String(), "how": how}))
+		all.FindAt(findings.New(findings.SelfCheckFails, findings.Values{"endpoint": r.String(), "how": how}), r)
 	default:
-		all.Find(r.attribute(findings.New(findings.ProxyUnreachable, findings.Values{"endpoint": r.String(), "how": how})))
+		f := r.attribute(findings.New(findings.ProxyUnreachable, findings.Values{"endpoint": r.String(), "how": how}))
+		if s.testFailed(r) {
+			f.Message += fmt.Sprintf(". The tests of the service on this host show the same [%s]", findings.VIPUnreachableFromHere)
+		}
+		all.FindAt(f, r)
 	}
 }
 
-// selfTestFailed is the finding of a self-test. The fault itself explains it, if check
-// finds it too.
-func selfTestFailed(t report.SelfTest) findings.Finding {
-	f := findings.New(findings.SelfTestFailed, findings.Values{
-		"endpoint": netip.AddrPortFrom(t.VIP, HTTPPort).String(), "time": t.Checked.Format(time.TimeOnly), "cause": t.Cause,
-		"error": t.Error,
-	})
-	e, _ := findings.Lookup(findings.ID(t.Cause))
-	f.CausedBy = append([]findings.ID{e.ID}, e.CausedBy...)
-	return f
+// selfTestsFailed returns a finding for each cause of failed self-tests. The fault itself explains it,
+// if check finds it too.
+func (s SelfCheck) selfTestsFailed() (all []findings.Finding) {
+	byCause := map[string][]report.SelfTest{}
+	for _, t := range s.SelfTests {
+		if !t.OK {
+			byCause[t.Cause] = append(byCause[t.Cause], t)
+		}
+	}
+	for _, cause := range slices.Sorted(maps.Keys(byCause)) {
+		var endpoints, errors []string
+		var last time.Time
+		for _, t := range byCause[cause] {
+			endpoints = append(endpoints, netip.AddrPortFrom(t.VIP, HTTPPort).String())
+			if !slices.Contains(errors, t.Error) {
+				errors = append(errors, t.Error)
+			}
+			if t.Checked.After(last) {
+				last = t.Checked
+			}
+		}
+		f := findings.New(findings.SelfTestFailed, findings.Values{
+			"endpoint": strings.Join(endpoints, " and "), "time": last.Format(time.TimeOnly), "cause": cause,
+			"error": strings.Join(errors, "; "),
+		})
+		e, _ := findings.Lookup(findings.ID(cause))
+		f.CausedBy = append([]findings.ID{e.ID}, e.CausedBy...)
+		all = append(all, f)
+	}
+	return all
 }
 
-// judgeOpen evaluates a VIP where http01-proxyd responds.
+// testFailed reports whether the service on this host has found that a VIP cannot be reached.
+func (s SelfCheck) testFailed(r Response) bool {
+	return slices.ContainsFunc(s.VIPTests, func(t report.VIPTest) bool {
+		return t.VIP == r.VIP && t.Cause == string(findings.VIPUnreachableFromHere)
+	})
+}
+
+// judgeOpen evaluates a VIP where http01-proxyd responds. The service tests less often: what it reports
+// may be over.
 func (s SelfCheck) judgeOpen(r Response, all *result.Subjects) {
+	if s.testFailed(r) {
+		f := findings.New(findings.VIPUnreachableFromHere, findings.Values{
+			"vip": r.VIP.String(), "how": "the last tests of the service failed, but the request of this check was answered",
+		})
+		f.Level = findings.Warning
+		all.FindAt(f, r.VIP)
+		return
+	}
 	rejected := s.rejected(s.Names)
 	switch challenge, known := s.Challenges[r.VIP]; {
 	case len(rejected) > 0 && r.Held:
-		all.Find(s.nameNotAllowed(r.String(), rejected))
+		all.FindAt(s.nameNotAllowed(r.String(), rejected), r)
 	case known && response.IsFromProxy(challenge):
-		all.Find(s.nameNotAllowed(r.String(), s.Names[:min(len(s.Names), 1)]))
+		all.FindAt(s.nameNotAllowed(r.String(), s.Names[:min(len(s.Names), 1)]), r)
 	default:
 		all.Pass(r, "http01-proxyd responds in %s", report.Milliseconds(r.Page.Total))
 	}

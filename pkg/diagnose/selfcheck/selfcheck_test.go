@@ -3,6 +3,7 @@
 package selfcheck
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -113,12 +114,11 @@ func TestForeignHost(t *testing.T) {
 }
 
 // TestOneFamilyIsDead: a VIP that does not respond is a problem, also while the other family works, and
-// one on two hosts, as tests of the service have found. What they found once is tested again.
+// one on two hosts, as tests of the service have found.
 func TestOneFamilyIsDead(t *testing.T) {
 	t.Parallel()
 	s := SelfCheck{VIPTests: []report.VIPTest{
 		{Cause: string(findings.VIPTwoHosts)},
-		{Cause: string(findings.VIPUnreachableFromHere)},
 	}}
 	s.Add(Response{VIP: netip.MustParseAddr("2001:db8::5"), Page: protocol.FetchResult{
 		Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges),
@@ -127,6 +127,39 @@ func TestOneFamilyIsDead(t *testing.T) {
 	r := s.Check()
 	if len(r.Findings) != 2 || r.Findings[0].ID != findings.ProxyUnreachable || r.Findings[1].ID != findings.VIPTwoHosts {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestUnreachableFromHere: one finding is about the VIPs of both families, and names what the service
+// reports. If the request of this check is answered, the service's own finding is a warning.
+func TestUnreachableFromHere(t *testing.T) {
+	t.Parallel()
+	v4, v6 := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("2001:db8::5")
+	s := SelfCheck{VIPTests: []report.VIPTest{
+		{VIP: v4, Result: report.VIPTimedOut, Cause: string(findings.VIPUnreachableFromHere)},
+		{VIP: v6, Result: report.VIPTimedOut, Cause: string(findings.VIPUnreachableFromHere)},
+	}}
+	closed, open := s, s
+	for _, vip := range []netip.Addr{v4, v6} {
+		closed.Add(Response{VIP: vip, Page: protocol.FetchResult{Cause: string(findings.IngressTimeout)}})
+		open.Add(Response{VIP: vip, Page: protocol.FetchResult{
+			Connected: 1, Status: 400, Body: []byte(reqhead.OnlyChallenges),
+		}})
+	}
+	for want, s := range map[string]SelfCheck{
+		"proxy-unreachable problem: http01-proxyd does not respond at 192.0.2.5:80 and [2001:db8::5]:80: it does not reply " +
+			"to connection attempts. The tests of the service on this host show the same [vip-unreachable-from-here]": closed,
+		"vip-unreachable-from-here warning: Port 80 of the API VIP 192.0.2.5 and 2001:db8::5 cannot be reached from this " +
+			"host: the last tests of the service failed, but the request of this check was answered": open,
+	} {
+		r := s.Check()
+		if len(r.Findings) != 1 {
+			t.Fatalf("%+v", r)
+		}
+		f := r.Findings[0]
+		if got := fmt.Sprintf("%s %s: %s", f.ID, f.Level, f.Message); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }
 

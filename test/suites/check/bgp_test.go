@@ -65,8 +65,8 @@ func TestBGP(t *testing.T) {
 			c.run(n, fmt.Sprintf("ip route del %s/%d dev br-ex table %d", vip, vip.BitLen(), lab.VIPTable),
 				fmt.Sprintf("ip route add %s/%d dev br-ex table %d proto 248", vip, vip.BitLen(), lab.VIPTable))
 		}
-		r = c.expectFindings(n, []string{"vip-not-announced", "vip-not-announced"})
-		c.expectText(r, "vip-not-announced", fmt.Sprintf("The API VIP %s is on this host, but routing table 198", c.API.V4))
+		r = c.expectFindings(n, []string{"vip-not-announced"})
+		c.expectText(r, "vip-not-announced", fmt.Sprintf("The API VIP %s and %s is on this host, but routing table 198", c.API.V4, c.API.V6))
 	})
 	t.Run("on others only", func(t *testing.T) {
 		c := c.forSubtest(t)
@@ -129,7 +129,7 @@ func TestBGP(t *testing.T) {
 		c := c.forSubtest(t)
 		stopAllKeepalived(c)
 		c.withBGP(n, service)
-		r := c.expectFindings(n, []string{"proxy-unreachable", "proxy-unreachable"})
+		r := c.expectFindings(n, []string{"proxy-unreachable"})
 		c.expectText(r, "proxy-unreachable", c.API.V4.String(), "or kube-vip where BGP announces the VIPs")
 	})
 }

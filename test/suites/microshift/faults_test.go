@@ -262,7 +262,7 @@ func TestServersSilent(t *testing.T) {
 		"table inet silent { chain input { type filter hook input priority 0; tcp dport 6443 drop; }; }\n", "nft", "-f", "-")
 	must(t, err)
 	r = h.check("microshift-api-server-unreachable")
-	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443", "(also ["+h.v6().String()+"]:6443)")
+	h.expectFinding(r, "microshift-api-server-unreachable", h.v4().String()+":6443 and ["+h.v6().String()+"]:6443")
 	if c := r.Check("certificate"); strings.Contains(c.Text+c.NotChecked, "time") {
 		t.Errorf("not enough time: %+v", c)
 	}

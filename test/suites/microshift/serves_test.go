@@ -156,8 +156,8 @@ func TestManaged(t *testing.T) {
 	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
 	serveAPI(t, h.node(), h.healthyCertificates())
 	h.certificate(h.node().Addresses)
-	r := h.check("microshift-internal-address-missing", "microshift-internal-address-missing", "service-not-running")
-	h.expectFinding(r, "microshift-internal-address-missing", "10.44.0.0, by which", "fd02::1:0, by which",
+	r := h.check("microshift-internal-address-missing", "service-not-running")
+	h.expectFinding(r, "microshift-internal-address-missing", "10.44.0.0 and fd02::1:0, by which",
 		"manageAdvertiseAddress: true")
 	s := h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	must(t, lab.Eventually(t.Context(), "the addresses on lo", h.checkOnLo("10.44.0.0/32", "fd02::1:0/128")))
@@ -171,7 +171,7 @@ func TestManaged(t *testing.T) {
 	h.writeMicroShiftFile("config.yaml", strings.Replace(h.dualStackConfig(), ", nodeIPv6: '"+h.v6().String()+"'", "", 1))
 	s = h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	h.awaitMessage(s, "NotRequired", "set node.nodeIPv6")
-	h.check("microshift-internal-address-missing", "microshift-internal-address-missing")
+	h.check("microshift-internal-address-missing")
 	must(t, s.Stop(t.Context()))
 	h.writeMicroShiftFile("config.yaml", h.dualStackConfig())
 
