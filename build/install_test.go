@@ -122,7 +122,8 @@ func TestInstallShare(t *testing.T) {
 	got := installed(t, filepath.Join(root, "usr/local/share"))
 	for _, want := range []string{
 		"0644 /bash-completion/completions/http01-proxyd", "0644 /fish/vendor_completions.d/http01-proxyd.fish",
-		"0644 /man/man8/http01-proxyd-status.8", "0644 /man/man8/http01-proxyd.8", "0644 /zsh/site-functions/_http01-proxyd",
+		"0644 /man/man5/http01-proxyd.yaml.5", "0644 /man/man8/http01-proxyd-status.8", "0644 /man/man8/http01-proxyd.8",
+		"0644 /zsh/site-functions/_http01-proxyd",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is not installed, of\n%s", want, strings.Join(got, "\n"))

@@ -108,9 +108,10 @@ SHARE ?= $(CURDIR)/bin/share
 
 share:
 	@rm -rf '$(SHARE).next' && mkdir -p '$(SHARE).next/bash-completion/completions' '$(SHARE).next/zsh/site-functions' \
-		'$(SHARE).next/fish/vendor_completions.d' '$(SHARE).next/man/man1' '$(SHARE).next/man/man8'
+		'$(SHARE).next/fish/vendor_completions.d' '$(SHARE).next/man/man1' '$(SHARE).next/man/man5' '$(SHARE).next/man/man8'
 	@export CGO_ENABLED=0 SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" && cd '$(SHARE).next' && \
 	$(GO) -C '$(CURDIR)' run -tags docs ./cmd/http01-proxyd man '$(SHARE).next/man/man8' && \
+	$(GO) -C '$(CURDIR)' run -tags docs ./cmd/http01-proxyd file docs/configuration.md '$(SHARE).next/man/man5/http01-proxyd.yaml.5' && \
 	$(GO) -C '$(CURDIR)' run -tags docs ./cmd/oc-http01 man '$(SHARE).next/man/man1' && \
 	for program in http01-proxyd oc-http01; do \
 		$(GO) -C '$(CURDIR)' run ./cmd/$$program completion bash > bash-completion/completions/$$program && \
@@ -143,7 +144,8 @@ BINARY   ?= $(CURDIR)/bin/http01-proxyd
 INSTALLED_BINARY  := $(DESTDIR)$(PREFIX)/bin/http01-proxyd
 INSTALLED_UNITS   := $(patsubst %,$(DESTDIR)$(UNITDIR)/%,http01-proxyd.service http01-proxyd-table.service)
 # Of the program that is installed. Empty if SHARE does not exist.
-SHARED            := $(patsubst $(SHARE)/%,%,$(wildcard $(SHARE)/man/man8/http01-proxyd*.8 $(SHARE)/bash-completion/completions/http01-proxyd \
+SHARED            := $(patsubst $(SHARE)/%,%,$(wildcard $(SHARE)/man/man8/http01-proxyd*.8 $(SHARE)/man/man5/http01-proxyd.yaml.5 \
+	$(SHARE)/bash-completion/completions/http01-proxyd \
 	$(SHARE)/zsh/site-functions/_http01-proxyd $(SHARE)/fish/vendor_completions.d/http01-proxyd.fish))
 SHAREDIR          := $(DESTDIR)$(PREFIX)/share
 INSTALLED_CATALOG := $(DESTDIR)$(CATALOGDIR)/http01-proxyd.catalog
@@ -188,6 +190,7 @@ uninstall:
 		timeout 20 sh -c 'while systemctl show --property=ActiveState --value http01-proxyd-table | grep -xE "active|deactivating" >/dev/null; do sleep 0.2; done' || \
 		{ echo "make uninstall: http01-proxyd-table does not stop: see systemctl status http01-proxyd-table, then retry" >&2; exit 1; }
 	rm -f "$(INSTALLED_BINARY)" $(INSTALLED_UNITS) "$(INSTALLED_CATALOG)" "$(SHAREDIR)"/man/man8/http01-proxyd*.8 \
+		"$(SHAREDIR)/man/man5/http01-proxyd.yaml.5" \
 		"$(SHAREDIR)/bash-completion/completions/http01-proxyd" "$(SHAREDIR)/zsh/site-functions/_http01-proxyd" \
 		"$(SHAREDIR)/fish/vendor_completions.d/http01-proxyd.fish"
 	@[ -n "$(DESTDIR)" ] || { \

@@ -103,7 +103,7 @@ func shareLayer(dir string) (v1.Layer, error) {
 	var files []file
 	for _, pattern := range []string{
 		"bash-completion/completions/http01-proxyd", "fish/vendor_completions.d/http01-proxyd.fish",
-		"man/man8/http01-proxyd*.8", "zsh/site-functions/_http01-proxyd",
+		"man/man5/http01-proxyd.yaml.5", "man/man8/http01-proxyd*.8", "zsh/site-functions/_http01-proxyd",
 	} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern)) // sorted
 		if err != nil || len(found) == 0 {

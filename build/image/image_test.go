@@ -44,7 +44,7 @@ func shareFolder(t *testing.T) string {
 	for _, name := range []string{
 		"bash-completion/completions/http01-proxyd", "bash-completion/completions/oc-http01",
 		"fish/vendor_completions.d/http01-proxyd.fish",
-		"man/man1/oc-http01.1", "man/man8/http01-proxyd.8", "man/man8/http01-proxyd-run.8",
+		"man/man1/oc-http01.1", "man/man5/http01-proxyd.yaml.5", "man/man8/http01-proxyd.8", "man/man8/http01-proxyd-run.8",
 		"zsh/site-functions/_http01-proxyd",
 	} {
 		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
@@ -123,6 +123,8 @@ func TestImageFiles(t *testing.T) {
 		`drwxr-xr-x 0:0 "" "" 0 /usr/share/fish/vendor_completions.d/`,
 		`-rw-r--r-- 0:0 "" "" 0 /usr/share/fish/vendor_completions.d/http01-proxyd.fish`,
 		`drwxr-xr-x 0:0 "" "" 0 /usr/share/man/`,
+		`drwxr-xr-x 0:0 "" "" 0 /usr/share/man/man5/`,
+		`-rw-r--r-- 0:0 "" "" 0 /usr/share/man/man5/http01-proxyd.yaml.5`,
 		`drwxr-xr-x 0:0 "" "" 0 /usr/share/man/man8/`,
 		`-rw-r--r-- 0:0 "" "" 0 /usr/share/man/man8/http01-proxyd-run.8`,
 		`-rw-r--r-- 0:0 "" "" 0 /usr/share/man/man8/http01-proxyd.8`,
@@ -147,7 +149,8 @@ func TestImageFiles(t *testing.T) {
 		want := map[string]string{image.BinaryPath: "for " + arch, image.CertificatesPath: string(roots)}
 		for _, name := range []string{
 			"bash-completion/completions/http01-proxyd", "fish/vendor_completions.d/http01-proxyd.fish",
-			"man/man8/http01-proxyd.8", "man/man8/http01-proxyd-run.8", "zsh/site-functions/_http01-proxyd",
+			"man/man5/http01-proxyd.yaml.5", "man/man8/http01-proxyd.8", "man/man8/http01-proxyd-run.8",
+			"zsh/site-functions/_http01-proxyd",
 		} {
 			want[image.SharePath+"/"+name] = name
 		}

@@ -12,9 +12,17 @@ import (
 
 func rootCommand() *cobra.Command {
 	return cli.Root(&cobra.Command{
-		Use:         "oc-http01",
-		Short:       "installs http01-proxyd on a cluster and examines it",
-		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "oc http01", cli.ManSection: "1"},
+		Use:   "oc-http01",
+		Short: "installs http01-proxyd on a cluster and examines it",
+		Annotations: map[string]string{
+			cobra.CommandDisplayNameAnnotation: "oc http01",
+			cli.ManSection:                     "1",
+			cli.ManEnvironment: `PATH: The folders with oc. oc also finds this program there.
+KUBECONFIG: The kubeconfig of oc, unless --kubeconfig is given.
+NO_COLOR: Any value turns off the colours of --color=auto.
+TERM: The value dumb turns them off too.`,
+			cli.ManSignals: `SIGTERM, SIGINT: The command interrupts oc, which removes its debug pods, and ends. A second signal ends the process at once.`,
+		},
 		Long: `oc-http01 installs http01-proxyd on the control-plane nodes of a cluster, and shows
 how the service works there. oc runs the program as "oc http01" if it is in PATH.
 Completion works for "oc-http01": oc does not complete the commands of plugins.

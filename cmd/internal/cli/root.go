@@ -11,8 +11,10 @@ import (
 
 // Annotations of a root command for its man pages.
 const (
-	ManSection = "section"
-	ManFiles   = "files" // "path: purpose" lines
+	ManSection     = "section"
+	ManEnvironment = "environment" // "variable: meaning" lines
+	ManFiles       = "files"       // "path: purpose" lines; the configuration file is first
+	ManSignals     = "signals"     // "signal: effect" lines
 )
 
 // Group is a list of commands with a title in the help.

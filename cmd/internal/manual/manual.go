@@ -15,17 +15,18 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 )
 
-// Main generates the documents that the command line requests, in an existing folder:
-// "man DIR" or "markdown DIR". SOURCE_DATE_EPOCH is the date of the man pages.
+// Main generates the documents that the command line requests: "man DIR" or "markdown DIR"
+// for the commands, in an existing folder, and "file SOURCE.md PAGE" for the man page of a
+// configuration file. SOURCE_DATE_EPOCH is the date of the man pages.
 func Main(root *cobra.Command) {
-	err := fmt.Errorf("usage: man DIR, or markdown DIR, not %q", os.Args[1:])
-	if len(os.Args) == 3 {
-		switch os.Args[1] {
-		case "man":
-			err = WriteMan(root, os.Args[2])
-		case "markdown":
-			err = WriteMarkdown(root, os.Args[2])
-		}
+	err := fmt.Errorf("usage: man DIR, markdown DIR, or file SOURCE.md PAGE, not %q", os.Args[1:])
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "man":
+		err = WriteMan(root, os.Args[2])
+	case len(os.Args) == 3 && os.Args[1] == "markdown":
+		err = WriteMarkdown(root, os.Args[2])
+	case len(os.Args) == 4 && os.Args[1] == "file":
+		err = WriteFilePage(root, os.Args[2], os.Args[3])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -36,11 +37,16 @@ func Main(root *cobra.Command) {
 // WriteMan writes a man page for each command.
 func WriteMan(root *cobra.Command, dir string) error {
 	root.DisableAutoGenTag = true
-	extra := exitStatus()
-	if files := root.Annotations[cli.ManFiles]; files != "" {
-		extra = "\n\n# FILES\n" + definitions(files) + extra
+	root.Long += exitStatus()
+	for _, s := range []struct{ annotation, title string }{
+		{cli.ManEnvironment, "ENVIRONMENT"},
+		{cli.ManFiles, "FILES"},
+		{cli.ManSignals, "SIGNALS"},
+	} {
+		if lines := root.Annotations[s.annotation]; lines != "" {
+			root.Long += "\n\n# " + s.title + "\n" + definitions(lines)
+		}
 	}
-	root.Long += extra
 	for _, c := range root.Commands() {
 		c.Long += exitStatus()
 	}
@@ -59,16 +65,16 @@ func definitions(lines string) string {
 	var b strings.Builder
 	for line := range strings.Lines(lines) {
 		term, description, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		fmt.Fprintf(&b, "**%s**\n\t%s\n\n", term, description)
+		fmt.Fprintf(&b, "**%s**\n: %s\n\n", term, description)
 	}
 	return b.String()
 }
 
-// WriteMarkdown writes a document for each command, and removes those of other commands
-// of the program.
+// WriteMarkdown writes the reference of a program: one document with all commands. It
+// removes other documents of the program.
 func WriteMarkdown(root *cobra.Command, dir string) error {
-	root.DisableAutoGenTag = true
-	old, err := filepath.Glob(filepath.Join(dir, strings.ReplaceAll(root.CommandPath(), " ", "_")+"*.md"))
+	name := strings.ReplaceAll(root.CommandPath(), " ", "_")
+	old, err := filepath.Glob(filepath.Join(dir, name+"*.md"))
 	if err != nil {
 		return err
 	}
@@ -77,5 +83,6 @@ func WriteMarkdown(root *cobra.Command, dir string) error {
 			return err
 		}
 	}
-	return doc.GenMarkdownTree(root, dir)
+	document := []byte(reference(root))
+	return os.WriteFile(filepath.Join(dir, name+".md"), document, 0o644) //nolint:gosec // everybody may read it
 }

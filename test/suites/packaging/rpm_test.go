@@ -25,6 +25,7 @@ const contents = `drwxr-xr-x root:root /etc/http01-proxyd
 -rw-r--r-- root:root /usr/share/fish/vendor_completions.d/http01-proxyd.fish
 drwxr-xr-x root:root /usr/share/licenses/http01-proxyd
 -rw-r--r-- root:root /usr/share/licenses/http01-proxyd/LICENSE
+-rw-r--r-- root:root /usr/share/man/man5/http01-proxyd.yaml.5
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-check.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-cleanup.8
 -rw-r--r-- root:root /usr/share/man/man8/http01-proxyd-explain.8
