@@ -101,7 +101,7 @@ func TestExpiryWatcher(t *testing.T) {
 			t.Errorf("certificate %+v", c)
 		}
 	}
-	s.awaitMetric(fmt.Sprintf(`http01_proxy_api_certificate_not_after_seconds{issuer="R11",name="%s"} %v`, apiName,
+	s.awaitMetric(fmt.Sprintf(`http01_proxy_api_certificate_not_after_timestamp_seconds{name="%s"} %v`, apiName,
 		float64(r.Certificates[1].NotAfter.Unix())))
 	s.awaitLog("level=ERROR msg=\"the certificate that the API server presents on " + vip + ":6443 for " + apiName +
 		", issued by \\\"R11\\\", expires in 7d, at ")

@@ -99,8 +99,7 @@ func (r *Rehearsal) presented(ctx context.Context, round string) (string, error)
 			return "", err
 		}
 	}
-	series := fmt.Sprintf(`http01_proxy_api_certificate_not_after_seconds{issuer=%q,name=%q} `, leaf.Issuer.CommonName,
-		r.apiName())
+	series := fmt.Sprintf(`http01_proxy_api_certificate_not_after_timestamp_seconds{name=%q} `, r.apiName())
 	metric, err := r.awaitMetric(ctx, holder, series, float64(leaf.NotAfter.Unix()))
 	if err != nil {
 		return "", err

@@ -17,16 +17,20 @@ import (
 // metricSet collects the metrics of a report.
 type metricSet []*family
 
-// newMetricSet returns all metrics but the histogram.
+// newMetricSet returns all metrics but the histogram. Every help text stands alone: many
+// readers see nothing but the line `# HELP`.
 func newMetricSet(r report.Report) metricSet {
 	var m metricSet
-	m.gauge("up", "1 while the service runs.").set(1)
-	m.gauge("build_info", "1; the labels describe the build of the running service.", "version", "revision", "goversion").
+	m.gauge("up", "1 while http01-proxyd runs on this host.").set(1)
+	m.gauge("build_info", "Always 1. The labels are the version, the commit and the Go release of the running "+
+		"http01-proxyd.", fromHost("version"), fromHost("revision"), fromHost("goversion")).
 		set(1, r.Build.Version, r.Build.Revision, r.Build.GoVersion)
-	m.gauge("ready", "1 while the condition HTTP01ChallengeProxyReady is True, 0 otherwise; the label is its reason.",
-		"reason").set(boolean(r.Condition().Reason.Ready()), string(r.Condition().Reason))
-	held := m.gauge("vip_held", "1 while this host holds the API VIP, 0 otherwise; the label management is BGP if "+
-		"several hosts hold it at once, and empty otherwise.", "vip", "management")
+	m.gauge("ready", "1 while http01-proxyd on this host is ready (condition HTTP01ChallengeProxyReady), and 0 "+
+		"otherwise. The label reason is its state. Other states have no series.",
+		oneOf("reason", reasons()...)).set(boolean(r.Condition().Reason.Ready()), string(r.Condition().Reason))
+	held := m.gauge("vip_held", "1 while this host holds the API VIP (the virtual IP address of the Kubernetes API), and "+
+		"0 otherwise. The label management is BGP if several hosts announce the VIP at the same time, and empty otherwise.",
+		fromHost("vip"), oneOf("management", report.ManagementBGP))
 	for _, v := range r.VIPs {
 		held.set(boolean(v.State == report.VIPHeld), v.Address.String(), v.Management)
 	}
@@ -41,14 +45,24 @@ func newMetricSet(r report.Report) metricSet {
 	return m
 }
 
+// reasons returns the states that the label reason can name.
+func reasons() []report.Reason {
+	return []report.Reason{
+		report.Serving, report.Standby, report.NotRequired, report.Starting, report.InvalidConfig, report.NoVIPs,
+		report.ExternalLoadBalancer, report.NftablesUnavailable, report.PortInUse, report.UpstreamUnreachable,
+		report.ProxyUnavailable, report.Disabled, report.NotReachable,
+	}
+}
+
 // addRedirects sums the counters of the rules that redirect connections of other hosts
 // and pods. Connections of the host itself, among them the service's own requests, pass
 // the output chain and are not counted. A rule of a nat chain counts the first packet of
 // each connection. A table that cannot be read has no series. The kernel's counters begin
 // at 0 with every new table.
 func (m *metricSet) addRedirects(t report.Table) {
-	f := m.counter("redirect_packets_total", "Packets to port 80 of the API VIPs that the nftables table redirected: "+
-		"the first packet of each connection of another host or a pod.", "family")
+	f := m.counter("redirected_connections_total", "Connections of other hosts and of pods to port 80 of the API VIPs "+
+		"that nftables redirected to http01-proxyd. Starts at 0 with each new table.",
+		oneOf("family", "ipv4", "ipv6"))
 	if t.Error != "" {
 		return
 	}
@@ -68,7 +82,10 @@ func (m *metricSet) addRedirects(t report.Table) {
 }
 
 func (m *metricSet) addRequests(t report.Traffic) {
-	f := m.counter("requests_total", "Requests, rejected ones included, by outcome and client kind.", "outcome", "client")
+	outcomes := toText(report.Outcomes())
+	outcomes = append(outcomes, toText(report.Rejections())...)
+	f := m.counter("requests_total", "Requests to port 80 of the API VIPs, rejected ones included, by outcome and by "+
+		"kind of client. The client kind comes from User-Agent, which can be forged.", oneOf("outcome", outcomes...), oneOf("client", report.ClientKinds()...))
 	for _, client := range report.ClientKinds() {
 		for _, outcome := range report.Outcomes() {
 			f.set(0, string(outcome), string(client))
@@ -82,7 +99,9 @@ func (m *metricSet) addRequests(t report.Traffic) {
 	for _, c := range t.Requests {
 		f.add(float64(c.Count), string(c.Outcome), string(c.ClientKind))
 	}
-	failed := m.counter("upstream_errors_total", "Requests without a usable answer of the ingress, by cause.", "cause")
+	failed := m.counter("upstream_errors_total", "Challenge requests that the ingress did not answer as such, by the ID of the "+
+		"cause. http01-proxyd explain ID prints the remediation.",
+		oneOf("cause", findings.Causes()...))
 	for _, cause := range findings.Causes() {
 		failed.set(0, cause)
 	}
@@ -92,51 +111,55 @@ func (m *metricSet) addRequests(t report.Traffic) {
 }
 
 func (m *metricSet) addEvents(e report.Events) {
-	m.counter("vip_transitions_total", "Times that an API VIP came to this host or left it.").
-		set(float64(e.VIPTransitions))
-	m.counter("table_repairs_total", "Times that the nftables table was missing or changed, and was rebuilt.").
-		set(float64(e.TableRepairs))
-	reloads := m.counter("reloads_total", "Reloads of the configuration by result.", "result")
-	for _, result := range []string{report.ReloadAccepted, report.ReloadRejected, report.ReloadUnchanged} {
+	m.counter("vip_transitions_total", "Number of times that an API VIP arrived on this host or left it.").set(float64(e.VIPTransitions))
+	m.counter("table_repairs_total", "Number of times that http01-proxyd found its nftables table missing or changed by "+
+		"another program, and created it again.").set(float64(e.TableRepairs))
+	results := []string{report.ReloadAccepted, report.ReloadRejected, report.ReloadUnchanged}
+	reloads := m.counter("reloads_total", "Number of times that http01-proxyd read its configuration file again, by result: "+
+		"accepted, rejected (the last accepted configuration stays in use) or unchanged.",
+		oneOf("result", results...))
+	for _, result := range results {
 		reloads.set(0, result)
 	}
 	for result, n := range e.Reloads {
-		reloads.set(float64(n), result)
+		reloads.add(float64(n), result)
 	}
 }
 
-// addCertificates selects, by name and issuer, the certificate that expires first:
-// when addresses present different certificates, the worst one counts.
+// addCertificates selects, by name, the certificate that expires first: when addresses
+// present different certificates, the worst one counts. The issuer is no label: whoever
+// answers on port 6443 chooses it.
 func (m *metricSet) addCertificates(found []report.Certificate) {
-	type identity struct{ name, issuer string }
-	first := make(map[identity]report.Certificate)
+	first := make(map[string]report.Certificate)
 	for _, c := range found {
 		if c.NotAfter.IsZero() {
 			continue // no certificate was received
 		}
-		id := identity{c.Name, c.Issuer}
-		if other, is := first[id]; !is || c.NotAfter.Before(other.NotAfter) {
-			first[id] = c
+		if other, is := first[c.Name]; !is || c.NotAfter.Before(other.NotAfter) {
+			first[c.Name] = c
 		}
 	}
-	after := m.gauge("api_certificate_not_after_seconds", "Expiry of the API server's certificate on the API VIPs, "+
-		"in seconds since 1970; the label name is empty for a request without SNI.", "name", "issuer")
-	before := m.gauge("api_certificate_not_before_seconds",
-		"Start of the validity of that certificate, in seconds since 1970.", "name", "issuer")
-	failed := m.gauge("api_certificate_failed_renewals", "Attempts to renew that certificate that failed, as far as "+
-		"this host has observed their challenges since the service started.", "name", "issuer")
-	attempts := m.gauge("api_certificate_renewal_attempts_left", "Estimate with cert-manager's defaults of the "+
-		"attempts that it starts at most before that certificate expires; absent before its renewal is due.",
-		"name", "issuer")
-	for id, c := range first {
-		after.set(unixSeconds(c.NotAfter), id.name, id.issuer)
-		before.set(unixSeconds(c.NotBefore), id.name, id.issuer)
-		if id.name == "" {
+	after := m.gauge("api_certificate_not_after_timestamp_seconds", "Expiry of the Kubernetes API server's "+
+		"certificate on the API VIPs, in seconds since 1970. If certificates differ, the first to expire counts. The "+
+		"label name is the requested name (SNI), or empty without one.", fromHost("name"))
+	before := m.gauge("api_certificate_not_before_timestamp_seconds", "Start of the validity of the Kubernetes API "+
+		"server's certificate on the API VIPs, in seconds since 1970. The label name is the requested name (SNI), or "+
+		"empty without one.", fromHost("name"))
+	failed := m.gauge("api_certificate_failed_renewals", "Failed attempts to renew the Kubernetes API server's "+
+		"present certificate that this host observed since http01-proxyd started. The label name is the requested name "+
+		"(SNI).", fromHost("name"))
+	attempts := m.gauge("api_certificate_renewal_attempts_left", "Limit of the attempts that cert-manager, with its "+
+		"default delays, still starts by itself before the Kubernetes API server's certificate expires. Set while the "+
+		"renewal is due. The label name is the requested name (SNI).", fromHost("name"))
+	for name, c := range first {
+		after.set(unixSeconds(c.NotAfter), name)
+		before.set(unixSeconds(c.NotBefore), name)
+		if name == "" {
 			continue // cert-manager does not renew it
 		}
-		failed.set(float64(c.FailedRenewals), id.name, id.issuer)
+		failed.set(float64(c.FailedRenewals), name)
 		if left := c.MaxAttemptsLeft; left != nil {
-			attempts.set(float64(*left), id.name, id.issuer)
+			attempts.set(float64(*left), name)
 		}
 	}
 }
@@ -144,36 +167,42 @@ func (m *metricSet) addCertificates(found []report.Certificate) {
 // addSelfTests describes the self-tests. There are no series while they are off, on
 // standby, and before the first one is complete.
 func (m *metricSet) addSelfTests(all []report.SelfTest) {
-	failed := m.gauge("self_test_failed", "1 while the self-test of the API VIP fails, 0 otherwise; the label cause is "+
-		"the ID of the finding, or empty.", "vip", "cause")
-	completed := m.gauge("self_test_timestamp_seconds",
-		"Time of the last self-test of the API VIP, in seconds since 1970.", "vip")
+	failed := m.gauge("self_test_failed", "1 while the self-test of an API VIP on this host fails, and 0 while it "+
+		"succeeds. The test requests a challenge that does not exist from port 80 of the VIP. The label cause is the ID "+
+		"of the fault, or empty.", fromHost("vip"), oneOf("cause", findingIDs()...))
+	completed := m.gauge("self_test_timestamp_seconds", "Time of the last self-test of an API VIP on this host, in "+
+		"seconds since 1970.", fromHost("vip"))
 	for _, t := range all {
 		failed.set(boolean(!t.OK), t.VIP.String(), t.Cause)
 		completed.set(unixSeconds(t.Checked), t.VIP.String())
 	}
 }
 
+func findingIDs() (all []findings.ID) {
+	for _, e := range findings.All() {
+		all = append(all, e.ID)
+	}
+	return all
+}
+
 // addVIPTests describes the tests of API VIPs that other hosts hold, and the test requests
-// that this host received. A VIP has no series before the first answer or finding, and none
-// while this host's own rules do not let the requests out, unless the VIP was unreachable
-// before: a hostile proxy process must not end that alert.
+// that this host received. Their sources are no label: anybody can send them. A VIP has no
+// series before the first answer or finding, and none while this host's own rules do not
+// let the requests out, unless the VIP was unreachable before: a hostile proxy process must
+// not end that alert.
 func (m *metricSet) addVIPTests(r report.Report) {
-	reachable := m.gauge("vip_reachable", "1 while this host reaches port 80 of another host's API VIP; 0 after three "+
-		"failed tests in a row, or if two hosts answer.", "vip")
+	reachable := m.gauge("vip_reachable", "1 while this host reaches http01-proxyd on port 80 of an API VIP that another "+
+		"host holds. 0 after three failed tests in a row, or if two hosts answer.", fromHost("vip"))
 	for _, t := range r.VIPTests {
 		known := t.Cause != "" || t.Result == report.VIPAnswered || t.Instance != ""
 		if known && (t.Result != report.VIPNotSent || t.Cause == string(findings.VIPUnreachableFromHere)) {
 			reachable.set(boolean(t.Cause == ""), t.VIP.String())
 		}
 	}
-	requests := m.counter("test_requests_total", "Test requests of other hosts to API VIPs of this one, by source; "+
-		"further sources than 16 are counted as other. Anybody can send them.", "source")
-	requests.set(float64(r.TestRequests.Others), "other")
-	for _, s := range r.TestRequests.Sources {
-		requests.set(float64(s.Count), s.Address.String())
-	}
-	tests := m.counter("vip_tests_total", "Tests of port 80 of API VIPs that another host held, by result.", "result")
+	m.counter("test_requests_total", "Test requests that this host received on port 80 of its API VIPs. The other "+
+		"control-plane hosts send them, but anybody can.").set(float64(r.TestRequests.Total))
+	tests := m.counter("vip_tests_total", "Test requests that this host sent to port 80 of API VIPs on other hosts, by "+
+		"result.", oneOf("result", report.VIPTestResults()...))
 	for _, result := range report.VIPTestResults() {
 		tests.set(float64(r.Events.VIPTests[result]), string(result))
 	}
@@ -185,16 +214,19 @@ func (m *metricSet) addTrust(t report.Trust) {
 	if t.Kind == "" || t.Kind == report.TrustUnused {
 		return
 	}
-	m.gauge("trust_certificates", "CAs that verify TLS with the ingress, by source.", "source").
+	m.gauge("trust_certificates", "Number of CA certificates that http01-proxyd trusts for TLS to the ingress. The label "+
+		"source is admin (upstream.trustedCA), last-good (its content before it was rejected), system (the CAs of this host) "+
+		"or none.", oneOf("source", report.TrustAdmin, report.TrustLastGood, report.TrustSystem, report.TrustNone)).
 		set(float64(t.Certificates), string(t.Kind))
-	m.gauge("trust_certificates_ignored", "Certificates of upstream.trustedCA that are ignored.").
+	m.gauge("trust_certificates_ignored", "Number of certificates in the file of upstream.trustedCA that "+
+		"http01-proxyd does not trust, such as expired ones.").
 		set(float64(t.IgnoredTotal))
-	m.gauge("trust_rejected",
-		"1 while upstream.trustedCA is rejected, 0 otherwise; other CAs, or none, are in force then.").
+	m.gauge("trust_rejected", "1 while http01-proxyd rejects the file of upstream.trustedCA and uses other CAs or "+
+		"none for TLS to the ingress, and 0 otherwise.").
 		set(boolean(t.Error != ""))
 	if !t.Since.IsZero() {
-		m.gauge("trust_loaded_timestamp_seconds", "Time since which these CAs are in force, in seconds since 1970.").
-			set(unixSeconds(t.Since))
+		m.gauge("trust_loaded_timestamp_seconds", "Time at which http01-proxyd loaded the CAs that it trusts for TLS to the "+
+			"ingress, in seconds since 1970.").set(unixSeconds(t.Since))
 	}
 }
 
@@ -204,13 +236,14 @@ func (m *metricSet) addEgress(e report.EgressProxy) {
 	if e.Upstream == "" {
 		return
 	}
-	m.gauge("egress_proxy_accepted",
-		"1 while the configured egress proxy, or none, is in force, 0 while it is not accepted yet or rejected.").
+	m.gauge("egress_proxy_accepted", "1 while http01-proxyd uses the configured egress proxy, or while none is configured. "+
+		"0 while it has not accepted the proxy yet or rejects its setting.").
 		set(boolean(!e.Pending && e.InvalidInput == ""))
-	m.gauge("egress_proxy_ingress_addresses", "Ingress addresses and ports that are reached through the egress proxy.").
-		set(float64(len(e.Routes)))
-	endpoints := m.gauge("egress_proxy_readiness_endpoint_ok", "1 if the readiness endpoint answered through the "+
-		"configured egress proxy, 0 otherwise; the label is its number in the configuration, from 1.", "endpoint")
+	m.gauge("egress_proxy_ingress_addresses", "Number of ingress addresses that http01-proxyd reaches through the egress "+
+		"proxy.").set(float64(len(e.Routes)))
+	endpoints := m.gauge("egress_proxy_readiness_endpoint_ok", "1 if the readiness endpoint answered through the configured "+
+		"egress proxy, and 0 otherwise. The label endpoint is its position in egressProxy.readinessEndpoints, from 1.",
+		fromHost("endpoint"))
 	for i, endpoint := range e.Endpoints {
 		endpoints.set(boolean(endpoint.OK), strconv.Itoa(i+1))
 	}
@@ -225,12 +258,44 @@ func boolean(is bool) float64 {
 	return 0
 }
 
+// label is a label of a family. No client, certificate or child process can create series
+// without bound: a value that is not in the fixed set is replaced by [otherValue].
+type label struct {
+	name   string
+	values []string // nil: any, from the host's own files or from the build
+}
+
+// otherValue replaces an unknown value of a label with a fixed set.
+const otherValue = "other"
+
+// oneOf is a label with a fixed set of values. It can be empty, too.
+func oneOf[T ~string](name string, values ...T) label { return label{name, toText(values)} }
+
+// fromHost is a label whose values root has configured on this host: VIPs, accepted names,
+// the positions of endpoints, and the build.
+func fromHost(name string) label { return label{name: name} }
+
+func (l label) bounded(value string) string {
+	if l.values == nil || value == "" || slices.Contains(l.values, value) {
+		return strings.ToValidUTF8(value, "\uFFFD")
+	}
+	return otherValue
+}
+
+func toText[T ~string](values []T) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = string(v)
+	}
+	return all
+}
+
 // family is one metric with all its series. A series that is set twice occurs once:
 // two series with the same labels would fail the whole scrape.
 type family struct {
 	name, help string
 	kind       prometheus.ValueType
-	labels     []string
+	labels     []label
 	series     []series
 }
 
@@ -239,11 +304,11 @@ type series struct {
 	value  float64
 }
 
-func (m *metricSet) gauge(name, help string, labels ...string) *family {
+func (m *metricSet) gauge(name, help string, labels ...label) *family {
 	return m.newFamily(family{name: prefix + name, help: help, kind: prometheus.GaugeValue, labels: labels})
 }
 
-func (m *metricSet) counter(name, help string, labels ...string) *family {
+func (m *metricSet) counter(name, help string, labels ...label) *family {
 	return m.newFamily(family{name: prefix + name, help: help, kind: prometheus.CounterValue, labels: labels})
 }
 
@@ -252,16 +317,16 @@ func (m *metricSet) newFamily(f family) *family {
 	return &f
 }
 
-func (f *family) seriesFor(labels []string) *series {
-	for i, text := range labels {
-		labels[i] = strings.ToValidUTF8(text, "\uFFFD")
+func (f *family) seriesFor(values []string) *series {
+	for i, value := range values {
+		values[i] = f.labels[i].bounded(value)
 	}
 	for i := range f.series {
-		if slices.Equal(f.series[i].labels, labels) {
+		if slices.Equal(f.series[i].labels, values) {
 			return &f.series[i]
 		}
 	}
-	f.series = append(f.series, series{labels: labels})
+	f.series = append(f.series, series{labels: values})
 	return &f.series[len(f.series)-1]
 }
 
@@ -270,7 +335,11 @@ func (f *family) set(value float64, labels ...string) { f.seriesFor(labels).valu
 func (f *family) add(value float64, labels ...string) { f.seriesFor(labels).value += value }
 
 func (f *family) collect(out chan<- prometheus.Metric) {
-	desc := prometheus.NewDesc(f.name, f.help, f.labels, nil)
+	names := make([]string, len(f.labels))
+	for i, l := range f.labels {
+		names[i] = l.name
+	}
+	desc := prometheus.NewDesc(f.name, f.help, names, nil)
 	for _, s := range f.series {
 		out <- prometheus.MustNewConstMetric(desc, f.kind, s.value, s.labels...)
 	}

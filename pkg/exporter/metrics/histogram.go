@@ -21,7 +21,8 @@ const (
 // durationHistogram computes the total count from the buckets, so that both add up.
 func durationHistogram(h report.Histogram) prometheus.Metric {
 	desc := prometheus.NewDesc(prefix+"request_duration_seconds",
-		"Time from a complete request to the end of its answer, for requests that went to the ingress.", nil, nil)
+		"Time from a complete challenge request to the end of its response, in seconds, for the requests that "+
+			"http01-proxyd forwarded to the ingress.", nil, nil)
 	buckets := make(map[float64]uint64)
 	for power := firstPower; power <= lastPower; power++ {
 		buckets[math.Ldexp(1, power)] = cumulativeCount(h, power<<schema)

@@ -22,9 +22,10 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 		file, kind string
 		got        []string
 	}{
-		"outcomes":   {"../../report/traffic.go", "Outcome", texts(report.Outcomes())},
-		"rejections": {"../../report/challenge.go", "Rejection", texts(report.Rejections())},
-		"clients":    {"../../report/traffic.go", "ClientKind", texts(report.ClientKinds())},
+		"outcomes":   {"../../report/traffic.go", "Outcome", toText(report.Outcomes())},
+		"rejections": {"../../report/challenge.go", "Rejection", toText(report.Rejections())},
+		"clients":    {"../../report/traffic.go", "ClientKind", toText(report.ClientKinds())},
+		"reasons":    {"../../report/condition.go", "Reason", toText(reasons())},
 	} {
 		want := declaredConstants(t, tt.file, tt.kind)
 		slices.Sort(want)
@@ -33,13 +34,6 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 			t.Errorf("%s: %d in the source (-want +got):\n%s", name, len(want), diff)
 		}
 	}
-}
-
-func texts[T ~string](values []T) (all []string) {
-	for _, v := range values {
-		all = append(all, string(v))
-	}
-	return all
 }
 
 // declaredConstants returns the values of a file's constants of a type.

@@ -4,10 +4,13 @@ package metrics_test
 
 import (
 	"flag"
+	"fmt"
 	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -151,7 +154,7 @@ func checkFile(t *testing.T, file, got string) {
 // it.
 func TestDocumentIsCurrent(t *testing.T) {
 	t.Parallel()
-	type row struct{ Name, Type, Labels, Help, List string }
+	type row struct{ Name, Labels, Help, List string }
 	data := map[string][]row{}
 	values := map[string]map[string]bool{}
 	for name, f := range gather(t, sample()) {
@@ -167,7 +170,7 @@ func TestDocumentIsCurrent(t *testing.T) {
 			}
 		}
 		data["Metrics"] = append(data["Metrics"], row{
-			Name: name, Type: strings.ToLower(f.GetType().String()), Labels: strings.Join(labels, ", "),
+			Name: name, Labels: strings.Join(labels, ", "),
 			Help: strings.TrimSuffix(f.GetHelp(), "."),
 		})
 	}
@@ -266,49 +269,47 @@ func TestSeries(t *testing.T) {
 			[]string{`{management="",vip="2001:db8::5"} 0`, `{management="BGP",vip="192.0.2.5"} 1`},
 		},
 		"no table": {
-			with(func(r *report.Report) { r.Table = report.Table{} }), "http01_proxy_redirect_packets_total",
+			with(func(r *report.Report) { r.Table = report.Table{} }), "http01_proxy_redirected_connections_total",
 			[]string{`{family="ipv4"} 0`, `{family="ipv6"} 0`},
 		},
 		"a table that cannot be read": {
-			with(func(r *report.Report) { r.Table.Error = "no" }), "http01_proxy_redirect_packets_total", nil,
+			with(func(r *report.Report) { r.Table.Error = "no" }), "http01_proxy_redirected_connections_total", nil,
 		},
 		"failed renewals": {
 			with(func(r *report.Report) { r.Certificates[2].FailedRenewals = 2 }),
 			"http01_proxy_api_certificate_failed_renewals",
-			[]string{`{issuer="R11",name="api.example.com"} 2`},
+			[]string{`{name="api.example.com"} 2`},
 		},
 		"attempts left": {
 			with(func(r *report.Report) {
 				none := 0
 				r.Certificates[2].MaxAttemptsLeft = &none
 			}), "http01_proxy_api_certificate_renewal_attempts_left",
-			[]string{`{issuer="R11",name="api.example.com"} 0`},
+			[]string{`{name="api.example.com"} 0`},
 		},
 		"a renewal that is not due": {
 			with(func(r *report.Report) { r.Certificates[2].MaxAttemptsLeft = nil }),
 			"http01_proxy_api_certificate_renewal_attempts_left", nil,
 		},
 		"two issuers": {
-			with(func(r *report.Report) { r.Certificates[2].Issuer = "E5" }), "http01_proxy_api_certificate_not_after_seconds",
-			[]string{
-				`{issuer="E5",name="api.example.com"} 1.7800956e+09`, `{issuer="R11",name="api.example.com"} 1.7800992e+09`,
-				`{issuer="kube-apiserver-lb-signer",name=""} 1.7800992e+09`,
-			},
+			with(func(r *report.Report) { r.Certificates[2].Issuer = "E5" }),
+			"http01_proxy_api_certificate_not_after_timestamp_seconds",
+			[]string{`{name=""} 1.7800992e+09`, `{name="api.example.com"} 1.7800956e+09`},
 		},
 		"unreachable, and known from before": {
 			with(func(r *report.Report) { r.Certificates = r.Certificates[:1]; r.Certificates[0].Error = "timeout" }),
-			"http01_proxy_api_certificate_not_after_seconds",
-			[]string{`{issuer="kube-apiserver-lb-signer",name=""} 1.7800992e+09`},
+			"http01_proxy_api_certificate_not_after_timestamp_seconds",
+			[]string{`{name=""} 1.7800992e+09`},
 		},
-		"an issuer that is no text": {
-			with(func(r *report.Report) { r.Certificates = r.Certificates[:1]; r.Certificates[0].Issuer = "a\xff\"\n" }),
-			"http01_proxy_api_certificate_not_after_seconds",
-			[]string{`{issuer="a` + "\uFFFD" + `\"\n",name=""} 1.7800992e+09`},
+		"a name that is no text": {
+			with(func(r *report.Report) { r.Certificates = r.Certificates[:1]; r.Certificates[0].Name = "a\xff\"\n" }),
+			"http01_proxy_api_certificate_not_after_timestamp_seconds",
+			[]string{`{name="a` + "\uFFFD" + `\"\n"} 1.7800992e+09`},
 		},
-		"a cause that this build does not know": {
-			with(func(r *report.Report) { r.Traffic.UpstreamErrors = map[string]uint64{"new": 2} }),
-			`http01_proxy_upstream_errors_total{cause="new"}`,
-			[]string{"2"},
+		"causes that this build does not know": {
+			with(func(r *report.Report) { r.Traffic.UpstreamErrors = map[string]uint64{"new": 2, "newer": 3} }),
+			`http01_proxy_upstream_errors_total{cause="other"}`,
+			[]string{"5"},
 		},
 		"requests in several counts": {
 			with(func(r *report.Report) { r.Traffic.Requests = append(r.Traffic.Requests, r.Traffic.Requests[0]) }),
@@ -322,6 +323,84 @@ func TestSeries(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestHostileValues: whatever the texts of a report are, its metrics are the same series. Only VIPs, the
+// names that are requested from the API server, and the build, which root has configured, name series.
+func TestHostileValues(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for round := range 20 {
+		r := sample()
+		before := r
+		replaceTexts(reflect.ValueOf(&r).Elem(), fmt.Sprint("hostile-", round, "-\xff\n\"}"))
+		r.Build = before.Build
+		r.Conditions[0].Type = report.ConditionType
+		for i := range r.Certificates {
+			r.Certificates[i].Name = before.Certificates[i].Name
+		}
+		for i := range r.TestRequests.Sources {
+			r.TestRequests.Sources[i].Address = netip.AddrFrom4([4]byte{198, 51, 100, byte(round)})
+		}
+		for line := range strings.Lines(text(t, r)) {
+			name, _, _ := strings.Cut(line, "} ")
+			if strings.Contains(line, "hostile") || round > 0 && !strings.HasPrefix(line, "#") && strings.Contains(line, "{") &&
+				!known[name] {
+				t.Errorf("round %d has a new series: %s", round, line)
+			}
+			known[name] = true
+		}
+	}
+	if len(known) < 100 {
+		t.Errorf("%d series", len(known))
+	}
+}
+
+// replaceTexts replaces each text and each key of a map in v. Elements of slices are copied first.
+func replaceTexts(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				replaceTexts(v.Field(i), text)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()), v))
+		for i := range v.Len() {
+			replaceTexts(v.Index(i), text)
+		}
+	case reflect.Map:
+		changed := reflect.MakeMap(v.Type())
+		for _, key := range v.MapKeys() {
+			if key.Kind() == reflect.String {
+				changed.SetMapIndex(reflect.ValueOf(text).Convert(key.Type()), v.MapIndex(key))
+			}
+		}
+		if changed.Len() > 0 {
+			v.Set(changed)
+		}
+	default:
+	}
+}
+
+// TestHelpStandsAlone: no help text refers to the text of another metric, and each names its unit.
+func TestHelpStandsAlone(t *testing.T) {
+	t.Parallel()
+	for name, f := range gather(t, sample()) {
+		help := f.GetHelp()
+		if regexp.MustCompile(`that certificate|these CAs`).MatchString(help) || !strings.HasSuffix(help, ".") {
+			t.Errorf("%s: %s", name, help)
+		}
+		if strings.Contains(name, "seconds") != strings.Contains(help, "in seconds") {
+			t.Errorf("%s: the help text names no unit: %s", name, help)
+		}
+		if strings.HasSuffix(name, "_timestamp_seconds") != strings.Contains(help, "since 1970") {
+			t.Errorf("a time has the suffix _timestamp_seconds: %s: %s", name, help)
+		}
 	}
 }
 

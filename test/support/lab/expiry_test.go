@@ -66,10 +66,10 @@ func TestExpiryWatch(t *testing.T) {
 	end := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotAfter.Unix()) }
 	begin := func(c *tls.Certificate) float64 { return float64(c.Leaf.NotBefore.Unix()) }
 	want := map[string]float64{
-		`http01_proxy_api_certificate_not_after_seconds{issuer="kube-apiserver-lb-signer",name=""}`:  end(byName[""]),
-		`http01_proxy_api_certificate_not_before_seconds{issuer="kube-apiserver-lb-signer",name=""}`: begin(byName[""]),
-		`http01_proxy_api_certificate_not_after_seconds{issuer="R11",name="` + name + `"}`:           end(byName[name]),
-		`http01_proxy_api_certificate_not_before_seconds{issuer="R11",name="` + name + `"}`:          begin(byName[name]),
+		`http01_proxy_api_certificate_not_after_timestamp_seconds{name=""}`:              end(byName[""]),
+		`http01_proxy_api_certificate_not_before_timestamp_seconds{name=""}`:             begin(byName[""]),
+		`http01_proxy_api_certificate_not_after_timestamp_seconds{name="` + name + `"}`:  end(byName[name]),
+		`http01_proxy_api_certificate_not_before_timestamp_seconds{name="` + name + `"}`: begin(byName[name]),
 	}
 	for i, m := range l.ControlPlane {
 		awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)

@@ -111,8 +111,8 @@ func TestMetrics(t *testing.T) {
 	// A client that prefers IPv6 also tries IPv4 when the answer is slow, and a VIP moves
 	// again when an advertisement is late.
 	seen := values(text)
-	v4, v6 := seen[`http01_proxy_redirect_packets_total{family="ipv4"}`],
-		seen[`http01_proxy_redirect_packets_total{family="ipv6"}`]
+	v4, v6 := seen[`http01_proxy_redirected_connections_total{family="ipv4"}`],
+		seen[`http01_proxy_redirected_connections_total{family="ipv6"}`]
 	if v4 < 1 || v6 < 1 || v4+v6 < 10 {
 		t.Errorf("%v and %v redirected connections, want at least 10 over both families", v4, v6)
 	}
