@@ -183,12 +183,12 @@ func newProgressLine(w io.Writer) progressLine { return progressLine{w, cli.IsTe
 
 func (l progressLine) show(text string) {
 	if l.on {
-		fmt.Fprint(l.w, "\r"+clearRight+disableWrap+text+enableWrap)
+		fmt.Fprint(l.w, "\r"+cli.ClearRight+cli.DisableWrap+text+cli.EnableWrap)
 	}
 }
 
 func (l progressLine) clear() {
 	if l.on {
-		fmt.Fprint(l.w, "\r"+clearRight)
+		fmt.Fprint(l.w, "\r"+cli.ClearRight)
 	}
 }

@@ -55,6 +55,7 @@ func importRules() []importRule {
 		{"pkg/config", "internal", "the configuration is also judged on the administrator's machine"},
 		{"pkg/report", "internal", "the JSON contract stands alone"},
 		{"pkg/findings", "internal", "every process names causes"},
+		{"pkg/findings/verdict", "internal pkg/report pkg/findings", "a report shows which findings apply"},
 		{"pkg/host", base, "the host is read the same way by the controller and by check"},
 		{"pkg/ingress", base, "the controller, the proxy and the prober share one value"},
 		{"pkg/proxy", base + "pkg/ingress", "the proxy faces the network: no host, no other process"},

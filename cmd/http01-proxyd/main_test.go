@@ -39,7 +39,7 @@ func TestCommandLine(t *testing.T) {
 		"argument":           {[]string{"version", "x"}, cli.Usage, "", `unknown command "x"`},
 		"version":            {[]string{"version"}, cli.OK, "http01-proxyd ", ""},
 		"version flag":       {[]string{"--version"}, cli.OK, "http01-proxyd ", ""},
-		"status, no service": {[]string{"status", "--status-socket", nobody}, cli.Failure, "", "it is not running"},
+		"status, no service": {[]string{"status", "--status-socket", nobody}, cli.Failure, "NotRunning", ""},
 		"status, format": {
 			[]string{"status", "-o", "xml"},
 			cli.Usage, "",

@@ -16,6 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/internal/schematest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -37,7 +38,7 @@ func TestSchemas(t *testing.T) {
 	version, _ := execute(t, cli.OK, "version", "-o", "json")
 	schematest.Check[cli.VersionDocument](t, *update, "version", "Version", []string{"cmd/internal/cli"}, version)
 
-	_, failed := execute(t, cli.Failure, "status", "-o", "json", "--status-socket", t.TempDir()+"/none.sock")
+	_, failed := execute(t, cli.Failure, "status", "-o", "json", "--status-socket", "/dev/null/none.sock")
 	_, misused := execute(t, cli.Usage, "explain", "-ojson", "nothing")
 	schematest.Check[cli.ErrorDocument](t, *update, "error", "Error", []string{"cmd/internal/cli"}, failed, misused)
 
@@ -92,7 +93,7 @@ func TestSchemas(t *testing.T) {
 	writeDocument(&none)
 	schematest.Check[report.Trace](t, *update, "trace", "Trace", nil, []byte(traced.String()), []byte(none.String()))
 
-	documents := make([][]byte, 0, 4)
+	documents := make([][]byte, 0, 5)
 	full, empty := report.Report{}, report.Report{}
 	fill(reflect.ValueOf(&full).Elem(), false)
 	fill(reflect.ValueOf(&empty).Elem(), true)
@@ -103,7 +104,10 @@ func TestSchemas(t *testing.T) {
 		stop()
 		documents = append(documents, out)
 	}
-	schematest.Check[report.Status](t, *update, "status", "Status", nil, documents...)
+	stopped, _ := execute(t, cli.Failure, "status", "-o", "json", "--status-socket", t.TempDir()+"/none.sock")
+	documents = append(documents, stopped)
+	packages := []string{"pkg/findings", "pkg/findings/verdict"}
+	schematest.Check[verdict.Status](t, *update, "status", "Status", packages, documents...)
 }
 
 // TestStatusExitCode: --exit-code reports the condition, and a script needs no output.
@@ -124,9 +128,10 @@ func TestStatusExitCode(t *testing.T) {
 		}
 		stop()
 	}
-	_, failed := execute(t, cli.Failure, "status", "--exit-code", "--status-socket", t.TempDir()+"/none.sock")
-	if !strings.Contains(string(failed), "it is not running") {
-		t.Error(string(failed))
+	stopped, _ := execute(t, cli.Failure, "status", "--exit-code", "--status-socket", t.TempDir()+"/none.sock")
+	if !strings.HasPrefix(string(stopped), "State:          ✗ NotRunning\n") ||
+		!strings.HasSuffix(string(stopped), "\n  systemctl start http01-proxyd\n") {
+		t.Error(string(stopped))
 	}
 }
 

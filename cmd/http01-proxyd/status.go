@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report/client"
 )
@@ -43,20 +45,21 @@ func statusCommand() *cobra.Command {
 	var f statusFlags
 	c := &cobra.Command{
 		Use: "status", Short: "show the status of the running service",
-		Long: `Show the state of the running service: its VIPs, the nftables table in the kernel and the
-ingress addresses. The report also has the API server's certificates, the counters and
-the last 20 challenges. The command requires root.
+		Long: `Show the state of the running service on one screen: its VIPs, the ingress addresses, the
+last challenge, the API server's certificate, and each problem with its ID and one
+command. -o wide prints all details: the rules with their counters, requests by outcome,
+the last 20 challenges, trusted CAs, egress proxy, metrics, and the remediation of each
+problem. The command requires root.
 
-On a terminal, text is truncated to its width; -o wide prints all of it. With --watch
-it is repainted until Ctrl-C, also while the service restarts. Lines that do not fit
-the terminal's height are left out and counted. In a file or a pipe, each report is a
+With --watch, the status is repainted until Ctrl-C, also while the service restarts. The
+last challenges are below it, most recent first. In a file or a pipe, each status is a
 block after an empty line. With -o json it is a line, and with -o yaml a document.
 -o prometheus prints what the exporter serves on metrics.listenAddress, whether that
 is set or not. -o html writes a page for a browser without a network, for example for a
 support case.
 
-The exit code is 1 if the service does not answer. With --exit-code it also reports
-the condition HTTP01ChallengeProxyReady.`,
+The exit code is 1 if the service is not running or does not answer. With --exit-code it
+also reports the condition HTTP01ChallengeProxyReady.`,
 		Example: `  http01-proxyd status
   http01-proxyd status --watch
   http01-proxyd status --color=always | less -R
@@ -103,11 +106,19 @@ func (f statusFlags) validate(flags *pflag.FlagSet) error {
 // once prints the status.
 func (f statusFlags) once(ctx context.Context, out io.Writer) error {
 	current, err := client.Fetch(ctx, f.socket)
+	stopped := errors.Is(err, report.ErrNotRunning) && f.out.Format != prometheus
+	if stopped {
+		current, err = report.ServiceUnreachable(time.Now(), err), nil
+		current.StateSince = time.Time{} // unknown
+	}
 	if err != nil {
 		return err
 	}
 	if err := f.write(out, current); err != nil {
 		return err
+	}
+	if stopped {
+		return cli.ExitCode(cli.Failure)
 	}
 	switch ready := current.Condition().Status; {
 	case !f.exitCode || ready == "True":
@@ -126,7 +137,8 @@ func (f statusFlags) write(out io.Writer, current report.Report) error {
 	case prometheus:
 		return metrics.WriteText(out, current)
 	default:
-		return f.out.Write(out, current.Document(), terminal.Report(current, time.Now()))
+		now := time.Now()
+		return f.out.Write(out, verdict.Document(current, now), terminal.Report(current, now))
 	}
 }
 

@@ -27,10 +27,10 @@ True      One host, or with BGP each holder, serves each API VIP (Serving), or n
           must be held (NotRequired).
 False     VIPHeldTwice, VIPNotHeld, or the reason and message of a host. That host
           holds a VIP without serving it, or found no VIP.
-Unknown   A host has not answered (NotReachable), and no problem is known.
+Unknown   A host has not answered (NotReachable, NotRunning), and no problem is known.
 
-The message has the problems that "oc http01 status" lists. It ends with the number of
-hosts that have reported. lastTransitionTime is the time of the change on the hosts.
+The message names the problems of VIPs and nodes. It ends with the number of hosts that
+have reported. lastTransitionTime is the time of the change on the hosts.
 
 The exit code is 0 if the condition is True, 3 if it is False and 4 if it is Unknown.
 With any other code, no condition was printed.`,

@@ -3,12 +3,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -42,8 +45,11 @@ exit 1
 // statusOf is the status of a host with a VIP in a state.
 func statusOf(reason, vip string) string {
 	status := "True"
-	if reason == "PortInUse" {
+	switch reason {
+	case "PortInUse":
 		status = "False"
+	case "NotRunning":
+		status = "Unknown"
 	}
 	return fmt.Sprintf(
 		`{"apiVersion": "http01-proxyd.github.io/v1alpha1", "kind": "Status", "version": "v1.2.3", "conditions": [
@@ -63,7 +69,7 @@ func TestStatus(t *testing.T) {
 			map[string]string{"master0": serving, "master1": standby},
 			cli.OK, cli.OK,
 			[]string{
-				"State:          ✓ Serving (HTTP01ChallengeProxyReady=True for ",
+				"State:          ✓ Serving for ",
 				"192.0.2.5 is held and served by master0; 2 hosts have reported\n",
 				"\nAPI VIP    HELD BY  FOR\n192.0.2.5  master0  ", "\nNODE     STATE      FOR", "\nmaster0  ✓ Serving  ",
 				"192.0.2.5  v1.2.3\nmaster1  ✓ Standby  ", "-          v1.2.3\n",
@@ -73,9 +79,9 @@ func TestStatus(t *testing.T) {
 			map[string]string{"master0": standby, "master1": standby},
 			cli.OK, cli.Unhealthy,
 			[]string{
-				"✗ VIPNotHeld", "\n192.0.2.5  no node  ",
-				"\nProblem:        ✗ no host holds 192.0.2.5 [vip-unassigned]\nFix:            Check keepalived on master0 " +
-					"and master1.\n",
+				"✗ VIPNotHeld", "\n192.0.2.5  no node  ", "\nmaster0  ✗ Standby  ",
+				"\nProblem:        ✗ [vip-unassigned] no host holds 192.0.2.5 (master0, master1)\n  oc http01 explain " +
+					"vip-unassigned\n",
 			},
 		},
 
@@ -83,15 +89,38 @@ func TestStatus(t *testing.T) {
 			map[string]string{"master0": serving, "master1": ""},
 			cli.Unknown, cli.Unknown,
 			[]string{
-				"! NotReachable", "\nmaster1  ! NotReachable  -",
-				"✗ master1: no JSON document [node-not-reporting]\nFix:            Run the command by hand: oc debug " +
-					"node/master1 -- chroot /host http01-proxyd status -o json.\n",
+				"✗ NotReachable\n", "\nmaster1  ✗ NotReachable  -",
+				"✗ [node-not-reporting] master1: no JSON document\n  oc debug node/master1 -- chroot /host " +
+					"http01-proxyd status\n",
 			},
 		},
 		"one is down, one is not ready": {
 			map[string]string{"master0": statusOf("PortInUse", "Held"), "master1": ""},
 			cli.Unknown, cli.Unhealthy,
-			[]string{"✗ PortInUse", "[service-not-ready]", "[node-not-reporting]"},
+			[]string{"✗ PortInUse", "[service-not-ready]", "\n  oc http01 check\n", "[node-not-reporting]"},
+		},
+		"one is stopped": {
+			map[string]string{
+				"master0": statusOf("NotRunning", "Held"), "master1": standby,
+			},
+			cli.Unknown, cli.Unknown,
+			[]string{
+				"State:          ✗ NotRunning\n", "\nmaster0  ✗ NotRunning  -",
+				"✗ [service-not-running] master0: the service is not running\n  oc debug node/master0 -- chroot /host " +
+					"systemctl start http01-proxyd\n",
+			},
+		},
+		"an expired certificate": {
+			map[string]string{
+				"master0": strings.Replace(serving, `"vips"`, `"certificates": [{"address": "192.0.2.5:6443", "name": "api.test",
+					"notBefore": "2025-01-01T00:00:00Z", "notAfter": "2025-03-01T00:00:00Z"}], "vips"`, 1),
+				"master1": standby,
+			},
+			cli.OK, cli.OK,
+			[]string{
+				"State:          ✗ Serving, with 1 problem, for ", "\nmaster0  ✗ Serving", "\nmaster1  ✓ Standby",
+				"✗ [certificate-expired] ", "expired on 2025-03-01T00:00:00Z (master0)\n  oc http01 explain certificate-expired\n",
+			},
 		},
 		"an earlier version": {
 			map[string]string{
@@ -101,8 +130,8 @@ func TestStatus(t *testing.T) {
 			},
 			cli.OK, cli.OK,
 			[]string{
-				"\nmaster0  ✓ Serving  ", "192.0.2.5  -\n",
-				"Warning:        ! the versions differ: none on master0, v1.2.3 on master1 [versions-differ]",
+				"State:          ! Serving, with 1 warning, for ", "\nmaster0  ! Serving  ", "192.0.2.5  -\n",
+				"Warning:        ! [versions-differ] the versions differ: none on master0, v1.2.3 on master1\n",
 			},
 		},
 		"garbage": {
@@ -112,9 +141,10 @@ func TestStatus(t *testing.T) {
 			},
 			cli.Unknown, cli.Unknown,
 			[]string{
-				`✗ master1: no JSON document: [2J{"a": [node-not-reporting]`, `✗ master2: not a Status, but of the kind "Check"`,
-				"✗ master3: cannot connect to the service [node-not-reporting]\nFix:            Run the command by hand: oc " +
-					"debug node/master3 -- chroot /host http01-proxyd status.\n",
+				`✗ [node-not-reporting] master1: no JSON document: [2J{"a":`,
+				`✗ [node-not-reporting] master2: not a Status, but of the kind "Check"`,
+				"✗ [node-not-reporting] master3: cannot connect to the service\n  oc debug node/master3 -- chroot /host " +
+					"http01-proxyd status\n",
 			},
 		},
 	} {
@@ -142,6 +172,51 @@ func TestStatusWide(t *testing.T) {
 	if !inOrder(got.out, "MESSAGE*master0*\x1b[32m✓ Serving\x1b[0m*it is  [31mServing\n") {
 		t.Errorf("%q", got.out)
 	}
+}
+
+// TestStatusWatch: rounds follow each other until the end of the context. One that fails shows the last status.
+func TestStatusWatch(t *testing.T) {
+	installOC(t, map[string]string{"master0": statusOf("Serving", "Held"), "master1": statusOf("Standby", "Standby")})
+	dir, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := &watched{func(text string) {
+		switch {
+		case strings.Contains(text, "Query:"):
+			cancel()
+		case strings.Count(text, "State:") == 1 && strings.HasSuffix(text, "\n\n"): // before the second status
+			must(t, os.Rename(filepath.Join(dir, "nodes"), filepath.Join(dir, "gone")))
+		}
+	}, nil}
+	f := nodeFlags{timeout: time.Minute, out: cli.Output{Format: cli.Text}}
+	err := f.watch(ctx, w, io.Discard, time.Millisecond)
+	if err != nil || !inOrder(string(w.text), "State:          ✓ Serving*master1  ✓ Standby*\n\nQuery:          ✗ failed at *"+
+		"cannot list the nodes: *State:          ✓ Serving*master1") {
+		t.Errorf("%v\n%s", err, w.text)
+	}
+	for line, want := range map[string]string{
+		"status --interval 20s":           "--interval requires --watch",
+		"status --watch --interval 1s":    "use 10s to 1h",
+		"status --watch -o html":          "-o html cannot be used with --watch",
+		"status --watch --exit-code":      "exit-code watch",
+		"status --watch --nodes MASTER/0": "is not the name of a node",
+	} {
+		if got := runLine(t, "", strings.Fields(line)...); got.code != cli.Usage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+// watched is an output that calls a function after each write.
+type watched struct {
+	written func(string)
+	text    []byte
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.text = append(w.text, p...)
+	w.written(string(w.text))
+	return len(p), nil
 }
 
 // TestStatusPage: a page with the cluster, and with the whole report of each node.
@@ -358,15 +433,15 @@ func TestManyValues(t *testing.T) {
 		"status": {
 			[]string{"status"},
 			rest, cli.OK,
-			"m0    ✓ Standby*Warning:        ! m1: " + note + " [node-not-reporting]*Fix:            Run http01-proxyd status on m1.",
+			"m0    ✓ Standby*Warning:        ! [node-not-reporting] m1: " + note + "*  oc debug node/m1 -- chroot /host http01-proxyd status",
 		},
 		"status, JSON": {[]string{"status", "-o", "json"}, rest, cli.OK, `"message": "m1: ` + note + `"`},
-		"status, HTML": {[]string{"status", "-o", "html"}, rest, cli.OK, "<p>m1: " + note + "</p>*m0*m1*without SNI at "},
+		"status, HTML": {[]string{"status", "-o", "html"}, rest, cli.OK, "<p>m1: " + note + "</p>*m0*m1*without SNI: "},
 		"condition":    {[]string{"condition"}, rest, cli.OK, "m1: " + note + "; 2 hosts have reported"},
 		"too long": {
 			[]string{"status"},
 			many(400_000), cli.Unknown,
-			"m0    ✓ Standby*✗ m1: " + tooLong,
+			"m0    ✓ Standby*✗ [node-not-reporting] m1: " + tooLong,
 		},
 		"check": {
 			[]string{"check"},

@@ -51,9 +51,12 @@ type NodeStatus struct {
 	Name     string `json:"name"`
 	Reported bool   `json:"reported"`
 	Version  string `json:"version,omitempty"`
-	// Condition is Unknown with the reason NotReachable if the node has not reported.
+	// Condition is Unknown if the node has not reported: NotRunning if its service is stopped, otherwise
+	// NotReachable.
 	Condition Condition `json:"condition"`
-	VIPs      []VIP     `json:"vips"`
+	// StateSince is when the reason of the condition last changed; absent for older releases.
+	StateSince time.Time `json:"stateSince,omitzero"`
+	VIPs       []VIP     `json:"vips"`
 }
 
 // ClusterProblem is a problem of the cluster, or a finding of a check on its nodes.

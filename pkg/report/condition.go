@@ -3,6 +3,7 @@
 package report
 
 import (
+	"errors"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
@@ -45,15 +46,28 @@ const (
 	Disabled Reason = "Disabled"
 )
 
-// NotReachable is the reason with which it is Unknown.
-const NotReachable Reason = "NotReachable" // the service does not answer on its socket
+// The reasons with which it is Unknown.
+const (
+	NotRunning   Reason = "NotRunning"   // no process listens on the status socket
+	NotReachable Reason = "NotReachable" // the service does not answer on its socket, or the host does not answer
+)
+
+// ErrNotRunning means that no process listens on the status socket.
+var ErrNotRunning = errors.New("no process listens on the status socket")
 
 // Ready reports whether the condition is True with this reason.
 func (r Reason) Ready() bool {
 	return r == Serving || r == Standby || r == NotRequired
 }
 
-// Condition has the form of metav1.Condition of Kubernetes, without observedGeneration.
+// Expected reports whether somebody chose a state in which the service is not ready, or the state
+// ends by itself.
+func (r Reason) Expected() bool {
+	return r == Starting || r == Disabled || r == ExternalLoadBalancer
+}
+
+// Condition has the form of metav1.Condition of Kubernetes, without
+// observedGeneration.
 type Condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"` // "True", "False" or "Unknown"
@@ -79,8 +93,12 @@ func (r Report) Condition() Condition {
 
 // ServiceUnreachable returns the report for a service that did not answer since then.
 func ServiceUnreachable(since time.Time, err error) Report {
-	return Report{Conditions: []Condition{{
-		Type: ConditionType, Status: "Unknown", Reason: NotReachable, Message: printable.Truncate(err.Error(), MaxMessage),
+	reason := NotReachable
+	if errors.Is(err, ErrNotRunning) {
+		reason = NotRunning
+	}
+	return Report{StateSince: since.UTC().Truncate(time.Second), Conditions: []Condition{{
+		Type: ConditionType, Status: "Unknown", Reason: reason, Message: printable.Truncate(err.Error(), MaxMessage),
 		LastTransitionTime: since.UTC().Truncate(time.Second),
 	}}}.WithEmptyLists()
 }

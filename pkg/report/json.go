@@ -23,15 +23,6 @@ type Header struct {
 // NewHeader returns the header of a document.
 func NewHeader(kind string) Header { return Header{APIVersion, kind} }
 
-// Status is the report of a host as a document.
-type Status struct {
-	Header
-	Report
-}
-
-// Document returns the report with its header.
-func (r Report) Document() Status { return Status{NewHeader("Status"), r} }
-
 // WriteJSON writes a document as JSON: indented, or as one line. Characters that are not
 // printable are written as \u escapes, because JSON is also read in terminals.
 func WriteJSON(w io.Writer, v any, indent bool) error {

@@ -42,27 +42,31 @@ func (c Certificate) RenewalDue(now time.Time) bool {
 }
 
 // WithAttemptsLeft returns the certificate with the attempts that are left at a time, if
-// its renewal is due.
+// its renewal is due and it has not expired.
 func (c Certificate) WithAttemptsLeft(now time.Time) Certificate {
 	c.MaxAttemptsLeft = nil
-	if c.RenewalDue(now) {
+	if c.RenewalDue(now) && now.Before(c.NotAfter) {
 		left := c.AttemptsLeft(now)
 		c.MaxAttemptsLeft = &left
 	}
 	return c
 }
 
-// DescribeRenewal describes the failed attempts that were observed and an estimate of those that
-// are left. It is empty before the renewal is due.
-func (c Certificate) DescribeRenewal() string {
-	if c.MaxAttemptsLeft == nil {
-		return ""
+// DescribeRenewal describes the failed attempts that were observed and, before the certificate
+// expires, an estimate of those that are left. It is empty before the renewal is due.
+func (c Certificate) DescribeRenewal(now time.Time) string {
+	var parts []string
+	left := c.MaxAttemptsLeft
+	switch {
+	case c.FailedRenewals > 0:
+		parts = append(parts, fmt.Sprintf("failed renewal attempts: %d", c.FailedRenewals))
+	case left != nil && now.Before(c.NotAfter):
+		parts = append(parts, "its renewal is due")
 	}
-	text := "its renewal is due"
-	if c.FailedRenewals > 0 {
-		text = fmt.Sprintf("failed renewal attempts: %d", c.FailedRenewals)
+	if left != nil && now.Before(c.NotAfter) {
+		parts = append(parts, DescribeAttempts(*left))
 	}
-	return text + ", " + DescribeAttempts(*c.MaxAttemptsLeft)
+	return strings.Join(parts, ", ")
 }
 
 // DescribeAttempts describes an estimate of the automatic attempts that are left.

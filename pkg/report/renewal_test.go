@@ -94,13 +94,17 @@ func TestDescribeRenewal(t *testing.T) {
 			failed(6), 32 * time.Hour,
 			"failed renewal attempts: 6, with cert-manager's defaults, further attempts before the expiry: at most 1",
 		},
+		// After the expiry, no attempt is left before it, whatever was reported earlier.
+		{failed(6), 54 * time.Hour, "failed renewal attempts: 6"},
+		{with(func(c *report.Certificate) { c.MaxAttemptsLeft = new(int) }), 54 * time.Hour, ""},
 		// An attempt before the renewal time: renewBefore is longer than a third.
 		{
 			failed(1), -time.Hour,
 			"failed renewal attempts: 1, with cert-manager's defaults, further attempts before the expiry: at most 6",
 		},
 	} {
-		if diff := cmp.Diff(tt.want, tt.c.WithAttemptsLeft(due.RenewalTime().Add(tt.after)).DescribeRenewal()); diff != "" {
+		now := due.RenewalTime().Add(tt.after)
+		if diff := cmp.Diff(tt.want, tt.c.WithAttemptsLeft(now).DescribeRenewal(now)); diff != "" {
 			t.Errorf("%+v after %v (-want +got):\n%s", tt.c, tt.after, diff)
 		}
 	}

@@ -5,6 +5,7 @@ package report
 import (
 	"cmp"
 	"net/netip"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -19,11 +20,13 @@ type Report struct {
 	Build   Build     `json:"build"`
 	// the first has the type ConditionType, the others are for parts of the service
 	Conditions []Condition `json:"conditions"`
-	VIPs       []VIP       `json:"vips"`
-	Table      Table       `json:"table"`
-	Upstreams  []Upstream  `json:"upstreams"`
-	Challenges Challenges  `json:"challenges"`
-	Config     Config      `json:"config"`
+	// StateSince is when the reason of the first condition last changed: UTC, in whole seconds.
+	StateSince time.Time  `json:"stateSince,omitzero"`
+	VIPs       []VIP      `json:"vips"`
+	Table      Table      `json:"table"`
+	Upstreams  []Upstream `json:"upstreams"`
+	Challenges Challenges `json:"challenges"`
+	Config     Config     `json:"config"`
 	// AcceptedHosts are the names for which challenges are forwarded to the ingress.
 	AcceptedHosts AcceptedHosts `json:"acceptedHosts"`
 	// the last 64 changes (MaxHistory) since the start of the service, oldest first
@@ -112,6 +115,14 @@ func ReadBuild() Build {
 	return b
 }
 
+// pseudoVersion matches the version of a commit between two tags, as the Go toolchain records it.
+var pseudoVersion = regexp.MustCompile(`^v[0-9].*[-.][0-9]{14}-([0-9a-f]{8})[0-9a-f]{4}(\+.*)?$`)
+
+// ShortVersion returns a version, or the beginning of its commit if it is not that of a tag.
+func ShortVersion(version string) string {
+	return pseudoVersion.ReplaceAllString(version, "$1$2")
+}
+
 // Metrics is the state of the exporter. The zero value means that no address is
 // configured.
 type Metrics struct {
@@ -168,7 +179,8 @@ type Upstream struct {
 	Address   netip.AddrPort `json:"address"`
 	Reachable bool           `json:"reachable"`
 	Checked   time.Time      `json:"checked,omitzero"` // zero: not checked yet
-	Error     string         `json:"error,omitempty"`
+	Cause     string         `json:"cause,omitempty"`  // ID of the finding; empty if reachable
+	Error     string         `json:"error,omitempty"`  // its message
 }
 
 // Config is the state of the configuration.
@@ -195,7 +207,8 @@ type Certificate struct {
 	FirstFailure   time.Time `json:"firstFailure,omitzero"` // the last request of the first one
 	LastFailure    time.Time `json:"lastFailure,omitzero"`
 	// MaxAttemptsLeft is an estimate with cert-manager's defaults of the attempts that it
-	// starts at most before the certificate expires; absent before its renewal is due.
+	// starts at most before the certificate expires; absent before its renewal is due and after
+	// the certificate has expired.
 	MaxAttemptsLeft *int `json:"maxAttemptsLeft,omitempty"`
 }
 

@@ -76,7 +76,7 @@ type VIPTest struct {
 }
 
 // DescribeTests describes what tests between hosts have shown of a VIP. Where it is held, these
-// are the hosts that have tested it lately. Elsewhere it is the test of this host, which it
+// are the hosts that have reached it lately. Elsewhere it is the test of this host, which it
 // returns too. The text is empty without a test.
 func (r Report) DescribeTests(v VIP, now time.Time) (t VIPTest, text string) {
 	if v.State == VIPHeld {
@@ -87,19 +87,14 @@ func (r Report) DescribeTests(v VIP, now time.Time) (t VIPTest, text string) {
 		return VIPTest{}, ""
 	}
 	t = r.VIPTests[i]
-	checked := Age(now.Sub(t.Checked))
+	text = t.Result.Describe()
 	switch {
 	case t.Result == VIPAnswered && t.Cause == "":
-		text = fmt.Sprintf("reachable from here (%s ago)", checked)
-	case t.Cause == "" || t.Failures == 0:
-		text = fmt.Sprintf("%s (%s ago)", t.Result.Describe(), checked)
-	default:
-		text = fmt.Sprintf("%s, %d times in a row (%s ago)", t.Result.Describe(), t.Failures, checked)
+		text = "reachable from here"
+	case t.Cause != "" && t.Failures > 0:
+		text += fmt.Sprintf(", %d times in a row", t.Failures)
 	}
-	if t.Cause != "" {
-		text += " [" + t.Cause + "]"
-	}
-	return t, text
+	return t, fmt.Sprintf("%s (%s ago)", text, Age(now.Sub(t.Checked)))
 }
 
 // TestRequests counts the test requests that this host received from others. Anybody can
@@ -139,7 +134,7 @@ func (r TestRequests) describe(vip netip.Addr, now time.Time) string {
 	if len(sources) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("test requests from %s (%s ago)", strings.Join(sources, ", "), Age(now.Sub(last)))
+	return fmt.Sprintf("reachable from %s (%s ago)", strings.Join(sources, ", "), Age(now.Sub(last)))
 }
 
 // DescribeTests names the nodes that do not reach port 80 of the VIP from outside its holder, and

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"cmp"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 )
 
 // Control sequences (xterm's ctlseqs) that all terminals in use support.
 const (
-	disableWrap = "\x1b[?7l" // a line that is too long is cut
-	enableWrap  = "\x1b[?7h"
-	cursorHome  = "\x1b[H"
-	clearRight  = "\x1b[K" // to the end of the line
-	clearBelow  = "\x1b[J" // from here to the end of the screen
+	DisableWrap = "\x1b[?7l" // a line that is too long is cut
+	EnableWrap  = "\x1b[?7h"
+	CursorHome  = "\x1b[H"
+	ClearRight  = "\x1b[K" // to the end of the line
+	ClearBelow  = "\x1b[J" // from here to the end of the screen
 )
 
 // screen is a terminal whose contents are replaced. Between two of them it is in its normal
@@ -33,9 +31,9 @@ const (
 )
 
 // size returns the room for text. The last column is left empty: a cursor after it
-// stays there, and clearRight would erase the last character.
+// stays there, and ClearRight would erase the last character.
 func (s screen) size() (columns, rows int) {
-	columns, rows = cli.TerminalSize(s.out)
+	columns, rows = TerminalSize(s.out)
 	return max(1, cmp.Or(columns, defaultColumns)-1), cmp.Or(rows, defaultRows)
 }
 
@@ -54,8 +52,8 @@ func (s screen) draw(text string) error {
 		lines = append(lines[:rows-1], fmt.Sprintf("… %d more lines", len(lines)-rows+1))
 	}
 	// Between the lines only: behind the last row, a new line would scroll.
-	drawn := strings.Join(lines, clearRight+"\r\n") + clearRight + clearBelow
-	return s.write(disableWrap + cursorHome + drawn + enableWrap)
+	drawn := strings.Join(lines, ClearRight+"\r\n") + ClearRight + ClearBelow
+	return s.write(DisableWrap + CursorHome + drawn + EnableWrap)
 }
 
 func (s screen) write(sequence string) error {

@@ -32,24 +32,24 @@ func TestContents(t *testing.T) {
 		" y Serving holds 192.0.2.5 x HTTP01ChallengeProxyReady is True since 2026-03-04 11:00:00 UTC (90m). Reported " +
 			"2026-03-04 12:30:00 UTC by version v1.2.3 x.",
 		"y Fix: y",
-		"UpstreamTrustReady is Rejected: x",
+		"problem ca-bundle-invalid x; the last good content of x (0 CAs) stays in use",
 		"warning certificate-expires-soon The certificate that 192.0.2.5:6443 presents for x",
 		"y ok y Not checked: y", "The challenge as a validator sees it",
 		"192.0.2.5 Held since 2026-03-04 12:10:00, 20m",
 		"2001:db8::5 Standby since 2026-03-04 10:30:01, 119m",
-		"API VIP 192.0.2.5 Held, test requests from 192.0.2.11 (4s ago)",
-		"API VIP 2001:db8::5 Standby, there is no answer in time, or no host has the address, 4 times in a row (3s ago) " +
-			"[vip-unreachable-from-here]",
+		"API VIP 192.0.2.5 held here for 20m, reachable from 192.0.2.11 (4s ago)",
+		"API VIP 2001:db8::5 not on this host for 2h [vip-unreachable-from-here]: there is no answer in time, or no host " +
+			"has the address, 4 times in a row (3s ago)",
 		"problem vip-unreachable-from-here Port 80 of the API VIP 2001:db8::5 cannot be reached from this host: there is " +
 			"no answer in time, or no host has the address Fix: Run oc http01 check",
 		"The last 8 changes of VIPs and conditions, newest first Time (UTC) VIP or condition From To 2026-03-04 " +
 			"12:10:00.000 HTTP01ChallengeProxyReady Standby Serving",
 		"Requests cert-manager lets-encrypt x ok 9 0 0 upstream-error 0 3 0 x 0 0 1",
 		"Challenges 12 forwarded, 10 rejected as foreign-host, 30 rejected as not-challenge",
-		"30s 2026-03-04 12:29:30 200 2.1 api.example.com evaGxfAD…",
+		"30s 2026-03-04 12:29:30 200 api.example.com x evaGxfAD… 2.1",
 		"1234567 prerouting x", "0 input (not ours)", "redirects port 80 of 192.0.2.5 to port 8888",
-		"Upstream 192.0.2.6:80 reachable, checked 10s ago Upstream x Upstream 192.0.2.7:80 not checked yet",
-		"Certificate x at 192.0.2.5:6443: only 10d left of 90d, until 2026-03-14",
+		"Ingress 192.0.2.6:80 accepts connections, checked 10s ago Ingress x Ingress 192.0.2.7:80 not checked yet",
+		"Certificate x: only 10d left of 90d, until 2026-03-14",
 		"Configuration the last good one is in use: x is rejected x x", "Host names any name, because x",
 	} {
 		if !strings.Contains(got, want) {
@@ -82,7 +82,7 @@ func TestFailureUntilSuccess(t *testing.T) {
 	r := hostReport("x")
 	r.Challenges.Recent = r.Challenges.Recent[:1]
 	if got := visible(parse(t, page.ForHost(page.Host{Status: r}, now))); !strings.Contains(got,
-		"problem ingress-refused x (2026-03-04 12:29:00 UTC)") {
+		"problem ingress-refused x") {
 		t.Error(got)
 	}
 }

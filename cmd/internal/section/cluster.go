@@ -4,14 +4,17 @@ package section
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Cluster returns the sections of a cluster: the holders of the VIPs, and the nodes. Wide
-// sections have the messages of the nodes.
+// sections have the messages of the nodes. A node with a problem is never marked as good.
 func Cluster(s report.ClusterStatus, wide bool) []Section {
 	return []Section{
 		{Title: "Holders of the API VIPs", Tables: tables(clusterVIPs(s))},
@@ -38,7 +41,7 @@ func clusterVIPs(s report.ClusterStatus) Table {
 		if tested {
 			port80 := Cell{Text: v.DescribeTests(s.Time)}
 			if len(v.UnreachableFrom) > 0 {
-				port80.Level = Bad
+				port80 = Cell{Text: port80.Text + reference(string(findings.VIPUnreachableFromHere)), Level: Bad}
 			}
 			row = append(row, port80)
 		}
@@ -52,8 +55,8 @@ func nodes(s report.ClusterStatus, wide bool) Table {
 		{Title: "Node", MinWidth: 12},
 		{Title: "State"},
 		{Title: "For"},
-		{Title: "VIPs held", MinWidth: 12},
-		{Title: "Version", MinWidth: 7, Optional: true},
+		{Title: "VIPs held", MinWidth: 9},
+		{Title: "Version", Optional: true},
 	}, nil}
 	if wide {
 		table.Columns = append(table.Columns, Column{Title: "Message", MinWidth: 20})
@@ -67,14 +70,25 @@ func nodes(s report.ClusterStatus, wide bool) Table {
 		}
 		age := Cell{Text: "-"}
 		if n.Reported {
-			age = since(n.Condition.LastTransitionTime, s.Time)
+			age = since(cmp.Or(n.StateSince, n.Condition.LastTransitionTime), s.Time)
+		}
+		level := OfCondition(n.Condition)
+		for _, p := range s.Problems {
+			if slices.Contains(p.Nodes, n.Name) {
+				level = worse(level, OfProblem(p.Level))
+			}
+		}
+		for _, v := range s.VIPs {
+			if len(v.UnreachableFrom) > 0 && slices.Contains(v.Holders, n.Name) {
+				level = Bad
+			}
 		}
 		row := []Cell{
 			{Text: n.Name},
-			{Text: string(n.Condition.Reason), Level: OfCondition(n.Condition), Marked: true},
+			{Text: string(n.Condition.Reason), Level: level, Marked: true},
 			age,
 			{Text: cmp.Or(strings.Join(held, ", "), "-")},
-			{Text: cmp.Or(n.Version, "-")},
+			{Text: cmp.Or(report.ShortVersion(n.Version), "-")},
 		}
 		if wide {
 			row = append(row, Cell{Text: n.Condition.Message})
@@ -82,4 +96,18 @@ func nodes(s report.ClusterStatus, wide bool) Table {
 		table.Rows = append(table.Rows, row)
 	}
 	return table
+}
+
+// ClusterChallenges are the last challenges on all nodes, newest first.
+func ClusterChallenges(hosts map[string]report.Report, now time.Time) Table {
+	var all Table
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		one := Challenges(hosts[name].Challenges, now)
+		all.Caption, all.Columns = one.Caption, slices.Insert(one.Columns, 1, Column{Title: "Node"})
+		for _, row := range one.Rows {
+			all.Rows = append(all.Rows, slices.Insert(row, 1, Cell{Text: name}))
+		}
+	}
+	slices.SortStableFunc(all.Rows, func(a, b []Cell) int { return b[0].Time.Compare(a[0].Time) })
+	return all
 }

@@ -7,20 +7,23 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Host returns the sections of a host: how it is now, and what happened. A service that
 // does not answer has none.
 func Host(r report.Report, now time.Time) []Section {
-	if r.Condition().Reason == report.NotReachable {
+	if reason := r.Condition().Reason; reason == report.NotReachable || reason == report.NotRunning {
 		return nil
 	}
 	return []Section{
-		{"Now", parts(r, now), tables(ruleCounters(r.Table))},
-		{"Earlier", nil, tables(requests(r.Traffic), challenges(r.Challenges, now))},
+		{"Now", rows(r, now), tables(ruleCounters(r.Table))},
+		{"Earlier", nil, tables(requests(r.Traffic), Challenges(r.Challenges, now), causes(r.Challenges))},
 	}
 }
 
@@ -29,51 +32,58 @@ func tables(all ...Table) []Table {
 	return slices.DeleteFunc(all, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
-// parts are the rows below the state.
-func parts(r report.Report, now time.Time) []Row {
-	var rows []Row
-	row := func(label string) func(Level, string) {
-		return func(level Level, text string) { rows = append(rows, Row{label, level, text}) }
-	}
+// rows are the rows below the state.
+func rows(r report.Report, now time.Time) []Row {
+	d := describer{now, verdict.Problems(r, now)}
+	var all []Row
 	for _, v := range r.VIPs {
-		row("API VIP")(describeVIP(r, v, now))
+		all = append(all, d.vip(r, v))
 	}
-	row("Table")("", describeTable(r.Table))
 	for _, u := range r.Upstreams {
-		row("Upstream")(describeUpstream(u, now))
-	}
-	for _, c := range r.Certificates {
-		row("Certificate")(describeCertificate(c, now))
-	}
-	for _, t := range r.SelfTests {
-		row("Self-test")(describeSelfTest(t, now))
-	}
-	if r.Trust.Kind != "" {
-		row("Trust")(describeTrust(r.Trust, now))
-	}
-	if r.EgressProxy.Upstream != "" {
-		row("Egress proxy")(describeEgress(r.EgressProxy, now))
-	}
-	row("Configuration")(describeConfig(r.Config))
-	if r.Config.Error != "" {
-		row("")("", r.Config.Error)
-	}
-	if r.AcceptedHosts.Source != "" {
-		row("Host names")(describeHosts(r.AcceptedHosts))
-	}
-	row("Metrics")(describeMetrics(r.Metrics))
-	if r.Version != "" {
-		row("Version")("", r.Version)
-	}
-	row("Events")("", describeEvents(r.Events))
-	row("Challenges")("", describeChallenges(r.Challenges))
-	if failed := r.Traffic.UpstreamErrors; len(failed) > 0 {
-		row("Failed")("", formatCounts(failed))
+		all = append(all, d.upstream(u))
 	}
 	if recent := r.Challenges.Recent; len(recent) > 0 {
-		row("Last challenge")(describeChallenge(recent[len(recent)-1], now))
+		all = append(all, d.challenge(recent[len(recent)-1]))
+	} else {
+		all = append(all, Row{Label: "Last challenge", Level: Neutral, Text: "none since the service started"})
 	}
-	return rows
+	named := slices.ContainsFunc(r.Certificates, func(c report.Certificate) bool { return c.Name != "" })
+	for _, c := range verdict.DistinctCertificates(r.Certificates) {
+		row := d.certificate(c)
+		row.Detail = named && c.Name == ""
+		all = append(all, row)
+	}
+	detail := func(rows ...Row) {
+		for _, row := range rows {
+			row.Detail = true
+			all = append(all, row)
+		}
+	}
+	for _, t := range r.SelfTests {
+		detail(d.selfTest(t))
+	}
+	if r.Trust.Kind != "" {
+		detail(d.trust(r.Trust))
+	}
+	if r.EgressProxy.Upstream != "" {
+		detail(d.egress(r.EgressProxy))
+	}
+	detail(describeConfig(r.Config))
+	if r.Config.Error != "" {
+		detail(Row{Text: r.Config.Error})
+	}
+	if r.AcceptedHosts.Source != "" {
+		detail(describeHosts(r.AcceptedHosts))
+	}
+	detail(describeMetrics(r.Metrics), Row{Label: "Table", Text: describeTable(r.Table)})
+	detail(Row{Label: "Events", Text: describeEvents(r.Events)}, Row{Label: "Challenges", Text: describeChallenges(r.Challenges)})
+	if failed := r.Traffic.UpstreamErrors; len(failed) > 0 {
+		detail(Row{Label: "Failed", Text: formatCounts(failed)})
+	}
+	if r.Version != "" {
+		detail(Row{Label: "Version", Text: report.ShortVersion(r.Version)})
+	}
+	return all
 }
 
 // ruleCounters are the counters of the rules. Only the first packet of a connection passes
@@ -140,33 +150,48 @@ func requests(t report.Traffic) Table {
 	return table
 }
 
-// challenges are the last challenges, newest first.
-func challenges(c report.Challenges, now time.Time) Table {
+// Challenges are the last challenges, newest first.
+func Challenges(c report.Challenges, now time.Time) Table {
 	last := Table{
 		"The last challenges, newest first", []Column{
 			{Title: "Age"},
 			{Title: "Status"},
-			{Title: "MS", Numeric: true, Optional: true},
-			{Title: "Host", MinWidth: 12},
-			{Title: "Token", MinWidth: 9},
-			{Title: "Client", MinWidth: 8},
-			{Title: "Address", MinWidth: 12, Optional: true},
-			{Title: "Upstream", MinWidth: 12, Optional: true},
 			{Title: "Detail", MinWidth: 12},
+			{Title: "Host", Optional: true},
+			{Title: "Client", Optional: true},
+			{Title: "Token", Optional: true},
+			{Title: "MS", Numeric: true, Optional: true},
+			{Title: "Address", Optional: true},
+			{Title: "Upstream", Optional: true},
 		}, nil,
 	}
 	for _, one := range slices.Backward(c.Recent) {
 		last.Rows = append(last.Rows, []Cell{
 			{Text: report.Age(now.Sub(one.Time)), Time: one.Time},
 			{Text: statusText(one), Level: ofChallenge(one)},
-			{Text: fmt.Sprintf("%.1f", one.DurationMS)},
+			{Text: cmp.Or(strings.TrimSpace(reference(one.Cause)), one.Detail)},
 			{Text: one.Host},
-			{Text: one.TokenPrefix + "…"},
 			{Text: string(one.ClientKind)},
+			{Text: one.TokenPrefix + "…"},
+			{Text: fmt.Sprintf("%.1f", one.DurationMS)},
 			{Text: one.Client},
 			{Text: one.Upstream},
-			{Text: one.Detail},
 		})
 	}
 	return last
+}
+
+// causes explains the causes of the last challenges, each once, with the text of the newest one.
+func causes(c report.Challenges) Table {
+	legend := Table{"Causes of failed challenges", []Column{{Title: "Cause"}, {Title: "Meaning", MinWidth: 20}}, nil}
+	known := map[string]bool{"": true}
+	for _, one := range slices.Backward(c.Recent) {
+		if !known[one.Cause] {
+			known[one.Cause] = true
+			legend.Rows = append(legend.Rows, []Cell{
+				{Text: "[" + one.Cause + "]"}, {Text: verdict.OfCause(one.Cause, findings.ResponseStatus, one.Detail).Message},
+			})
+		}
+	}
+	return legend
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -31,151 +33,218 @@ func describeTable(t report.Table) string {
 		result.JoinAddresses(t.Elements), t.Port)
 }
 
-func describeUpstream(u report.Upstream, now time.Time) (level Level, text string) {
+// describer describes the parts of a report at a time. A part that takes part in an exchange is
+// marked as good only if no exchange fails.
+type describer struct {
+	now      time.Time
+	problems []findings.Finding
+}
+
+// unlessFailing is Good, or no level if an exchange fails.
+func (d describer) unlessFailing() Level {
+	if slices.ContainsFunc(d.problems, func(f findings.Finding) bool { return findings.IsCause(string(f.ID)) }) {
+		return ""
+	}
+	return Good
+}
+
+func (d describer) ago(t time.Time) string { return report.Age(d.now.Sub(t)) + " ago" }
+
+// withMore keeps the text of a row for a short status, and continues it for all others.
+func (r Row) withMore(more string) Row {
+	r.Short = r.Text
+	r.Text += more
+	return r
+}
+
+// faulty marks a row with the first of these findings, if there is one.
+func faulty(row Row, found []findings.Finding) Row {
+	if len(found) > 0 {
+		row.Level = OfProblem(string(found[0].Level))
+		row.Text += reference(string(found[0].ID))
+	}
+	return row
+}
+
+// reference refers to the finding that explains a row; empty without one.
+func reference(id string) string {
+	if id == "" {
+		return ""
+	}
+	return " [" + id + "]"
+}
+
+func (d describer) upstream(u report.Upstream) Row {
+	row := Row{Label: "Ingress", Text: u.Address.String()}
 	switch {
 	case u.Reachable:
-		return Good, fmt.Sprintf("%v reachable, checked %s ago", u.Address, report.Age(now.Sub(u.Checked)))
+		row.Level, row.Text = d.unlessFailing(), row.Text+" accepts connections"
+		return row.withMore(", checked " + d.ago(u.Checked))
 	case u.Checked.IsZero():
-		return Neutral, fmt.Sprintf("%v not checked yet", u.Address)
+		row.Level, row.Text = Neutral, row.Text+" not checked yet"
+	case u.Cause == "":
+		row.Level, row.Text = Bad, u.Error
 	default:
-		return Bad, u.Error
+		row.Level, row.Text = Bad, row.Text+" fails"+reference(u.Cause)
+		return row.withMore(", checked " + d.ago(u.Checked))
 	}
+	return row
 }
 
-// describeCertificate describes the remaining lifetime, and the age of that information.
-func describeCertificate(c report.Certificate, now time.Time) (level Level, text string) {
-	subject := cmp.Or(c.Name, "without SNI") + " at " + c.Address
-	checked := fmt.Sprintf("checked %s ago", report.Age(now.Sub(c.Checked)))
+// certificate describes the remaining lifetime, and the age of that information.
+func (d describer) certificate(c report.Certificate) Row {
+	row := Row{Label: "Certificate", Level: Good, Text: cmp.Or(c.Name, "without SNI") + ": "}
+	left := fmt.Sprintf("%s left of %s", report.Age(c.NotAfter.Sub(d.now)), report.Age(c.NotAfter.Sub(c.NotBefore)))
+	until := c.NotAfter.UTC().Format("2006-01-02 15:04 MST")
+	switch stage := c.Stage(d.now); {
+	case c.Error != "":
+		row.Text += "cannot be read"
+	case stage == report.CertificateExpired:
+		row.Text += fmt.Sprintf("EXPIRED %s, on %s", d.ago(c.NotAfter), until)
+	case stage == report.CertificateNotYetValid:
+		row.Text += "NOT YET VALID for " + report.Age(c.NotBefore.Sub(d.now))
+	case stage == report.CertificateFresh:
+		row.Text += left + ", until " + until
+	default:
+		row.Text += "only " + left + ", until " + until
+	}
+	more := fmt.Sprintf("; presented by %s, issued by %q, checked %s", c.Address, c.Issuer, d.ago(c.Checked))
 	if c.Error != "" {
-		return Bad, fmt.Sprintf("%s: %s (%s)", subject, c.Error, checked)
+		more = fmt.Sprintf("; requested from %s %s", c.Address, d.ago(c.Checked))
 	}
-	until := fmt.Sprintf("until %s, by %q, %s", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer, checked)
-	left := fmt.Sprintf("%s left of %s", report.Age(c.NotAfter.Sub(now)), report.Age(c.NotAfter.Sub(c.NotBefore)))
-	if renewal := c.DescribeRenewal(); renewal != "" {
-		until += "; " + renewal
+	if renewal := c.DescribeRenewal(d.now); renewal != "" {
+		more += "; " + renewal
 	}
-	if c.FailedRenewals > 0 {
-		until += "; fix the cause that http01-proxyd check reports, then run cmctl renew"
-	}
-	level = Bad
-	switch c.Stage(now) {
-	case report.CertificateFresh:
-		level = Good
-		if c.FailedRenewals > 0 {
-			level = Warning
-		}
-	case report.CertificateRenewalLate:
-		level, left = Warning, "only "+left
-	case report.CertificateUrgent:
-		left = "only " + left
-	case report.CertificateExpired:
-		left = fmt.Sprintf("EXPIRED %s ago", report.Age(now.Sub(c.NotAfter)))
-	case report.CertificateNotYetValid:
-		left = "NOT YET VALID for " + report.Age(c.NotBefore.Sub(now))
-	}
-	return level, fmt.Sprintf("%s: %s, %s", subject, left, until)
+	return faulty(row, verdict.Certificate(c, d.now)).withMore(more)
 }
 
-// describeVIP adds to the state of a VIP what tests between hosts have shown.
-func describeVIP(r report.Report, v report.VIP, now time.Time) (level Level, text string) {
-	text = fmt.Sprintf("%v %s", v.Address, v.State)
-	t, shown := r.DescribeTests(v, now)
+// vip adds to the state of a VIP what tests between hosts have shown.
+func (d describer) vip(r report.Report, v report.VIP) Row {
+	row := Row{Label: "API VIP", Text: v.Address.String()}
+	switch v.State {
+	case report.VIPHeld:
+		row.Text += " held here"
+	case report.VIPStandby:
+		row.Text += " not on this host"
+	case report.VIPNotRequired:
+		row.Text += " needs no redirect"
+	default:
+		row.Text += " " + string(v.State)
+	}
+	if !v.Since.IsZero() {
+		row.Text += " for " + report.Age(d.now.Sub(v.Since))
+	}
+	t, shown := r.DescribeTests(v, d.now)
+	if found := verdict.VIPTests(t); len(found) > 0 {
+		return faulty(row, found).withMore(": " + shown)
+	}
 	if shown != "" {
-		text += ", " + shown
+		row.Text += ", " + shown
 	}
-	switch {
-	case t.Cause != "":
-		return Bad, text
-	case t.Result == report.VIPAnswered:
-		return Good, text
-	case t.Result != "":
-		return Warning, text
+	if t.Result != "" { // a finding after the third failure
+		row.Level = Neutral
 	}
-	return "", text
+	if t.Result == report.VIPAnswered {
+		row.Level = Good
+	}
+	return row
 }
 
-func describeSelfTest(t report.SelfTest, now time.Time) (level Level, text string) {
-	checked := fmt.Sprintf("checked %s ago", report.Age(now.Sub(t.Checked)))
-	if t.OK {
-		return Good, fmt.Sprintf("%v: a request for an unknown challenge reaches the ingress, %s", t.VIP, checked)
+func (d describer) selfTest(t report.SelfTest) Row {
+	row := Row{
+		Label: "Self-test", Level: d.unlessFailing(),
+		Text: fmt.Sprintf("%v: a request for an unknown challenge reaches the ingress", t.VIP),
 	}
-	return Bad, fmt.Sprintf("%v: %s: %s (since %s, %s)", t.VIP, t.Cause, t.Error, report.Age(now.Sub(t.Since)), checked)
+	if !t.OK {
+		row.Level = Bad
+		row.Text = fmt.Sprintf("%v: fails for %s%s", t.VIP, report.Age(d.now.Sub(t.Since)), reference(t.Cause))
+	}
+	return row.withMore(", checked " + d.ago(t.Checked))
 }
 
-func describeTrust(t report.Trust, now time.Time) (level Level, text string) {
+func (d describer) trust(t report.Trust) Row {
 	reason, message := t.Evaluate()
 	if !t.Since.IsZero() {
-		message += fmt.Sprintf(", since %s ago", report.Age(now.Sub(t.Since)))
+		message += ", since " + d.ago(t.Since)
 	}
-	if t.IgnoredTotal > 0 && !t.NoUsableCertificate {
-		message += fmt.Sprintf("; ignored: %s, see the journal", report.Count(t.IgnoredTotal, "certificate"))
+	row := Row{Label: "Trust", Level: Good, Text: message}
+	if reason == report.NotRequired {
+		row.Level = Neutral
 	}
-	switch {
-	case reason == report.NotRequired:
-		return Neutral, message
-	case reason != report.TrustInForce && reason != report.SystemTrust:
-		return Bad, message
-	case t.IgnoredTotal > 0 && t.Kind == report.TrustAdmin:
-		return Warning, message
-	default:
-		return Good, message
+	if found := verdict.Trust(t); len(found) > 0 {
+		row.Text = string(reason)
+		return faulty(row, found).withMore(": " + message)
 	}
+	return row
 }
 
-func describeEgress(e report.EgressProxy, now time.Time) (level Level, text string) {
+func (d describer) egress(e report.EgressProxy) Row {
 	reason, message := e.Evaluate()
-	switch reason {
-	case report.EgressNotConfigured:
-		return Neutral, message
-	case report.EgressNotReady:
-		message += "; configured " + report.Age(now.Sub(e.Since)) + " ago"
-		if !e.NextCheck.IsZero() {
-			message += ", next check in " + report.Age(max(0, e.NextCheck.Sub(now)))
-		}
-		return Warning, message
-	case report.EgressInvalid:
-		return Bad, message
-	default:
-		if slices.ContainsFunc(e.Routes, func(r report.EgressRoute) bool { return r.Error != "" }) {
-			return Warning, message
-		}
-		return Good, message
+	row := Row{Label: "Egress proxy", Level: Good, Text: message}
+	if reason == report.EgressNotConfigured {
+		row.Level = Neutral
+		return row
 	}
+	if reason == report.EgressNotReady {
+		message += "; configured " + d.ago(e.Since)
+		if !e.NextCheck.IsZero() {
+			message += ", next check in " + report.Age(max(0, e.NextCheck.Sub(d.now)))
+		}
+	}
+	if found := verdict.Egress(e); len(found) > 0 {
+		row.Text = string(reason)
+		return faulty(row, found).withMore(": " + message)
+	}
+	through := slices.DeleteFunc(slices.Clone(d.problems), func(f findings.Finding) bool {
+		return !strings.HasPrefix(string(f.ID), "egress-")
+	})
+	if len(through) > 0 {
+		row.Text = "requests through it fail"
+		return faulty(row, through).withMore(": " + message)
+	}
+	if reason == report.EgressAccepted {
+		row.Level = d.unlessFailing()
+	}
+	return row
 }
 
-func describeConfig(c report.Config) (level Level, text string) {
+func describeConfig(c report.Config) Row {
+	row := Row{Label: "Configuration", Text: c.Path}
 	switch {
 	case c.Error != "" && c.Source == "none":
-		return Bad, "none in use: " + c.Path + " is rejected"
+		row.Level, row.Text = Bad, "none in use: "+c.Path+" is rejected"
 	case c.Error != "":
-		return Bad, "the last good one is in use: " + c.Path + " is rejected"
+		row.Level, row.Text = Bad, "the last good one is in use: "+c.Path+" is rejected"
 	case c.Source == "default":
-		return "", "defaults (no " + c.Path + ")"
-	default:
-		return "", c.Path
+		row.Text = "defaults (no " + c.Path + ")"
 	}
+	return row
 }
 
 // describeHosts describes for which names challenges are accepted. Any name is a note: clients
 // then reach each route through the VIP.
-func describeHosts(h report.AcceptedHosts) (level Level, text string) {
+func describeHosts(h report.AcceptedHosts) Row {
+	row := Row{Label: "Host names", Text: h.String()}
 	if !h.Limited() {
-		level = Neutral
+		row.Level = Neutral
 	}
-	return level, h.String()
+	return row
 }
 
-func describeMetrics(m report.Metrics) (level Level, text string) {
+func describeMetrics(m report.Metrics) Row {
+	row := Row{Label: "Metrics", Level: Neutral}
 	switch {
 	case m.Address == "":
-		return Neutral, "not served: metrics.listenAddress is not set"
+		row.Text = "not served: metrics.listenAddress is not set"
 	case m.Served:
-		return Good, "served on " + m.Address
+		row.Level, row.Text = Good, "served on "+m.Address
 	case m.Error == "":
-		return Neutral, "exporter starting on " + m.Address
+		row.Text = "exporter starting on " + m.Address
 	default:
-		return Bad, fmt.Sprintf("not served on %s: %s", m.Address, m.Error)
+		row.Text = "not served on " + m.Address
+		return faulty(row, verdict.Metrics(m)).withMore(": " + m.Error)
 	}
+	return row
 }
 
 func describeEvents(e report.Events) string {
@@ -204,20 +273,17 @@ func formatCounts(counts map[string]uint64) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeChallenge describes the result of a challenge, with the whole diagnosis. The
-// table of the last challenges truncates it.
-func describeChallenge(c report.RecentChallenge, now time.Time) (level Level, text string) {
-	shown := c.Detail
-	switch {
-	case shown != "":
-	case c.Status == 0:
-		shown = "the client disconnected before the response"
-	case c.Upstream == "":
-		shown = "answered " + statusText(c)
-	default:
-		shown = fmt.Sprintf("%s answered %s", c.Upstream, statusText(c))
+// challenge describes the result of a challenge.
+func (d describer) challenge(c report.RecentChallenge) Row {
+	row := Row{Label: "Last challenge", Level: ofChallenge(c), Text: "answered " + statusText(c)}
+	if c.Status == 0 {
+		row.Text = "no response, because the client disconnected"
 	}
-	return ofChallenge(c), fmt.Sprintf("%s ago: %s", report.Age(now.Sub(c.Time)), shown)
+	if c.Host != "" {
+		row.Text += " for " + c.Host
+	}
+	row.Text += ", " + d.ago(c.Time)
+	return faulty(row, verdict.Challenge(c)).withMore(fmt.Sprintf(", requested by %s (%s)", c.Client, c.ClientKind))
 }
 
 // statusText returns the status code that the client received.
@@ -228,13 +294,13 @@ func statusText(c report.RecentChallenge) string {
 	return strconv.Itoa(c.Status)
 }
 
-// ofChallenge shows whether a validator accepts the response.
+// ofChallenge shows whether a validator accepts the response. Anybody can request an unknown token.
 func ofChallenge(c report.RecentChallenge) Level {
 	switch c.Status {
 	case 200:
 		return Good
 	case 0, 404:
-		return Warning
+		return Neutral
 	default:
 		return Bad
 	}

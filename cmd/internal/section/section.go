@@ -18,10 +18,15 @@ type Section struct {
 // Row is a text with a label. A row without a label continues the one before it, and may
 // have several lines.
 type Row struct {
-	Label string
-	Level Level
-	Text  string
+	Label  string
+	Level  Level
+	Text   string
+	Short  string // the text of a short status; empty: Text
+	Detail bool   // belongs to a status with all details only, unless it is a problem
 }
+
+// IsShown reports whether a short status has the row.
+func (r Row) IsShown() bool { return !r.Detail || r.Level == Bad || r.Level == Warning }
 
 // Table is a table with a caption for a page.
 type Table struct {
@@ -67,8 +72,7 @@ func OfCondition(c report.Condition) Level {
 	switch {
 	case c.Status == "True":
 		return Good
-	case c.Reason == report.Starting || c.Reason == report.Disabled || c.Reason == report.ExternalLoadBalancer ||
-		c.Status != "False":
+	case c.Reason.Expected():
 		return Warning
 	default:
 		return Bad

@@ -41,7 +41,7 @@ func TestEgressConditionAndRow(t *testing.T) {
 		"not resolved": {
 			report.EgressProxy{Upstream: "auto", Spec: proxy, Accepted: proxy, Routes: unresolved},
 			"True", report.EgressAccepted,
-			"198.51.100.6:443 through http://p:3128 (resolve p: no)", "! http://p:3128",
+			"198.51.100.6:443 through http://p:3128 (resolve p: no)", "✗ Accepted [egress-unreachable]: http://p:3128",
 		},
 		"never": {
 			report.EgressProxy{Upstream: "never", Spec: proxy, Accepted: proxy},
@@ -62,12 +62,12 @@ func TestEgressConditionAndRow(t *testing.T) {
 			"False", report.EgressNotReady,
 			"https://xxxxx@q for https (from configuration) is not accepted yet: https://a is not ready: no; http://p:3128 " +
 				"(from /etc/mco/proxy.env) is in use",
-			"! https://xxxxx@q for https (from configuration) is not accepted yet",
+			"✗ NotReady [egress-not-ready]: https://xxxxx@q for https (from configuration) is not accepted yet",
 		},
 		"first requests": {
 			report.EgressProxy{Upstream: "auto", Spec: proxy, Pending: true},
 			"False", report.EgressNotReady,
-			"not accepted yet: the requests to its readiness endpoints are running; no proxy is in use", "! http://p:3128",
+			"not accepted yet: the requests to its readiness endpoints are running; no proxy is in use", "✗ NotReady [egress-not-ready]: http://p:3128",
 		},
 		"rejected": {
 			report.EgressProxy{
@@ -76,7 +76,7 @@ func TestEgressConditionAndRow(t *testing.T) {
 			},
 			"False", report.EgressInvalid,
 			"the configured egress proxy is rejected: proxy.env: line 1: no; http://p:3128",
-			"✗ the configured egress proxy is rejected",
+			"! InvalidProxy [proxy-file-invalid]: the configured egress proxy is rejected",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestEgressConditionAndRow(t *testing.T) {
 			if len(r.Conditions) != 2 {
 				t.Errorf("the conditions are %+v", r.Conditions)
 			}
-			shown := renderText(t, r, start.Add(time.Minute), terminal.View{})
+			shown := renderText(t, r, start.Add(time.Minute), terminal.View{Wide: true})
 			if !strings.Contains(shown, "Egress proxy:   "+tt.row) {
 				t.Errorf("no row %q:\n%s", tt.row, shown)
 			}

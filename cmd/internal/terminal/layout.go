@@ -15,7 +15,8 @@ import (
 // View is the output device of a text. The zero value is a file.
 type View struct {
 	Colour bool // use colours besides the marks
-	Width  int  // of the terminal: rows are wrapped, table cells are truncated; 0: unlimited
+	Width  int  // of the terminal: rows and table cells are wrapped; 0: unlimited
+	Height int  // of the screen; 0: unlimited
 	Wide   bool // with all details
 }
 
@@ -68,6 +69,9 @@ const (
 	labelWidth = 16
 	gap        = 2 // between the columns of a table
 	ellipsis   = "…"
+
+	narrow       = 60 // columns; a narrower text has no space for a column of labels
+	narrowIndent = 2
 )
 
 // writeLine writes a line of spans, truncated to the width.
@@ -100,69 +104,185 @@ func (p *page) writeBlock(label, text string) {
 }
 
 // writeRow writes "label: mark text", wrapped to the width. The following lines are
-// indented to the beginning of the text.
+// indented to the beginning of the text, or a little on a narrow terminal.
 func (p *page) writeRow(label string, level section.Level, text string) {
+	p.writeStyledRow(label, level, span{text: text})
+}
+
+func (p *page) writeStyledRow(label string, level section.Level, text span) {
 	if label != "" {
 		label += ":"
 	}
-	head := []span{{text: pad(label, labelWidth)}}
 	indent := labelWidth
 	if level != "" {
-		head = append(head, mark(level), span{text: " "})
 		indent += 2
 	}
-	p.writeWrapped(head, indent, text)
+	head := []span{{text: pad(label, labelWidth)}}
+	if p.view.Width > 0 && p.view.Width < narrow {
+		indent = narrowIndent
+		if head[0].text = label + " "; label == "" {
+			head[0].text = pad("", indent)
+		}
+	}
+	if level != "" {
+		head = append(head, mark(level), span{text: " "})
+	}
+	p.writeStyled(head, indent, text)
 }
 
 // writeWrapped writes a text behind the head of its first line. The others are indented.
 func (p *page) writeWrapped(head []span, indent int, text string) {
-	for _, line := range wrap(printable.Line(text), p.view.Width-indent) {
-		p.writeLine(append(head, span{text: line})...)
+	p.writeStyled(head, indent, span{text: text})
+}
+
+func (p *page) writeStyled(head []span, indent int, text span) {
+	first, rest := 0, 0
+	if p.view.Width > 0 {
+		rest = max(1, p.view.Width-indent)
+		first = max(1, p.view.Width-spanWidth(head))
+	}
+	for _, line := range wrapAfter(printable.Line(text.text), first, rest) {
+		p.writeLine(append(head, span{line, text.style})...)
 		head = []span{{text: strings.Repeat(" ", indent)}}
 	}
 }
 
-// writeTable writes an empty line, titles and rows. If the table is too wide, columns
-// are narrowed, the widest first. If that is not enough, optional columns are omitted,
-// the last first.
+func spanWidth(spans []span) (width int) {
+	for _, s := range spans {
+		width += utf8.RuneCountInString(s.text)
+	}
+	return width
+}
+
+// writeTable writes an empty line, titles and rows, without empty columns. If the table is too wide for the words in
+// its cells, optional columns are omitted, the last first. Then cells are wrapped, the widest
+// column first. If that is not enough, each row is written as labels and texts.
 func (p *page) writeTable(t section.Table) {
-	columns := t.Columns
 	rows := make([][]span, 1, 1+len(t.Rows))
-	for _, c := range columns {
+	for _, c := range t.Columns {
 		rows[0] = append(rows[0], span{heading(c.Title), faint})
 	}
 	for _, cells := range t.Rows {
 		row := make([]span, len(cells))
 		for i, c := range cells {
-			row[i] = span{c.Text, mark(c.Level).style}
+			row[i] = span{printable.Line(c.Text), mark(c.Level).style}
 			if c.Marked {
-				row[i].text = mark(c.Level).text + " " + c.Text
+				row[i].text = mark(c.Level).text + " " + row[i].text
 			}
 		}
 		rows = append(rows, row)
 	}
-	widths := make([]int, len(columns))
-	for i := range columns {
-		for _, r := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(printable.Line(r[i].text)))
-		}
-	}
-	left := columns
-	if p.view.Width > 0 {
-		for i := len(columns) - 1; i >= 0 && !fitColumns(slices.Clone(widths), left, p.view.Width); i-- {
-			if !columns[i].Optional {
-				continue
-			}
-			left, widths = slices.Concat(left[:i], left[i+1:]), slices.Delete(widths, i, i+1)
+	columns := slices.Clone(t.Columns)
+	for i := len(columns) - 1; i >= 0; i-- {
+		empty := len(rows) > 1 && !slices.ContainsFunc(rows[1:], func(r []span) bool { return r[i].text != "" })
+		if empty || columns[i].Optional && !p.hasRoom(columns, rows) {
+			columns = slices.Delete(columns, i, i+1)
 			for n, r := range rows {
 				rows[n] = slices.Delete(r, i, i+1)
 			}
 		}
-		fitColumns(widths, left, p.view.Width)
 	}
 	p.writeLine()
+	if !p.hasRoom(columns, rows) {
+		p.writeRecords(columns, rows[1:])
+		return
+	}
+	widths := p.columnWidths(columns, rows)
 	for _, r := range rows {
-		p.writeLine(alignCells(left, widths, r)...)
+		p.writeCells(columns, widths, r)
+	}
+}
+
+// hasRoom reports whether no word of a table must be broken.
+func (p *page) hasRoom(columns []section.Column, rows [][]span) bool {
+	sum := gap * (len(columns) - 1)
+	for i, c := range columns {
+		sum += minWidth(c, rows, i)
+	}
+	return p.view.Width == 0 || sum <= p.view.Width
+}
+
+// minWidth is the width below which a column would break a word. A column without a minimal width
+// is not wrapped.
+func minWidth(c section.Column, rows [][]span, i int) int {
+	natural, word := 0, c.MinWidth
+	for _, r := range rows {
+		natural = max(natural, utf8.RuneCountInString(r[i].text))
+		for w := range strings.SplitSeq(r[i].text, " ") {
+			word = max(word, utf8.RuneCountInString(w))
+		}
+	}
+	if c.MinWidth == 0 {
+		return natural
+	}
+	return min(natural, word)
+}
+
+// columnWidths narrows the widest columns until the table has the width.
+func (p *page) columnWidths(columns []section.Column, rows [][]span) []int {
+	widths, least := make([]int, len(columns)), make([]int, len(columns))
+	sum := gap * (len(columns) - 1)
+	for i, c := range columns {
+		least[i] = minWidth(c, rows, i)
+		for _, r := range rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(r[i].text))
+		}
+		sum += widths[i]
+	}
+	for ; p.view.Width > 0 && sum > p.view.Width; sum-- {
+		widest := -1
+		for i, w := range widths {
+			if w > least[i] && (widest < 0 || w >= widths[widest]) {
+				widest = i
+			}
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// writeCells writes a row of a table, in as many lines as its longest cell needs. No line ends with
+// spaces.
+func (p *page) writeCells(columns []section.Column, widths []int, row []span) {
+	cells, height := make([][]string, len(row)), 1
+	for i, c := range row {
+		cells[i] = wrap(c.text, widths[i])
+		height = max(height, len(cells[i]))
+	}
+	for n := range height {
+		var line []span
+		space := 0
+		for i, c := range row {
+			text := ""
+			if n < len(cells[i]) {
+				text = cells[i][n]
+			}
+			empty := widths[i] - utf8.RuneCountInString(text)
+			if text == "" {
+				space += widths[i] + gap
+				continue
+			}
+			if columns[i].Numeric {
+				space, empty = space+empty, 0
+			}
+			line = append(line, span{text: pad("", space)}, span{text, c.style})
+			space = empty + gap
+		}
+		p.writeLine(line...)
+	}
+}
+
+// writeRecords writes each row of a table as labels and texts.
+func (p *page) writeRecords(columns []section.Column, rows [][]span) {
+	for n, r := range rows {
+		if n > 0 {
+			p.writeLine()
+		}
+		for i, c := range columns {
+			if r[i].text != "" {
+				p.writeStyledRow(c.Title, "", r[i])
+			}
+		}
 	}
 }
 
@@ -172,57 +292,6 @@ func heading(title string) string {
 		return title
 	}
 	return strings.ToUpper(title)
-}
-
-// alignCells pads the cells of a row to their widths. The last cell is not padded, so
-// that no line ends with spaces.
-func alignCells(columns []section.Column, widths []int, row []span) []span {
-	last := 0
-	for i, s := range row {
-		if s.text != "" {
-			last = i
-		}
-	}
-	line := make([]span, 0, 2*len(row))
-	for i, s := range row[:last+1] {
-		text := truncateWidth(printable.Line(s.text), widths[i])
-		space := pad("", widths[i]-utf8.RuneCountInString(text))
-		between := strings.Repeat(" ", gap)
-		if i == last {
-			between = ""
-		}
-		switch {
-		case columns[i].Numeric:
-			line = append(line, span{text: space}, span{text, s.style}, span{text: between})
-		case i == last:
-			line = append(line, span{text, s.style})
-		default:
-			line = append(line, span{text, s.style}, span{text: space + between})
-		}
-	}
-	return line
-}
-
-// fitColumns narrows columns until the table has the width. It reports whether that is
-// possible.
-func fitColumns(widths []int, columns []section.Column, width int) bool {
-	sum := gap * (len(widths) - 1)
-	for _, w := range widths {
-		sum += w
-	}
-	for ; sum > width; sum-- {
-		widest := -1
-		for i, c := range columns {
-			if c.MinWidth > 0 && widths[i] > c.MinWidth && (widest < 0 || widths[i] >= widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			return false
-		}
-		widths[widest]--
-	}
-	return true
 }
 
 // maxPad bounds the spaces after a text: one long text of a hostile host would make a long line of each.
@@ -243,26 +312,34 @@ func truncateWidth(s string, width int) string {
 	return string([]rune(s)[:width-1]) + ellipsis
 }
 
-// minWrapWidth is the minimal width of wrapped text.
-const minWrapWidth = 20
+// wrap breaks s into lines at spaces. A width below 1 is unlimited.
+func wrap(s string, width int) []string { return wrapAfter(s, width, width) }
 
-// wrap breaks s into lines at spaces.
-func wrap(s string, width int) []string {
-	if width < minWrapWidth {
+// wrapAfter breaks s into lines, of which the first has another width. Only a word that is longer than
+// a line is broken.
+func wrapAfter(s string, first, width int) []string {
+	if width < 1 {
 		return []string{s}
 	}
 	var lines []string
 	rest := []rune(s)
-	for len(rest) > width {
-		at := width
+	for room := first; len(rest) > room; room = width {
+		at := room
 		for at > 0 && rest[at] != ' ' {
 			at--
 		}
-		if at == 0 { // a word that is longer than the line
-			at = width
+		if at == 0 && (room == width || wordLength(rest) > width) { // longer than a line
+			at = room
 		}
 		lines = append(lines, strings.TrimRight(string(rest[:at]), " "))
 		rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
 	}
 	return append(lines, string(rest))
+}
+
+func wordLength(text []rune) int {
+	if i := slices.Index(text, ' '); i >= 0 {
+		return i
+	}
+	return len(text)
 }

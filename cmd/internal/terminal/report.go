@@ -3,7 +3,9 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,12 +14,21 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Report is the report as text: the state, the counters, and the last
-// challenges, newest first.
+// Report is the report as text: the state, the parts of the service that matter first, and the
+// problems. A wide text has all details.
 func Report(r report.Report, now time.Time) Text {
 	return func(p *page) {
-		p.writeState(r.Condition(), now)
-		p.writeSections(section.Host(r, now))
+		state := section.HostState(r, now)
+		p.writeState(state, now)
+		if state.Condition.Message != "" && state.Condition.Status == "True" { // else it is a problem
+			p.writeRow("Message", "", state.Condition.Message)
+		}
+		sections := section.Host(r, now)
+		p.writeRows(sections)
+		p.writeStateProblems(state)
+		if p.view.Wide {
+			p.writeTables(sections)
+		}
 	}
 }
 
@@ -25,10 +36,67 @@ func Report(r report.Report, now time.Time) Text {
 // VIPs, the nodes and the problems. A wide text has the messages of the nodes.
 func ClusterStatus(s report.ClusterStatus) Text {
 	return func(p *page) {
-		p.writeState(s.Condition, s.Time)
-		p.writeSections(section.Cluster(s, p.view.Wide))
-		p.writeProblems(s.Problems)
+		state := section.ClusterState(s)
+		p.writeState(state, s.Time)
+		if s.Condition.Message != "" && len(s.Problems) == 0 { // else it repeats the problems
+			p.writeRow("Message", "", s.Condition.Message)
+		}
+		p.writeTables(section.Cluster(s, p.view.Wide))
+		p.writeStateProblems(state)
 	}
+}
+
+// Watch is a status under a title, with the last challenges below it. Both share the height of the
+// screen.
+func Watch(title string, status Text, challenges section.Table) Text {
+	return func(p *page) {
+		p.writeLine(span{text: title})
+		p.writeLine()
+		status(p)
+		below := page{view: p.view}
+		if len(challenges.Rows) > 0 && !p.view.Wide { // a wide status has them
+			below.writeTable(challenges)
+		}
+		lines := fitScreen(splitLines(p.text.String()), splitLines(below.text.String()), p.view.Height)
+		p.text.Reset()
+		p.text.WriteString(strings.Join(lines, "\n") + "\n")
+	}
+}
+
+// Failed is a status that could not be queried again at a time, below the reason.
+func Failed(err error, now time.Time, last Text) Text {
+	return func(p *page) {
+		const older = "failed at %s, the status below is older: %v"
+		p.writeRow("Query", section.Bad, fmt.Sprintf(older, now.Format(time.TimeOnly), err))
+		p.view.Height = max(0, p.view.Height-strings.Count(p.text.String(), "\n"))
+		rest := page{view: p.view}
+		last(&rest)
+		p.text.WriteString(rest.text.String())
+	}
+}
+
+func splitLines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// minBelow is the number of lines that the last challenges always have, with two of them: an empty
+// line and the titles come first.
+const minBelow = 4
+
+// fitScreen joins the lines of a status and of what is below it. If there are more than the height of
+// the screen, the status leaves out its last lines and counts them, and the oldest challenges are left out.
+func fitScreen(top, below []string, height int) []string {
+	if height > 0 {
+		room := min(len(below), max(height-len(top), min(minBelow, height/2)))
+		below = below[:room]
+		if more := len(top) - (height - room) + 1; more > 1 {
+			top = append(top[:len(top)-more:len(top)-more], fmt.Sprintf("… %d more lines", more))
+		}
+	}
+	return slices.Concat(top, below)
 }
 
 // ClusterCheck is the result of a check on all nodes as text: the nodes, the
@@ -75,29 +143,79 @@ func Preflight(r report.Preflight) Text {
 	}
 }
 
-func (p *page) writeState(c report.Condition, now time.Time) {
-	p.writeLine(span{text: pad("State:", labelWidth)}, mark(section.OfCondition(c)), span{text: " "},
-		span{string(c.Reason), bold},
-		span{text: fmt.Sprintf(" (%s=%s for %s)", c.Type, c.Status, report.Age(now.Sub(c.LastTransitionTime)))})
-	if c.Message != "" {
-		p.writeRow("Message", "", c.Message)
+func (p *page) writeState(s section.State, now time.Time) {
+	text := s.Headline
+	if !s.Since.IsZero() {
+		separator := " for "
+		if strings.Contains(text, ",") {
+			separator = ", for "
+		}
+		text += separator + report.Age(now.Sub(s.Since))
+	}
+	if p.view.Wide {
+		text += fmt.Sprintf(" (%s=%s)", s.Condition.Type, s.Condition.Status)
+	}
+	p.writeStyledRow("State", s.Level, span{text, bold})
+}
+
+// writeRows writes the rows of sections. Only a wide text has those with details, and the whole texts.
+func (p *page) writeRows(all []section.Section) {
+	for _, s := range all {
+		for _, r := range s.Rows {
+			switch {
+			case !p.view.Wide && !r.IsShown():
+			case r.Label == "":
+				for line := range strings.SplitSeq(strings.TrimSuffix(r.Text, "\n"), "\n") {
+					p.writeRow("", r.Level, line)
+				}
+			case p.view.Wide:
+				p.writeRow(r.Label, r.Level, r.Text)
+			default:
+				p.writeRow(r.Label, r.Level, cmp.Or(r.Short, r.Text))
+			}
+		}
 	}
 }
 
-func (p *page) writeSections(all []section.Section) {
+func (p *page) writeTables(all []section.Section) {
 	for _, s := range all {
-		for _, r := range s.Rows {
-			if r.Label != "" {
-				p.writeRow(r.Label, r.Level, r.Text)
-				continue
-			}
-			for line := range strings.SplitSeq(strings.TrimSuffix(r.Text, "\n"), "\n") {
-				p.writeRow("", r.Level, line)
-			}
-		}
 		for _, t := range s.Tables {
 			p.writeTable(t)
 		}
+	}
+}
+
+// writeStateProblems writes the problems of a status, each with one command. A wide text has the
+// remediation with all commands.
+func (p *page) writeStateProblems(s section.State) {
+	if len(s.Problems) > 0 {
+		p.writeLine()
+	}
+	for _, problem := range s.Problems {
+		text := fmt.Sprintf("[%s] %s", problem.ID, problem.Message)
+		if slices.ContainsFunc(problem.Nodes, func(n string) bool { return !strings.Contains(problem.Message, n) }) {
+			text += fmt.Sprintf(" (%s)", strings.Join(problem.Nodes, ", "))
+		}
+		label := "Problem"
+		if problem.Level == report.LevelWarning {
+			label = "Warning"
+		}
+		p.writeRow(label, section.OfProblem(problem.Level), text)
+		commands := []string{section.Command(problem)}
+		if p.view.Wide {
+			p.writeRow("Fix", "", problem.Remediation)
+			if len(problem.Commands) > 0 {
+				commands = problem.Commands
+			}
+		}
+		p.writeCommands(commands)
+	}
+}
+
+// writeCommands writes each command in one line, so that it can be copied.
+func (p *page) writeCommands(commands []string) {
+	for _, command := range commands {
+		p.text.WriteString("  " + printable.Line(command) + "\n")
 	}
 }
 
@@ -114,9 +232,7 @@ func (p *page) writeProblems(problems []report.ClusterProblem) {
 			p.writeRow("Nodes", "", strings.Join(problem.Nodes, ", "))
 		}
 		p.writeRow("Fix", "", problem.Remediation)
-		for _, command := range problem.Commands {
-			p.text.WriteString("  " + printable.Line(command) + "\n") // in one line, so that it can be copied
-		}
+		p.writeCommands(problem.Commands)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -74,7 +75,6 @@ func fullReport() report.Report {
 		},
 		UpstreamErrors: map[string]uint64{"route-missing": 1},
 	}
-	day := 24 * time.Hour
 	r.Certificates = []report.Certificate{
 		{
 			Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: start.Add(-30 * day),
@@ -92,91 +92,12 @@ func fullReport() report.Report {
 	return r
 }
 
-func TestWriteText(t *testing.T) {
+// TestEveryRow compares a report with every kind of row with the files in testdata.
+func TestEveryRow(t *testing.T) {
 	t.Parallel()
-	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
-Message:        holds 192.0.2.5
-API VIP:        192.0.2.5 Held
-Table:          inet http01-proxyd present, redirects port 80 of 192.0.2.5 to port 8888
-Upstream:       ✓ 192.0.2.6:80 reachable, checked 10s ago
-Upstream:       - [2001:db8::6]:80 not checked yet
-Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until 2026-03-03 03:04 UTC, by "R11", checked 60s ago
-Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s ago)
-Self-test:      ✓ 192.0.2.5: a request for an unknown challenge reaches the ingress, checked 30s ago
-Self-test:      ✗ 2001:db8::5: ingress-refused: [2001:db8::6]:80 refuses connections (since 60s, checked 20s ago)
-Configuration:  /etc/c.yaml
-Host names:     api.example.com only (the API's name in /etc/kubernetes/apiserver-url.env)
-Metrics:        ✓ served on 0.0.0.0:9645
-Version:        v1
-Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1 rejected
-Challenges:     2 forwarded, 1 rejected as not-challenge
-Failed:         1 route-missing
-Last challenge: ✗ 30s ago: the router has no route for this name: see that the solver's Ingress is admitted
-
-PACKETS  CHAIN       RULE
-     12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888
-      0  input       (not ours)
-
-REQUESTS      cert-manager  lets-encrypt  other
-ok                      12             5      0
-no-route                 0             1      0
-foreign-host             2             0      3
-
-AGE  STATUS    MS  HOST             TOKEN      CLIENT        ADDRESS            UPSTREAM      DETAIL
-30s  503      3.1  api.example.com  abcdefgh…  lets-encrypt  203.0.113.9:40000  192.0.2.6:80  the router has no route for this name: see that the solver's Ingress is admitted
-40s  200     38.0  api.example.com  ABCDEFGH…  cert-manager  203.0.113.9:40000  192.0.2.6:80
-`
-	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), terminal.View{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestWriteTextToTerminal: rows are wrapped and cells are truncated.
-func TestWriteTextToTerminal(t *testing.T) {
-	t.Parallel()
-	want := `State:          ✓ Serving (HTTP01ChallengeProxyReady=True for 60s)
-Message:        holds 192.0.2.5
-API VIP:        192.0.2.5 Held
-Table:          inet http01-proxyd present, redirects port 80 of 192.0.2.5 to
-                port 8888
-Upstream:       ✓ 192.0.2.6:80 reachable, checked 10s ago
-Upstream:       - [2001:db8::6]:80 not checked yet
-Certificate:    ✓ api.example.com at 192.0.2.5:6443: 59d left of 90d, until
-                  2026-03-03 03:04 UTC, by "R11", checked 60s ago
-Certificate:    ✗ without SNI at 192.0.2.5:6443: connection refused (checked 60s
-                  ago)
-Self-test:      ✓ 192.0.2.5: a request for an unknown challenge reaches the
-                  ingress, checked 30s ago
-Self-test:      ✗ 2001:db8::5: ingress-refused: [2001:db8::6]:80 refuses
-                  connections (since 60s, checked 20s ago)
-Configuration:  /etc/c.yaml
-Host names:     api.example.com only (the API's name in
-                /etc/kubernetes/apiserver-url.env)
-Metrics:        ✓ served on 0.0.0.0:9645
-Version:        v1
-Events:         VIP transitions: 3, table repairs: 1, reloads: 2 accepted, 1
-                rejected
-Challenges:     2 forwarded, 1 rejected as not-challenge
-Failed:         1 route-missing
-Last challenge: ✗ 30s ago: the router has no route for this name: see that the
-                  solver's Ingress is admitted
-
-PACKETS  CHAIN       RULE
-     12  prerouting  ip daddr @api4 tcp dport 80 fib daddr type local counter d…
-      0  input       (not ours)
-
-REQUESTS      cert-manager  lets-encrypt  other
-ok                      12             5      0
-no-route                 0             1      0
-foreign-host             2             0      3
-
-AGE  STATUS    MS  HOST          TOKEN      CLIENT    ADDRESS       DETAIL
-30s  503      3.1  api.example…  abcdefgh…  lets-en…  203.0.113.9…  the router …
-40s  200     38.0  api.example…  ABCDEFGH…  cert-ma…  203.0.113.9…
-`
-	if diff := cmp.Diff(want, renderText(t, fullReport(), start.Add(time.Minute), terminal.View{Width: 80})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	text := terminal.Report(fullReport(), start.Add(time.Minute))
+	compareGolden(t, "every-row.wide.txt", render(t, text, terminal.View{Wide: true}))
+	compareGolden(t, "every-row.80.txt", render(t, text, terminal.View{Width: 80}))
 }
 
 func TestWriteTextInvalidConfig(t *testing.T) {
@@ -191,29 +112,21 @@ func TestWriteTextInvalidConfig(t *testing.T) {
 		Error: "/etc/c.yaml:1:1: a\n/etc/c.yaml:2:1: b",
 	}
 	b.SetReconcileResult(result, start)
-	want := `State:          ✗ InvalidConfig (HTTP01ChallengeProxyReady=False for 0s)
-Message:        a; b; the last good configuration stays in force
-Table:          absent
+	want := `State:          ✗ InvalidConfig for 0s (HTTP01ChallengeProxyReady=False)
+Last challenge: - none since the service started
 Configuration:  ✗ the last good one is in use: /etc/c.yaml is rejected
                 /etc/c.yaml:1:1: a
                 /etc/c.yaml:2:1: b
 Metrics:        - not served: metrics.listenAddress is not set
-Version:        v1
+Table:          absent
 Events:         VIP transitions: 0, table repairs: 0
 Challenges:     0 forwarded
-`
-	if diff := cmp.Diff(want, renderText(t, b.Report(report.Table{}), start, terminal.View{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
+Version:        v1
 
-func TestWriteTextNotReachable(t *testing.T) {
-	t.Parallel()
-	want := `State:          ! NotReachable (HTTP01ChallengeProxyReady=Unknown for 5s)
-Message:        it is gone
+Problem:        ✗ [service-not-ready] InvalidConfig: a; b; the last good configuration stays in force
 `
-	if diff := cmp.Diff(want, renderText(t, report.ServiceUnreachable(start, errors.New("it is gone")),
-		start.Add(5*time.Second), terminal.View{})); diff != "" {
+	got, _, _ := strings.Cut(renderText(t, b.Report(report.Table{}), start, terminal.View{Wide: true}), "Fix:")
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -223,14 +136,14 @@ Message:        it is gone
 func TestFailureRows(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]report.Challenge{
-		"! 5s ago: 192.0.2.6:80 answered 404": {Status: 404, Upstream: ingress},
-		"✗ 5s ago: 192.0.2.6:80 answered 500": {Status: 500, Upstream: ingress},
-		"✓ 5s ago: 192.0.2.6:80 answered 200": {Status: 200, Upstream: ingress},
-		"✗ 5s ago: no ingress address is known": {
-			Status: 502, Cause: "ingress-no-address",
+		"- answered 404, 5s ago":                   {Status: 404, Upstream: ingress},
+		"✗ answered 500, 5s ago [response-status]": {Status: 500, Upstream: ingress},
+		"✓ answered 200, 5s ago":                   {Status: 200, Upstream: ingress},
+		"✗ answered 502 for api.example.com, 5s ago [ingress-no-address]": {
+			Status: 502, Cause: "ingress-no-address", Host: "api.example.com",
 			Detail: "no ingress address is known",
 		},
-		"! 5s ago: the client disconnected before the re": {Upstream: ingress},
+		"- no response, because the client disconnected, 5s ago": {Upstream: ingress},
 	} {
 		b := newTracker()
 		c.Time = start
@@ -242,10 +155,13 @@ func TestFailureRows(t *testing.T) {
 			{Outcome: report.Answered, Count: 9},
 			{Outcome: report.UpstreamError, Cause: "ingress-refused", Count: 4},
 		})
-		got := renderText(t, b.Report(report.Table{}), start.Add(5*time.Second), terminal.View{})
-		if !strings.Contains(got, "\nFailed:         4 ingress-refused\n") || !strings.Contains(got, "\nLast challenge: "+
-			want) {
+		r, now := b.Report(report.Table{}), start.Add(5*time.Second)
+		if got := renderText(t, r, now, terminal.View{}); !strings.Contains(got, "\nLast challenge: "+want+"\n") {
 			t.Errorf("no %q in\n%s", want, got)
+		}
+		if got := renderText(t, r, now, terminal.View{Wide: true}); !strings.Contains(got,
+			"\nFailed:         4 ingress-refused\n") {
+			t.Errorf("no count in\n%s", got)
 		}
 	}
 }
@@ -257,11 +173,13 @@ func TestMetricsRow(t *testing.T) {
 		"- not served: metrics.listenAddress is not set": {},
 		"- exporter starting on 0.0.0.0:9645":            {Address: "0.0.0.0:9645"},
 		"✓ served on 0.0.0.0:9645":                       {Address: "0.0.0.0:9645", Served: true},
-		"✗ not served on 0.0.0.0:9645: it is taken by x": {Address: "0.0.0.0:9645", Error: "it is taken by x"},
+		"! not served on 0.0.0.0:9645 [metrics-port-in-use]: it is taken by x": {
+			Address: "0.0.0.0:9645", Error: "it is taken by x",
+		},
 	} {
 		b := newTracker()
 		b.SetMetrics(m)
-		if got := renderText(t, b.Report(report.Table{}), start, terminal.View{}); !strings.Contains(got,
+		if got := renderText(t, b.Report(report.Table{}), start, terminal.View{Wide: true}); !strings.Contains(got,
 			"\nMetrics:        "+want+"\n") {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -280,7 +198,8 @@ func TestWriteTextFitsEveryTerminal(t *testing.T) {
 	for width := 1; width < 200; width++ {
 		got := renderText(t, r, start, terminal.View{Width: width})
 		for line := range strings.Lines(got) {
-			if n := utf8.RuneCountInString(line) - 1; n > width {
+			command := strings.HasPrefix(line, "  http01-proxyd ") // is copied
+			if n := utf8.RuneCountInString(line) - 1; n > width && !command {
 				t.Fatalf("width %d: a line of %d: %s", width, n, line)
 			}
 		}
@@ -293,13 +212,13 @@ var sgr = regexp.MustCompile("\x1b\\[(1|2|31|32|33|0)m")
 func TestColourAddsNoInformation(t *testing.T) {
 	t.Parallel()
 	now := start.Add(time.Minute)
-	coloured := renderText(t, fullReport(), now, terminal.View{Colour: true})
-	for _, want := range []string{"\x1b[32m✓\x1b[0m", "\x1b[31m✗\x1b[0m", "\x1b[31m503\x1b[0m", "\x1b[1mServing\x1b[0m"} {
+	coloured := renderText(t, fullReport(), now, terminal.View{Colour: true, Wide: true})
+	for _, want := range []string{"\x1b[32m✓\x1b[0m", "\x1b[31m✗\x1b[0m", "\x1b[31m503\x1b[0m", "\x1b[1mServing, with "} {
 		if !strings.Contains(coloured, want) {
 			t.Errorf("lacks %q:\n%s", want, coloured)
 		}
 	}
-	if diff := cmp.Diff(renderText(t, fullReport(), now, terminal.View{}), sgr.ReplaceAllString(coloured,
+	if diff := cmp.Diff(renderText(t, fullReport(), now, terminal.View{Wide: true}), sgr.ReplaceAllString(coloured,
 		"")); diff != "" {
 		t.Errorf("(-plain +coloured without colours):\n%s", diff)
 	}
@@ -307,13 +226,12 @@ func TestColourAddsNoInformation(t *testing.T) {
 
 func TestCertificateRows(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
 	for want, tt := range map[string]struct{ life, left time.Duration }{
-		"✓ x at a: 25d left of 90d":       {90 * day, 25 * day},
-		"! x at a: only 22d left of 90d":  {90 * day, 22 * day},
-		"✗ x at a: only 8d left of 90d":   {90 * day, 8 * day},
-		"✗ x at a: EXPIRED 5m ago, until": {6 * day, -5 * time.Minute},
-		"✗ x at a: NOT YET VALID for 3h,": {6 * day, 6*day + 3*time.Hour},
+		"✓ x: 25d left of 90d, until 2026-01-27 03:04 UTC\n":                         {90 * day, 25 * day},
+		"! x: only 22d left of 90d, until 2026-01-24 03:04 UTC [certificate-expires": {90 * day, 22 * day},
+		"✗ x: only 8d left of 90d, until 2026-01-10 03:04 UTC [certificate-expiry":   {90 * day, 8 * day},
+		"✗ x: EXPIRED 5m ago, on 2026-01-02 02:59 UTC [certificate-expired]\n":       {6 * day, -5 * time.Minute},
+		"✗ x: NOT YET VALID for 3h [certificate-not-yet-valid]\n":                    {6 * day, 6*day + 3*time.Hour},
 	} {
 		r := report.Report{Certificates: []report.Certificate{{
 			Address: "a", Name: "x",
@@ -334,16 +252,19 @@ func TestRenewalRows(t *testing.T) {
 	}
 	failed := due
 	failed.FailedRenewals, failed.FirstFailure = 2, start.Add(-2*time.Hour)
+	expired := failed
+	expired.NotBefore, expired.NotAfter = start.Add(-160*time.Hour), start.Add(-time.Hour)
+	const begin = `; presented by a, issued by "", checked 0s ago; `
 	for want, c := range map[string]report.Certificate{
-		"✓ x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; its renewal is due, with " +
+		"✓ x: 2d left of 6d, until 2026-01-04 05:04 UTC" + begin + "its renewal is due, with " +
 			"cert-manager's defaults, further attempts before the expiry: at most 7\n": due,
-		"! x at a: 2d left of 6d, until 2026-01-04 05:04 UTC, by \"\", checked 0s ago; failed renewal attempts: 2, with " +
-			"cert-manager's defaults, further attempts before the expiry: at most 5; " +
-			"fix the cause that http01-proxyd check reports, then run cmctl renew\n": failed,
+		"! x: 2d left of 6d, until 2026-01-04 05:04 UTC [renewal-attempt-failed]" + begin + "failed renewal attempts: 2, " +
+			"with cert-manager's defaults, further attempts before the expiry: at most 5\n": failed,
+		"✗ x: EXPIRED 60m ago, on 2026-01-02 02:04 UTC [certificate-expired]" + begin + "failed renewal attempts: 2\n": expired,
 	} {
 		c.Checked = start
 		got := renderText(t, report.Report{Certificates: []report.Certificate{c.WithAttemptsLeft(start)}}, start,
-			terminal.View{})
+			terminal.View{Wide: true})
 		if !strings.Contains(got, "\nCertificate:    "+want) {
 			t.Errorf("want %s in\n%s", want, got)
 		}
@@ -410,7 +331,9 @@ func TestWriteTextReplacesControlCharacters(t *testing.T) {
 		"worst": worst, "reachable": reachable, "present": present,
 		"typed": typed, "missing": report.ServiceUnreachable(start, errors.New(hostile)),
 	} {
-		for _, view := range []terminal.View{{}, {Colour: true}, {Colour: true, Width: 80}} {
+		for _, view := range []terminal.View{
+			{}, {Colour: true, Wide: true}, {Colour: true, Width: 80}, {Width: 40, Wide: true},
+		} {
 			out := renderText(t, r, start, view)
 			if !strings.Contains(out, "file") && !strings.Contains(out, "hos") {
 				t.Errorf("%s: the output lacks the text:\n%q", name, out)
@@ -425,7 +348,7 @@ func TestWriteTextReplacesControlCharacters(t *testing.T) {
 			}
 		}
 	}
-	if s := worst.StatusLine(); strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+	if s := verdict.StatusLine(worst, start); strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		t.Errorf("the status line is %q", s)
 	}
 }

@@ -35,7 +35,7 @@ func TestTrustConditionAndRow(t *testing.T) {
 		},
 		"some left out": {
 			report.Trust{Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 1, Ignored: out, IgnoredTotal: 3},
-			"True InForce", "! /etc/b.crt (1 CA) is in use; ignored: 3 certificates, see the journal",
+			"True InForce", "! InForce [ca-bundle-partial]: /etc/b.crt (1 CA) is in use",
 		},
 		"this host's": {
 			report.Trust{Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140},
@@ -46,25 +46,25 @@ func TestTrustConditionAndRow(t *testing.T) {
 				Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2,
 				Error: "/etc/b.crt: it is empty: fill it",
 			},
-			"False Rejected", "✗ /etc/b.crt: it is empty: fill it; the last good content of /etc/b.crt (2 CAs) stays in use",
+			"False Rejected", "✗ Rejected [ca-bundle-invalid]: /etc/b.crt: it is empty: fill it; the last good content of /etc/b.crt (2 CAs) stays in use",
 		},
 		"refused, and this host's before": {
 			report.Trust{
 				Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140,
 				Error: "/etc/b.crt: it is empty: fill it",
 			},
-			"False Rejected", "✗ /etc/b.crt: it is empty: fill it; this host's /etc/s.pem (140 CAs) stays in use",
+			"False Rejected", "✗ Rejected [ca-bundle-invalid]: /etc/b.crt: it is empty: fill it; this host's /etc/s.pem (140 CAs) stays in use",
 		},
 		"nothing left": {
 			report.Trust{
 				Kind: report.TrustLastGood, Path: bundle, Source: bundle, Certificates: 2, Error: "x",
 				NoUsableCertificate: true, Ignored: out, IgnoredTotal: 3,
 			},
-			"False NoUsableCertificate", "✗ x; the last good content of /etc/b.crt (2 CAs) stays in use",
+			"False NoUsableCertificate", "✗ NoUsableCertificate [ca-bundle-invalid]: x; the last good content of /etc/b.crt (2 CAs) stays in use",
 		},
 		"nothing at all": {
 			report.Trust{Kind: report.TrustNone, Path: bundle, Error: "x"},
-			"False NothingTrusted", "✗ x; no certificate of an ingress is trusted",
+			"False NothingTrusted", "✗ NothingTrusted [no-trusted-ca]: x; no certificate of an ingress is trusted",
 		},
 		"no TLS": {report.Trust{Kind: report.TrustUnused}, "True NotRequired", "- requests to the ingress do not use TLS"},
 	} {
@@ -73,7 +73,8 @@ func TestTrustConditionAndRow(t *testing.T) {
 			b := newTracker()
 			b.SetTrust(tt.trust, start)
 			r := b.Report(report.Table{})
-			if got := renderText(t, r, start, terminal.View{}); !strings.Contains(got, "\nTrust:          "+tt.row+"\n") {
+			got := renderText(t, r, start, terminal.View{Wide: true})
+			if !strings.Contains(got, "\nTrust:          "+tt.row+"\n") {
 				t.Errorf("want the row %q in\n%s", tt.row, got)
 			}
 			if len(r.Conditions) != 2 || r.Conditions[0].Type != report.ConditionType ||
@@ -107,7 +108,8 @@ func TestTrustUnknown(t *testing.T) {
 	if want := `"trust":{"kind":"","path":"","certificates":0,"subjects":[],"ignored":[],"ignoredTotal":0}`; !strings.Contains(string(out), want) {
 		t.Errorf("want %s in\n%s", want, out)
 	}
-	if got := renderText(t, r, start, terminal.View{}); strings.Contains(got, "Trust:") || len(r.Conditions) != 1 {
+	got := renderText(t, r, start, terminal.View{Wide: true})
+	if strings.Contains(got, "Trust:") || len(r.Conditions) != 1 {
 		t.Errorf("%+v\n%s", r.Conditions, got)
 	}
 }

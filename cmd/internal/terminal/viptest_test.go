@@ -25,26 +25,26 @@ func TestVIPRow(t *testing.T) {
 		from  []report.TestSource
 		want  string
 	}{
-		"held, not tested": {report.VIPHeld, nil, nil, "API VIP:        192.0.2.5 Held\n"},
+		"held, not tested": {report.VIPHeld, nil, nil, "API VIP:        192.0.2.5 held here\n"},
 		"held": {
 			report.VIPHeld, nil,
 			[]report.TestSource{
 				source("192.0.2.11", checked.Add(-time.Second)), source("192.0.2.12", checked),
 				source("192.0.2.13", checked.Add(-time.Hour)), source("2001:db8::1", checked),
 			},
-			"API VIP:        192.0.2.5 Held, test requests from 192.0.2.11, 192.0.2.12 (3s ago)\n",
+			"API VIP:        192.0.2.5 held here, reachable from 192.0.2.11, 192.0.2.12 (3s ago)\n",
 		},
 		"answered": {
 			report.VIPStandby,
 			[]report.VIPTest{{VIP: vip, Result: report.VIPAnswered, Checked: checked}},
 			nil,
-			"API VIP:        ✓ 192.0.2.5 Standby, reachable from here (3s ago)\n",
+			"API VIP:        ✓ 192.0.2.5 not on this host, reachable from here (3s ago)\n",
 		},
 		"a failure": {
 			report.VIPStandby,
 			[]report.VIPTest{{VIP: vip, Result: report.VIPRefused, Checked: checked, Failures: 1}},
 			nil,
-			"API VIP:        ! 192.0.2.5 Standby, the connection is refused (3s ago)\n",
+			"API VIP:        - 192.0.2.5 not on this host, the connection is refused (3s ago)\n",
 		},
 		"a finding": {
 			report.VIPStandby,
@@ -53,20 +53,20 @@ func TestVIPRow(t *testing.T) {
 				Cause: "vip-unreachable-from-here",
 			}},
 			nil,
-			"API VIP:        ✗ 192.0.2.5 Standby, the connection is refused, 4 times in a row (3s ago) " +
-				"[vip-unreachable-from-here]\n",
+			"API VIP:        ✗ 192.0.2.5 not on this host [vip-unreachable-from-here]: " +
+				"the connection is refused, 4 times in a row (3s ago)\n",
 		},
 		"two hosts": {
 			report.VIPStandby,
 			[]report.VIPTest{{VIP: vip, Result: report.VIPTwoHosts, Checked: checked, Cause: "vip-two-hosts"}},
 			nil,
-			"API VIP:        ✗ 192.0.2.5 Standby, two hosts answer (3s ago) [vip-two-hosts]\n",
+			"API VIP:        ✗ 192.0.2.5 not on this host [vip-two-hosts]: two hosts answer (3s ago)\n",
 		},
 		"another VIP": {
 			report.VIPStandby,
 			[]report.VIPTest{{VIP: netip.MustParseAddr("192.0.2.7"), Result: report.VIPRefused}},
 			nil,
-			"API VIP:        192.0.2.5 Standby\n",
+			"API VIP:        192.0.2.5 not on this host\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestVIPRow(t *testing.T) {
 				VIPs:       []report.VIP{{Address: vip, State: tt.state}}, VIPTests: tt.tests,
 				TestRequests: report.TestRequests{Sources: tt.from},
 			}
-			if shown := renderText(t, r, start, terminal.View{}); !strings.Contains(shown, tt.want) {
+			if shown := renderText(t, r, start, terminal.View{Wide: true}); !strings.Contains(shown, tt.want) {
 				t.Errorf("no row %q:\n%s", tt.want, shown)
 			}
 		})
@@ -108,7 +108,7 @@ func TestClusterVIPRow(t *testing.T) {
 			},
 			[]string{
 				"192.0.2.5  master0  60m  reachable from master1, master2 (3s ago)\n",
-				"192.0.2.7  master0  60m  not reachable from master2; reachable from master1 (3s ago)\n",
+				"192.0.2.7  master0  60m  not reachable from master2; reachable from master1 (3s ago) [vip-unreachable-from-here]\n",
 				"192.0.2.9  master0  60m  no answer to another node's last test (3s ago)\n",
 			},
 		},

@@ -104,7 +104,11 @@ func evaluate(hosts []HostReport) result {
 		}
 	}
 	if len(silent) > 0 {
-		return result{"Unknown", report.NotReachable, nil, latest(silent, HostReport.since)}
+		reason := report.NotReachable
+		if !slices.ContainsFunc(silent, func(h HostReport) bool { return h.Condition.Reason != report.NotRunning }) {
+			reason = report.NotRunning
+		}
+		return result{"Unknown", reason, nil, latest(silent, HostReport.since)}
 	}
 	if len(vips) == 0 {
 		return result{"True", report.NotRequired, []string{hosts[0].Condition.Message}, latest(hosts, HostReport.since)}

@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -20,9 +22,41 @@ type problem struct {
 	hosts              []HostReport
 }
 
-func heldTwice(vip netip.Addr, holders []HostReport) problem {
+// vipText stands for VIPs in the message of a problem. Both families have one problem, if only the VIP
+// differs.
+const vipText = "{vip}"
+
+// vipProblems collects the problems of VIPs, by their texts.
+type vipProblems struct {
+	all  []problem
+	vips [][]string // of each problem
+}
+
+func (c *vipProblems) add(vip netip.Addr, found ...problem) {
+	for _, p := range found {
+		i := slices.IndexFunc(c.all, func(o problem) bool {
+			return o.id == p.id && o.message == p.message && o.remediation == p.remediation &&
+				slices.Equal(names(o.hosts), names(p.hosts))
+		})
+		if i < 0 {
+			i = len(c.all)
+			c.all, c.vips = append(c.all, p), append(c.vips, nil)
+		}
+		c.vips[i] = append(c.vips[i], vip.String())
+	}
+}
+
+// problems returns the problems with the VIPs in their messages.
+func (c *vipProblems) problems() []problem {
+	for i, vips := range c.vips {
+		c.all[i].message = strings.ReplaceAll(c.all[i].message, vipText, strings.Join(vips, " and "))
+	}
+	return c.all
+}
+
+func heldTwice(holders []HostReport) problem {
 	return problem{
-		string(findings.VIPDuplicate), report.LevelProblem, fmt.Sprintf("%v is held by %s", vip, joinNames(holders)),
+		string(findings.VIPDuplicate), report.LevelProblem, vipText + " is held by " + joinNames(holders),
 		"Check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved.", holders,
 	}
 }
@@ -33,16 +67,16 @@ func notHeld(vip netip.Addr, hosts []HostReport) problem {
 		manager = "kube-vip and the API server"
 	}
 	return problem{
-		string(findings.VIPUnassigned), report.LevelProblem, fmt.Sprintf("no host holds %v", vip),
+		string(findings.VIPUnassigned), report.LevelProblem, "no host holds " + vipText,
 		fmt.Sprintf("Check %s on %s.", manager, joinNames(hosts)), hosts,
 	}
 }
 
-// maybeHeld is the problem that no host reports that it holds a VIP. A host that does not know
-// its VIPs, or did not report, may hold it.
-func maybeHeld(vip netip.Addr, hosts []HostReport) problem {
+// maybeHeld is the problem that no host reports that it holds a VIP. A host that does
+// not know its VIPs, or has not reported, may hold it.
+func maybeHeld(hosts []HostReport) problem {
 	return problem{
-		string(findings.VIPUnassigned), report.LevelWarning, fmt.Sprintf("no host reports that it holds %v", vip),
+		string(findings.VIPUnassigned), report.LevelWarning, "no host reports that it holds " + vipText,
 		fmt.Sprintf("Solve the problems of %s first: a VIP may be there.", joinNames(hosts)), hosts,
 	}
 }
@@ -58,11 +92,27 @@ func notReady(h HostReport) problem {
 }
 
 func notReporting(h HostReport) problem {
+	if h.Condition.Reason == report.NotRunning {
+		f := findings.New(findings.ServiceNotRunning, findings.Values{"state": h.Condition.Message})
+		return problem{string(f.ID), string(f.Level), h.Name + ": the service is not running", f.Remediation, []HostReport{h}}
+	}
 	return problem{
 		string(findings.NodeNotReporting), report.LevelProblem, h.problemText(),
 		cmp.Or(h.Remediation, fmt.Sprintf("Check the service on %s: systemctl status http01-proxyd.", h.Name)),
 		[]HostReport{h},
 	}
+}
+
+// commands returns the commands for a workstation that show the problem, or fix it.
+func (p problem) commands() []string {
+	command := map[string]string{
+		string(findings.ServiceNotRunning): "systemctl start http01-proxyd",
+		string(findings.NodeNotReporting):  "http01-proxyd status",
+	}[p.id]
+	if command == "" {
+		return nil
+	}
+	return []string{check.CommandOn(p.hosts[0].Name, command)}
 }
 
 // incomplete is the problem that the end of a host's report is missing.

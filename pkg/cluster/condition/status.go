@@ -7,9 +7,13 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -35,9 +39,50 @@ func ClusterStatus(hosts []HostReport, now time.Time) report.ClusterStatus {
 	for _, p := range problems {
 		s.Problems = append(s.Problems, report.ClusterProblem{
 			ID: p.id, Level: p.level, Message: p.message, Remediation: p.remediation, Nodes: names(p.hosts),
+			Commands: p.commands(),
 		})
 	}
+	s.Problems = append(s.Problems, hostProblems(hosts, now)...)
 	return s
+}
+
+// hostProblems are the problems in the reports of hosts. Those of several hosts are one. The state of
+// a host, and its tests of VIPs, are among the problems of the cluster.
+func hostProblems(hosts []HostReport, now time.Time) (all []report.ClusterProblem) {
+	for _, h := range filter(hosts, HostReport.answered) {
+		at := now
+		if !h.Time.IsZero() { // the clock of the host may differ
+			at = h.Time
+		}
+		for _, f := range verdict.Problems(h.Report, at) {
+			if f.ID == findings.VIPUnreachableFromHere || f.ID == findings.VIPTwoHosts || verdict.OfState(h.Report, f) {
+				continue
+			}
+			same := func(p report.ClusterProblem) bool { return p.ID == string(f.ID) && p.Message == f.Message }
+			i := slices.IndexFunc(all, same)
+			if i < 0 {
+				i, all = len(all), append(all, h.problemOf(f))
+			}
+			all[i].Nodes = append(all[i].Nodes, h.Name)
+		}
+	}
+	return all
+}
+
+// problemOf returns a finding of a host as a problem of the cluster, with the commands for a workstation.
+func (h HostReport) problemOf(f findings.Finding) report.ClusterProblem {
+	p := report.ClusterProblem{
+		ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation,
+	}
+	for _, command := range f.Commands {
+		if !strings.HasPrefix(command, "oc ") {
+			command = check.CommandOn(h.Name, command)
+		}
+		if command != "" {
+			p.Commands = append(p.Commands, command)
+		}
+	}
+	return p
 }
 
 func clusterVIP(hosts []HostReport, vip netip.Addr) report.ClusterVIP {
@@ -59,7 +104,10 @@ func clusterVIP(hosts []HostReport, vip netip.Addr) report.ClusterVIP {
 }
 
 func (h HostReport) nodeStatus(now time.Time) report.NodeStatus {
-	s := report.NodeStatus{Name: h.Name, Reported: h.answered(), Version: h.Version, Condition: h.Condition, VIPs: h.VIPs}
+	s := report.NodeStatus{
+		Name: h.Name, Reported: h.answered(), Version: h.Version, Condition: h.Condition, StateSince: h.StateSince,
+		VIPs: h.VIPs,
+	}
 	if s.VIPs == nil {
 		s.VIPs = []report.VIP{}
 	}
@@ -75,18 +123,20 @@ func clusterProblems(hosts []HostReport, now time.Time) (all []problem) {
 	blind := func(vip netip.Addr) []HostReport {
 		return filter(hosts, func(h HostReport) bool { return !h.answered() || !h.ready() && h.vip(vip).State == "" })
 	}
+	var c vipProblems
 	for _, vip := range requiredVIPs(hosts) {
 		switch holders := vipHolders(hosts, vip); {
 		case len(holders) > 1 && isBGP(hosts, vip):
 		case len(holders) > 1:
-			all = append(all, heldTwice(vip, holders))
+			c.add(vip, heldTwice(holders))
 		case len(holders) == 0 && len(blind(vip)) > 0:
-			all = append(all, maybeHeld(vip, blind(vip)))
+			c.add(vip, maybeHeld(blind(vip)))
 		case len(holders) == 0:
-			all = append(all, notHeld(vip, hosts))
+			c.add(vip, notHeld(vip, hosts))
 		}
-		all = append(all, testProblems(hosts, vip)...)
+		c.add(vip, testProblems(hosts, vip)...)
 	}
+	all = c.problems()
 	for _, h := range hosts {
 		switch {
 		case !h.answered():

@@ -28,6 +28,7 @@ func TestClusterStatus(t *testing.T) {
 		return report.ClusterProblem{ID: id, Level: level, Message: message, Remediation: remediation, Nodes: nodes}
 	}
 	silentProblem := problem("node-not-reporting", "problem", "m2: no output within 1m0s", "Increase --timeout.", "m2")
+	silentProblem.Commands = []string{"oc debug node/m2 -- chroot /host http01-proxyd status"}
 	for name, tt := range map[string]struct {
 		hosts    []condition.HostReport
 		status   string

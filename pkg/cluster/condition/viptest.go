@@ -58,13 +58,13 @@ func testProblems(hosts []HostReport, vip netip.Addr) (all []problem) {
 		if from := unreachable[result]; len(from) > 0 {
 			all = append(all, problem{
 				string(findings.VIPUnreachableFromHere), report.LevelProblem,
-				fmt.Sprintf("port 80 of %v cannot be reached from %s: %s", vip, joinNames(from), result.Describe()),
+				fmt.Sprintf("port 80 of %s cannot be reached from %s: %s", vipText, joinNames(from), result.Describe()),
 				"Run oc http01 check, which follows the packets of all nodes and names the rule that drops them.", from,
 			})
 		}
 	}
 	if both := twoHosts(hosts, vip); len(both) > 0 && !isBGP(hosts, vip) {
-		all = append(all, difference(findings.VIPTwoHosts, findings.Values{"vip": vip.String()}, both))
+		all = append(all, difference(findings.VIPTwoHosts, findings.Values{"vip": vipText}, both))
 	}
 	return all
 }

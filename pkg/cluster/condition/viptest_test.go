@@ -59,7 +59,7 @@ func TestVIPTests(t *testing.T) {
 			[2]string{test("not-sent", "vip-test-not-sent", "", -60, -3), ""},
 			[]string{},
 			[]string{},
-			nil,
+			[]string{"vip-test-not-sent"},
 		},
 		"two services at once": {"", [2]string{
 			test("answered", "", "a", -60, -3),
@@ -93,7 +93,7 @@ func TestVIPTests(t *testing.T) {
 			[2]string{test("not-sent", "vip-test-not-sent", "a", -3600, -3), test("answered", "", "b", -300, -4)},
 			[]string{"master2"},
 			[]string{},
-			nil,
+			[]string{"vip-test-not-sent"},
 		},
 		"one host sees both": {
 			"",

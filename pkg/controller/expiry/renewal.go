@@ -27,11 +27,14 @@ type failedRenewal struct {
 // Text describes the failure, with the remediation.
 func (f failedRenewal) Text() string {
 	c := f.Certificate
+	expiry := report.DescribeAttempts(f.AttemptsLeft) + ", at " + formatTime(c.NotAfter)
+	if f.AttemptsLeft == 0 {
+		expiry = "the certificate expired at " + formatTime(c.NotAfter)
+	}
 	return fmt.Sprintf("an attempt to renew the certificate that the API server presents %s failed: %s; "+
-		"failed attempts observed by this host: %d; %s, at %s; "+
+		"failed attempts observed by this host: %d; %s; "+
 		"fix the cause that http01-proxyd check and oc describe challenge -A report, then run cmctl renew",
-		endpointsText([]report.Certificate{c}), f.Attempt.Text, c.FailedRenewals,
-		report.DescribeAttempts(f.AttemptsLeft), formatTime(c.NotAfter))
+		endpointsText([]report.Certificate{c}), f.Attempt.Text, c.FailedRenewals, expiry)
 }
 
 // failures are the failed attempts for a name.

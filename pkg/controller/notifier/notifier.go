@@ -11,6 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/mailbox"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/systemd"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -74,7 +75,7 @@ func (n *Notifier) RunReady(ctx context.Context) error {
 // send sends the current status line if the readiness must be sent, or if systemd got another
 // line before. It logs the first of several errors in a row: the next call repeats the message.
 func (n *Notifier) send(ready bool) {
-	line := n.tracker.Report(report.Table{}).StatusLine()
+	line := verdict.StatusLine(n.tracker.Report(report.Table{}), time.Now())
 	var err error
 	switch {
 	case ready:

@@ -149,7 +149,7 @@ func (c *UpstreamCheck) probeAll(ctx context.Context, probe func(context.Context
 		upstreams[i] = report.Upstream{Address: r.Addr, Reachable: r.Failure == nil, Checked: time.Now()}
 		if r.Failure != nil {
 			all = false
-			upstreams[i].Error = r.Failure.Summary(c.causes())
+			upstreams[i].Cause, upstreams[i].Error = r.Failure.Cause, r.Failure.Summary(c.causes())
 			if r.Failure.ViaProxy && r.Failure.Cause == string(findings.EgressUnreachable) {
 				c.EgressFailed.Fire()
 			}

@@ -75,7 +75,7 @@ func New(version string, now time.Time, onTransition func(before, after report.C
 		reported:     starting,
 		rejected:     make(map[report.Rejection]uint64),
 		report: report.Report{
-			Version: version, Build: report.ReadBuild(),
+			Version: version, Build: report.ReadBuild(), StateSince: starting.LastTransitionTime,
 			Events: report.Events{Reloads: make(map[string]uint64), VIPTests: make(map[report.VIPTestResult]uint64)},
 		},
 	}
@@ -124,9 +124,9 @@ func carrySince(before, vips []report.VIP, now time.Time) []report.VIP {
 // SetUpstreams sets the result of a check of the ingress addresses.
 func (t *Tracker) SetUpstreams(upstreams []report.Upstream, now time.Time) {
 	t.update(func() {
-		same := func(x, y report.Upstream) bool { return x.Address == y.Address }
+		same := func(x, y report.Upstream) bool { return x.Address == y.Address && x.Error == y.Error }
 		if !slices.EqualFunc(t.report.Upstreams, upstreams, same) {
-			t.signalChange() // the status line contains the addresses
+			t.signalChange()
 		}
 		t.report.Upstreams = upstreams
 	}, now)
@@ -172,6 +172,9 @@ func (t *Tracker) evaluate(now time.Time) (final bool) {
 	defer func() {
 		if t.condition != before {
 			t.signalChange()
+		}
+		if t.condition.Reason != before.Reason {
+			t.report.StateSince = now.UTC().Truncate(time.Second)
 		}
 	}()
 	reason, message := t.result.Reason, t.result.Message
@@ -264,6 +267,7 @@ func (t *Tracker) SetCertificates(all []report.Certificate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.report.Certificates = slices.Clone(all)
+	t.signalChange()
 }
 
 // SetSelfTests sets the results of the self-tests.
@@ -271,6 +275,7 @@ func (t *Tracker) SetSelfTests(all []report.SelfTest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.report.SelfTests = slices.Clone(all)
+	t.signalChange()
 }
 
 // SetVIPTests sets the results of the tests of VIPs that this host does not hold, and counts those

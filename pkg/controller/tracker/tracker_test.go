@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -373,7 +374,7 @@ func TestStatusLine(t *testing.T) {
 			t.Parallel()
 			b := tracker.New("test", start, ignoreTransition)
 			tt.do(b)
-			if got := b.Report(report.Table{}).StatusLine(); got != tt.want {
+			if got := verdict.StatusLine(b.Report(report.Table{}), now); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -54,7 +55,7 @@ func (p presented) describe(now time.Time) string {
 
 // renewalText describes the renewal after a separator. It is empty before the renewal is due.
 func (p presented) renewalText(now time.Time) string {
-	if text := p.asReported(now).DescribeRenewal(); text != "" {
+	if text := p.asReported(now).DescribeRenewal(now); text != "" {
 		return "; " + text
 	}
 	return ""
@@ -174,7 +175,7 @@ func judgeAll(all []presented, now time.Time) []findings.Finding {
 			matches = append(matches, p.newFinding(findings.CertificateNameMissing, nil))
 		}
 		if !dated[identity] {
-			matches = append(matches, result.CertificateFindings(p.asReported(now), now)...)
+			matches = append(matches, verdict.Certificate(p.asReported(now), now)...)
 		}
 		named[identity+"\n"+p.Name], dated[identity] = true, true
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 )
@@ -153,7 +154,7 @@ func (c certificateClient) judge(got *protocol.Certificate) (findings.Finding, b
 // judgeDates evaluates the remaining lifetime of a certificate. MicroShift renews its own
 // certificates four months before they expire, but not the administrator's certificates.
 func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time) []findings.Finding {
-	all := result.CertificateFindings(presented{CertificateResult: p}.asReported(now), now)
+	all := verdict.Certificate(presented{CertificateResult: p}.asReported(now), now)
 	for i, f := range all {
 		if isOwn(p.Certificate.Issuer) && f.ID != findings.CertificateNotYetValid {
 			all[i].Remediation = "MicroShift issued it: check the host's clock, then run systemctl restart microshift, " +

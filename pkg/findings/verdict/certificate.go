@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package result
+package verdict
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,13 +12,34 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// CertificateFindings evaluates the remaining lifetime of a certificate, and its renewal.
-func CertificateFindings(c report.Certificate, now time.Time) []findings.Finding {
+// DistinctCertificates returns the certificates without those that are presented at another address
+// too, which are one fault.
+func DistinctCertificates(all []report.Certificate) []report.Certificate {
+	type key struct {
+		name, issuer, serial, failure string
+		notBefore, notAfter           time.Time
+	}
+	seen := map[key]bool{}
+	return slices.DeleteFunc(slices.Clone(all), func(c report.Certificate) bool {
+		k := key{c.Name, c.Issuer, c.Serial, c.Error, c.NotBefore.UTC(), c.NotAfter.UTC()}
+		known := seen[k]
+		seen[k] = true
+		return known
+	})
+}
+
+// Certificate evaluates the remaining lifetime of a certificate, and its renewal.
+func Certificate(c report.Certificate, now time.Time) []findings.Finding {
+	if c.Error != "" {
+		return []findings.Finding{
+			findings.New(findings.APIServerUnreachable, findings.Values{"server": c.Address, "error": c.Error}),
+		}
+	}
 	values := findings.Values{
 		"server": c.Address, "requested": cmp.Or(c.Name, "clients without SNI"), "issuer": strconv.Quote(c.Issuer),
 		"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)), "renewal": "",
 	}
-	if renewal := c.DescribeRenewal(); renewal != "" {
+	if renewal := c.DescribeRenewal(now); renewal != "" {
 		values["renewal"] = "; " + renewal
 	}
 	var id findings.ID

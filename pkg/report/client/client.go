@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -31,8 +32,10 @@ func Fetch(ctx context.Context, path string) (report.Report, error) {
 		if errors.Is(err, fs.ErrPermission) {
 			return report.Report{}, fmt.Errorf("cannot query the service: only root may connect: %w", err)
 		}
-		return report.Report{}, fmt.Errorf(
-			"cannot query the service: it is not running, or it hangs (run systemctl status http01-proxyd): %w", err)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+			return report.Report{}, fmt.Errorf("%w: %w", report.ErrNotRunning, err)
+		}
+		return report.Report{}, fmt.Errorf("cannot query the service: it does not accept the connection: %w", err)
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {

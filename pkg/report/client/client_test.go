@@ -211,7 +211,7 @@ func TestListenKeepsOtherFiles(t *testing.T) {
 func TestFetchWithoutService(t *testing.T) {
 	t.Parallel()
 	_, err := client.Fetch(t.Context(), filepath.Join(t.TempDir(), "no.sock"))
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "systemctl status http01-proxyd") {
+	if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, report.ErrNotRunning) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +169,9 @@ func (s *service) awaitPropertiesOf(unit string, want map[string]string) {
 	})
 }
 
+// problemCount is what a status line has after a state that is ready: the host may have a problem too.
+var problemCount = regexp.MustCompile(`^(\w+), with \d+ problems?:`)
+
 // awaitStatus waits until the unit is active with this prefix of the status line, and
 // returns the line.
 func (s *service) awaitStatus(begin string) string {
@@ -178,7 +182,7 @@ func (s *service) awaitStatus(begin string) string {
 		if err != nil {
 			return err
 		}
-		line = p["StatusText"]
+		line = problemCount.ReplaceAllString(p["StatusText"], "$1:")
 		if p["ActiveState"] != "active" || p["SubState"] != "running" || !strings.HasPrefix(line, begin) {
 			return fmt.Errorf("%s (%s): %q", p["ActiveState"], p["SubState"], line)
 		}

@@ -38,13 +38,13 @@ func TestKeepalivedStartedLater(t *testing.T) {
 			"known, upstream 192.0.2.6:80, upstream [fd4e:5f2a:9c01:1::6]:80, 2 " +
 			"challenges, last 200")
 
-	text := s.run(binaryPath, "status")
+	text := s.run(binaryPath, "status", "-o", "wide")
 	for _, want := range []string{
-		`(?m)^State: +✓ Serving \(HTTP01ChallengeProxyReady=True for `,
-		`(?m)^API VIP: +192\.0\.2\.5 Held$`,
-		`(?m)^API VIP: +fd4e:5f2a:9c01:1::5 Held$`,
+		`(?m)^State: +[✓!] Serving.* for \d+s \(HTTP01ChallengeProxyReady=True\)$`,
+		`(?m)^API VIP: +192\.0\.2\.5 held here for \d+s$`,
+		`(?m)^API VIP: +fd4e:5f2a:9c01:1::5 held here for \d+s$`,
 		`(?m)^Table: +inet http01-proxyd present, redirects port 80 of .* to port 8888$`,
-		`(?m)^Upstream: +✓ 192\.0\.2\.6:80 reachable, `,
+		`(?m)^Ingress: +✓ 192\.0\.2\.6:80 accepts connections, `,
 		`(?m)^Configuration: +defaults \(no /etc/http01-proxyd/config\.yaml\)$`,
 		`(?m)^Challenges: +2 forwarded, 2 rejected as not-challenge$`,
 	} {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package section
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+// State is what a status begins with.
+type State struct {
+	Level     Level // the worst of the condition and of the problems
+	Headline  string
+	Since     time.Time // when the reason of the condition changed; zero: unknown
+	Condition report.Condition
+	Problems  []report.ClusterProblem // problems before warnings
+}
+
+// HostState returns the state of a host.
+func HostState(r report.Report, now time.Time) State {
+	problems := []report.ClusterProblem{}
+	for _, f := range verdict.Problems(r, now) {
+		problems = append(problems, Problem(f))
+	}
+	since := r.StateSince
+	if r.Condition().Status != "Unknown" { // otherwise it is the time of the query
+		since = cmp.Or(since, r.Condition().LastTransitionTime)
+	}
+	return newState(r.Condition(), since, problems)
+}
+
+// ClusterState returns the state of a cluster.
+func ClusterState(s report.ClusterStatus) State {
+	since := s.Condition.LastTransitionTime
+	if s.Condition.Status == "Unknown" { // the time of the query
+		since = time.Time{}
+	}
+	return newState(s.Condition, since, s.Problems)
+}
+
+func newState(c report.Condition, since time.Time, problems []report.ClusterProblem) State {
+	problems = slices.SortedStableFunc(slices.Values(problems),
+		func(a, b report.ClusterProblem) int { return cmp.Or(cmp.Compare(a.Level, b.Level), compareCause(a, b)) })
+	warnings := 0
+	level := OfCondition(c)
+	for _, p := range problems {
+		if p.Level == report.LevelWarning {
+			warnings++
+		}
+		level = worse(level, OfProblem(p.Level))
+	}
+	return State{level, verdict.Headline(c, len(problems)-warnings, warnings), since, c, problems}
+}
+
+// compareCause sorts a stopped service first, because other problems may follow from it.
+func compareCause(a, b report.ClusterProblem) int {
+	stopped := string(findings.ServiceNotRunning)
+	switch {
+	case a.ID == b.ID:
+		return 0
+	case a.ID == stopped:
+		return -1
+	case b.ID == stopped:
+		return 1
+	}
+	return 0
+}
+
+// worse returns the worse one of two levels.
+func worse(a, b Level) Level {
+	order := []Level{"", Neutral, Good, Warning, Bad}
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
+}
+
+// Problem returns a finding of a host in the form that is shown.
+func Problem(f findings.Finding) report.ClusterProblem {
+	return report.ClusterProblem{
+		ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
+	}
+}
+
+// Command returns the command that comes first for a problem: one that fixes it, or one that finds or
+// explains its cause.
+func Command(p report.ClusterProblem) string {
+	host, program := len(p.Nodes) == 0, "oc http01"
+	if host {
+		program = "http01-proxyd"
+	}
+	switch {
+	case len(p.Commands) > 0:
+		return p.Commands[0]
+	case p.ID == string(findings.ServiceNotReady), p.ID == string(findings.VIPUnreachableFromHere) && !host:
+		return program + " check"
+	}
+	return program + " explain " + p.ID
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verdict_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+var now = time.Date(2026, 3, 4, 12, 30, 0, 0, time.UTC)
+
+// in returns a report of a service in a state.
+func in(status string, reason report.Reason, message string, change func(*report.Report)) report.Report {
+	r := report.Report{Conditions: []report.Condition{{
+		Type: report.ConditionType, Status: status, Reason: reason, Message: message,
+	}}}
+	if change != nil {
+		change(&r)
+	}
+	return r
+}
+
+func serving(change func(*report.Report)) report.Report {
+	return in("True", report.Serving, "holds 192.0.2.5", change)
+}
+
+// certificate is valid for 90 days, of which this time is left.
+func certificate(left time.Duration) report.Certificate {
+	return report.Certificate{
+		Address: "192.0.2.5:6443", Name: "api.example.com", Issuer: "R11", NotBefore: now.Add(left - 90*24*time.Hour),
+		NotAfter: now.Add(left), FailedRenewals: 2, LastFailure: now.Add(-time.Hour),
+	}
+}
+
+// TestProblems: each fault that a report shows is a finding, and each cause is listed once.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	refused := findings.New(findings.IngressRefused, findings.Values{"upstream": "192.0.2.6:80"})
+	upstream := report.Upstream{
+		Address: netip.MustParseAddrPort("192.0.2.6:80"), Checked: now, Cause: "ingress-refused", Error: refused.Message,
+	}
+	for name, tt := range map[string]struct {
+		r    report.Report
+		want []string // "level ID: message", by their beginnings
+	}{
+		"healthy": {serving(nil), nil},
+		"one cause in three places": {
+			serving(func(r *report.Report) {
+				r.Upstreams = []report.Upstream{upstream}
+				r.SelfTests = []report.SelfTest{{Cause: "ingress-refused", Error: refused.Message}}
+				r.Challenges.Recent = []report.RecentChallenge{{Status: 502, Cause: "ingress-refused", Detail: refused.String()}}
+			}),
+			[]string{"problem ingress-refused: 192.0.2.6:80 refuses connections"},
+		},
+		"the state names the cause": {
+			in("False", report.UpstreamUnreachable, "no ingress address accepts connections: x", func(r *report.Report) {
+				r.Upstreams = []report.Upstream{upstream}
+			}),
+			[]string{"problem ingress-refused: no ingress address accepts connections: x"},
+		},
+		"stopped": {
+			report.ServiceUnreachable(now, fmt.Errorf("%w: no such file", report.ErrNotRunning)),
+			[]string{"problem service-not-running: The service is not running: no process listens"},
+		},
+		"hanging":  {in("Unknown", report.NotReachable, "timeout", nil), []string{"problem service-unresponsive: The service runs but"}},
+		"starting": {in("False", report.Starting, "m", nil), []string{"warning service-not-ready: Starting: m"}},
+		"disabled": {in("False", report.Disabled, "m", nil), []string{"warning disabled: m"}},
+		"port":     {in("False", report.PortInUse, "m", nil), []string{"problem port-in-use: m"}},
+		"no VIPs":  {in("False", report.NoVIPs, "m", nil), []string{"problem service-not-ready: NoVIPs: m"}},
+		"expired, at two addresses": {
+			serving(func(r *report.Report) {
+				other := certificate(-time.Hour)
+				other.Address = "[2001:db8::5]:6443"
+				r.Certificates = []report.Certificate{certificate(-time.Hour), other}
+			}),
+			[]string{"problem certificate-expired: The certificate that 192.0.2.5:6443 presents"},
+		},
+		"a failed renewal": {
+			serving(func(r *report.Report) { r.Certificates = []report.Certificate{certificate(50 * 24 * time.Hour)} }),
+			[]string{"warning renewal-attempt-failed: "},
+		},
+		"problems before warnings": {
+			serving(func(r *report.Report) {
+				r.Certificates = []report.Certificate{{Address: "a", Error: "refused"}}
+				r.VIPTests = []report.VIPTest{{
+					VIP: netip.MustParseAddr("192.0.2.5"), Result: report.VIPRefused, Cause: "vip-unreachable-from-here",
+				}}
+				r.Metrics = report.Metrics{Address: "192.0.2.10:9645", Error: "in use"}
+			}),
+			[]string{
+				"problem vip-unreachable-from-here: Port 80", "warning api-server-unreachable: ",
+				"warning metrics-port-in-use: Metrics are not served on 192.0.2.10:9645: in use",
+			},
+		},
+		"trust and egress": {
+			serving(func(r *report.Report) {
+				r.Trust = report.Trust{Kind: report.TrustLastGood, Error: "it is empty"}
+				r.EgressProxy = report.EgressProxy{Upstream: "auto", Pending: true, Message: "no answer"}
+			}),
+			[]string{"problem ca-bundle-invalid: it is empty", "problem egress-not-ready: no proxy is not accepted"},
+		},
+		"404 of an unknown token":  {serving(lastStatus(404)), nil},
+		"a client that has closed": {serving(lastStatus(0)), nil},
+		"500 of a solver":          {serving(lastStatus(500)), []string{"problem response-status: 192.0.2.6:80 answered 500"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := verdict.Problems(tt.r, now)
+			if len(found) != len(tt.want) {
+				t.Fatalf("got %+v, want %q", found, tt.want)
+			}
+			for i, f := range found {
+				if got := fmt.Sprintf("%s %s: %s", f.Level, f.ID, f.Message); !strings.HasPrefix(got, tt.want[i]) {
+					t.Errorf("got %q, want %q", got, tt.want[i])
+				}
+				if f.Remediation == "" || strings.Contains(f.Message+f.Remediation, "{") {
+					t.Errorf("an incomplete finding: %+v", f)
+				}
+			}
+		})
+	}
+}
+
+func lastStatus(status int) func(*report.Report) {
+	return func(r *report.Report) {
+		r.Challenges.Recent = []report.RecentChallenge{{Status: status, Upstream: "192.0.2.6:80", Host: "api.example.com"}}
+	}
+}
+
+// TestChallengeText: the text of a failed challenge has the remediation with the values of the host.
+func TestChallengeText(t *testing.T) {
+	t.Parallel()
+	want := findings.New(findings.ResponseStatus,
+		findings.Values{"upstream": "192.0.2.6:80", "how": "500", "name": "api.example.com"})
+	got := verdict.OfCause("response-status", findings.ResponseStatus, want.String())
+	if diff := cmp.Diff([]string{want.Message, want.Remediation}, []string{got.Message, got.Remediation}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestStatusLine: a state that is ready is followed by the number of problems, and by each of them.
+func TestStatusLine(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]report.Report{
+		"Serving: holds 192.0.2.5, no challenges yet": serving(nil),
+		"Serving, with 1 problem: holds 192.0.2.5, 192.0.2.6:80 answered 500, but CAs accept only 200 " +
+			"[response-status], 0 challenges, last 500": serving(lastStatus(500)),
+		"Serving: holds 192.0.2.5, no challenges yet ": serving(func(r *report.Report) { // a warning
+			r.Certificates = []report.Certificate{{Address: "a", Error: "refused"}}
+		}),
+		"PortInUse: m": in("False", report.PortInUse, "m", nil),
+	} {
+		if got := verdict.StatusLine(r, now); got != strings.TrimSuffix(want, " ") {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
