@@ -166,16 +166,12 @@ func links(all []findings.Entry) string {
 	return b.String()
 }
 
-// output is what the program prints about a finding, with placeholders, on one line.
+// output is the message of the program about a finding, with placeholders.
 func output(e findings.Entry) string {
-	mark, check := "!", ""
-	if e.Level == findings.Problem {
-		mark = "✗"
+	if e.Level == findings.Warning {
+		return "! " + e.Message
 	}
-	if e.Page() != e.Check {
-		check = " " + e.Check
-	}
-	return fmt.Sprintf("%s%s [%s] %s", mark, check, e.ID, e.Message)
+	return e.Message
 }
 
 // prose is a text of the program as Markdown. Nothing outside back quotes is markup, except
@@ -200,7 +196,7 @@ func commands(e findings.Entry) []string {
 // checkPages returns the pages in the order of the findings.
 func checkPages() []checkPage {
 	about := map[string]string{
-		"microshift":            "What fails on [MicroShift](../microshift.md) hosts only. The output begins with the name of the check.",
+		"microshift":            "What fails on [MicroShift](../microshift.md) hosts only.",
 		"cluster":               "What `oc http01 status` and `oc http01 check` find when they compare the nodes.",
 		findings.PreflightCheck: "What `oc http01 preflight` finds [before a change](../install/machineconfig.md#before-a-change).",
 	}
