@@ -93,8 +93,8 @@ func mayHoldPassword(text string) bool {
 // redactAnchor returns a message of the YAML library without the name of an anchor: a
 // password may begin with "*".
 func redactAnchor(message string) string {
-	before, _, is := strings.Cut(message, "anchor '")
-	if is {
+	before, _, ok := strings.Cut(message, "anchor '")
+	if ok {
 		return before + "anchor"
 	}
 	return redact(message)

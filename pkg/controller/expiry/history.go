@@ -56,7 +56,7 @@ func (h *history) record(results []report.Certificate, now time.Time) (
 	events = h.silenceEvents(results)
 	known = slices.Clone(results)
 	for i, c := range known {
-		if last, is := h.lastSeen[endpointOf(c)]; c.Error != "" && is {
+		if last, ok := h.lastSeen[endpointOf(c)]; c.Error != "" && ok {
 			last.Checked, last.Error = c.Checked, c.Error
 			known[i] = last
 		}
@@ -68,7 +68,7 @@ func (h *history) record(results []report.Certificate, now time.Time) (
 	})
 	stages := make(map[identity]report.CertificateStage)
 	for _, g := range groups {
-		if found, is := h.renewalEvent(g); is {
+		if found, ok := h.renewalEvent(g); ok {
 			events = append(events, found)
 		}
 		id := identityOf(g[0])
@@ -96,8 +96,8 @@ func group[K comparable](
 		if !has {
 			continue
 		}
-		i, is := at[key]
-		if !is {
+		i, ok := at[key]
+		if !ok {
 			i = len(groups)
 			at[key] = i
 			groups = append(groups, nil)
@@ -108,7 +108,7 @@ func group[K comparable](
 }
 
 // renewalEvent is about endpoints that present another certificate than before.
-func (h *history) renewalEvent(g []report.Certificate) (found event, is bool) {
+func (h *history) renewalEvent(g []report.Certificate) (found event, ok bool) {
 	var changed []report.Certificate
 	var old report.Certificate
 	for _, c := range g {

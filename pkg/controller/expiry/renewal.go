@@ -49,8 +49,8 @@ type failures struct {
 // at least an hour later. Only an attempt that cannot be forged replaces one that can:
 // otherwise requests could delay the decision without limit.
 func (h *history) addAttempt(a challengelog.Attempt, now time.Time) bool {
-	pending, is := h.attempts[a.Name]
-	if is && (pending.Invalid || !a.Invalid) ||
+	pending, ok := h.attempts[a.Name]
+	if ok && (pending.Invalid || !a.Invalid) ||
 		h.failures[a.Name].token == a.Token && h.failures[a.Name].count > 0 {
 		return false
 	}
@@ -77,7 +77,7 @@ func (h *history) attemptsPending() bool { return len(h.attempts) > 0 }
 func (h *history) recordChanges(known []report.Certificate, now time.Time) {
 	changed, kept := make(map[string]time.Time), make(map[string]failures)
 	for _, c := range known {
-		if at, is := h.changed[c.Name]; is && changed[c.Name].IsZero() {
+		if at, ok := h.changed[c.Name]; ok && changed[c.Name].IsZero() {
 			changed[c.Name] = at
 		}
 		if last, had := h.lastSeen[endpointOf(c)]; had && identityOf(last) != identityOf(c) {

@@ -90,8 +90,8 @@ func (w *Watcher) Observe(hosts, apiNames []string, nameErr error, vips []report
 func (w *Watcher) ObserveAttempt(a challengelog.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before, is := w.attempts[a.Name]
-	if is && a.Outranks(before) || !is && len(w.attempts) < maxNewAttempts {
+	before, ok := w.attempts[a.Name]
+	if ok && a.Outranks(before) || !ok && len(w.attempts) < maxNewAttempts {
 		w.attempts[a.Name] = a
 	}
 }

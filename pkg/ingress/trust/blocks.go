@@ -143,10 +143,10 @@ func isTruncatedMark(mark string) bool {
 }
 
 func (s *blockSplitter) beginBlock(number int, text, mark string, full []byte) {
-	kind, is := strings.CutSuffix(mark[len(beginMark):], markTail)
+	kind, ok := strings.CutSuffix(mark[len(beginMark):], markTail)
 	s.open = &block{line: number, kind: kind, text: full}
 	switch {
-	case !is:
+	case !ok:
 		s.closeBlock("the BEGIN line does not end with " + markTail)
 	case text != mark:
 		s.open.flaw = "indented: lines must begin in the first column"

@@ -102,7 +102,7 @@ func unsuitable(c *x509.Certificate) string {
 	if c.PublicKeyAlgorithm == x509.UnknownPublicKeyAlgorithm || c.PublicKeyAlgorithm == x509.DSA {
 		return "unsupported type of key"
 	}
-	if key, is := c.PublicKey.(*rsa.PublicKey); is && key.N.BitLen() < minRSA {
+	if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() < minRSA {
 		return fmt.Sprintf("the RSA key has fewer than %d bits", minRSA)
 	}
 	if !bytes.Equal(c.RawIssuer, c.RawSubject) && isForgeable(c.SignatureAlgorithm) {

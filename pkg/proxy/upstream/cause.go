@@ -95,7 +95,7 @@ func handshakeError(addr netip.AddrPort, err error, received bool) *Error {
 // system, or of TLS.
 func Explain(err error) cause.Details {
 	var own cause.Details
-	if details, is := tlsDetails(err); is && !errors.As(err, &own) {
+	if details, ok := tlsDetails(err); ok && !errors.As(err, &own) {
 		return details
 	}
 	return cause.DetailsOf(err)
@@ -103,9 +103,9 @@ func Explain(err error) cause.Details {
 
 // ExplainTLS returns why a handshake failed, or TLS after it.
 func ExplainTLS(err error) cause.Details {
-	details, is := tlsDetails(err)
+	details, ok := tlsDetails(err)
 	switch {
-	case is:
+	case ok:
 		return details
 	case isConnectionLost(err):
 		return cause.Details{Reason: cause.UnexpectedEndOfStream}
@@ -120,7 +120,7 @@ func ExplainTLS(err error) cause.Details {
 
 // tlsDetails returns an error of TLS on an open connection. For example, the router
 // requires a client certificate, or continues in plain text.
-func tlsDetails(err error) (details cause.Details, is bool) {
+func tlsDetails(err error) (details cause.Details, ok bool) {
 	var record tls.RecordHeaderError
 	var op *net.OpError
 	switch {
@@ -158,7 +158,7 @@ func ExchangeError(addr netip.AddrPort, err error, received bool) *Error {
 		e.Cause = findings.IngressClosedConnection
 	default:
 		e.Cause = findings.IngressResetConnection
-		if details, is := tlsDetails(err); is {
+		if details, ok := tlsDetails(err); ok {
 			e.Cause, e.Err = findings.IngressTLSHandshake, details
 		}
 	}

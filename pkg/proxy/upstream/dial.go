@@ -136,7 +136,7 @@ func (c *Client) reach(ctx context.Context, a *attempt) (*conn, *Error) {
 	if failure != nil {
 		return nil, failure
 	}
-	if lingers, is := tcp.(*net.TCPConn); is {
+	if lingers, ok := tcp.(*net.TCPConn); ok {
 		_ = lingers.SetLinger(0) // see loop.Connect
 	}
 	bottom := &socket{Conn: tcp}

@@ -196,7 +196,7 @@ func statusError(list string) string {
 			continue
 		}
 		for p := range strings.SplitSeq(parameters, ";") {
-			if value, is := strings.CutPrefix(strings.TrimSpace(p), "error="); is && value != "" {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(p), "error="); ok && value != "" {
 				return value
 			}
 		}

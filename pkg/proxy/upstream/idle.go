@@ -120,8 +120,8 @@ func (c *conn) isQuiet() bool {
 
 // control returns the result of f with the descriptor.
 func (c *conn) control(f func(fd int) error) error {
-	socket, is := c.socket.Conn.(syscall.Conn)
-	if !is {
+	socket, ok := c.socket.Conn.(syscall.Conn)
+	if !ok {
 		return errors.ErrUnsupported
 	}
 	raw, err := socket.SyscallConn()

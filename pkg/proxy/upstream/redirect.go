@@ -23,8 +23,8 @@ import (
 // The host is never resolved: the request goes to the ingress again.
 func sameOverHTTPS(location []byte, host string, target []byte, httpsPort uint16) bool {
 	const scheme = "https://"
-	authority, is := bytes.CutSuffix(location, target)
-	if !is || host == "" || len(target) == 0 || target[0] != '/' || !httpfield.HasPrefixFold(authority, scheme) {
+	authority, ok := bytes.CutSuffix(location, target)
+	if !ok || host == "" || len(target) == 0 || target[0] != '/' || !httpfield.HasPrefixFold(authority, scheme) {
 		return false
 	}
 	return slices.ContainsFunc([]string{":443", ":" + strconv.Itoa(int(httpsPort))}, func(port string) bool {
