@@ -257,7 +257,7 @@ func TestCheck(t *testing.T) {
 			map[string]string{"master0": checkedProblem, "master1": checkedProblem, "master2": checkedOK},
 			cli.Unhealthy,
 			[]string{
-				"Result:         ✗ 1 problem (3 of 3 nodes have reported).\n",
+				"Result:         ✗ 1 problem (3 of 3 nodes reported).\n",
 				"\nNODE     RESULT     SUMMARY\nmaster0  ✗ problem  1 problem on h.\n", "\nmaster2  ✓ ok       No problems on h.\n",
 				"\nProblem:        ✗ No server  has a record [dns-no-record]\nNodes:          master0, master1\nFix:          " +
 					"  Add one.\n", "\nNot checked:    - master0: clock: no server\n",
@@ -267,7 +267,7 @@ func TestCheck(t *testing.T) {
 			map[string]string{"master0": checkedOK},
 			cli.OK,
 			[]string{
-				"Result:         ✓ No problem was found (1 of 1 nodes have reported).\n",
+				"Result:         ✓ No problem was found (1 of 1 node reported).\n",
 				"\nmaster0  ✓ ok    No problems on h.\n",
 			},
 		},
@@ -275,7 +275,7 @@ func TestCheck(t *testing.T) {
 			map[string]string{"master0": checkedOK, "master1": `{"outcome": "fine"}`},
 			cli.Unknown,
 			[]string{
-				"Result:         ! No problem was found (1 of 2 nodes have reported).\n",
+				"Result:         ! No problem was found, but not everything was checked (1 of 2 nodes reported).\n",
 				"\nmaster1  ✗ no report  not a result of check: its outcome is \"fine\"\n", "[node-not-reporting]\n",
 				"Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd check.\n",
 			},

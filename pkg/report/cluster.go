@@ -128,4 +128,13 @@ type NodeCheck struct {
 	Outcome    string   `json:"outcome,omitempty"`
 	Message    string   `json:"message"`    // the summary of the node, or why it has not reported
 	NotChecked []string `json:"notChecked"` // checks that could not run, or not completely, with the reason
+	// Checks are the results of all checks on the node, in their order.
+	Checks []CheckOutcome `json:"checks"`
+}
+
+// CheckOutcome is the result of one check on one node.
+type CheckOutcome struct {
+	Name    string `json:"name"`
+	Outcome string `json:"outcome"`        // ok, warning, problem or skipped; empty: another one
+	Text    string `json:"text,omitempty"` // what works, or why the check was skipped
 }

@@ -53,7 +53,7 @@ func TestCheck(t *testing.T) {
 - mtu      not checked: 2001:db8::6: no way there
 - dns      nothing to look at
 
-1 problem and 2 warnings on master-0 (3 checks, 1 skipped).
+✗ 1 problem and 2 warnings on master-0 (3 checks, 1 skipped).
 `},
 		"a narrow terminal": {terminal.View{Width: 50}, false, `
 ✓ config   /etc/http01-proxyd/config.yaml
@@ -69,8 +69,8 @@ func TestCheck(t *testing.T) {
 - mtu      not checked: 2001:db8::6: no way there
 - dns      nothing to look at
 
-1 problem and 2 warnings on master-0 (3 checks, 1
-skipped).
+✗ 1 problem and 2 warnings on master-0 (3 checks,
+  1 skipped).
 `},
 		"findings only": {terminal.View{}, true, `
 ✗ ruleset  [packet-lost] chain input of table inet admin drops packets to port 8888
@@ -94,7 +94,7 @@ skipped).
 - mtu      not checked: 2001:db8::6: no way there
 - dns      nothing to look at (0.0 ms)
 
-1 problem and 2 warnings on master-0 (3 checks, 1 skipped).
+✗ 1 problem and 2 warnings on master-0 (3 checks, 1 skipped).
 `},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
+	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -16,7 +17,7 @@ type FindingList struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Finding describes a finding that can occur. Names in braces are values of the host.
+// Finding describes a finding that can occur. Names in braces are placeholders.
 type Finding struct {
 	ID string `json:"id"` // never changes
 	// warning: challenges may fail later or for some clients; problem: challenges fail
@@ -48,11 +49,11 @@ func Findings(findings []Finding) Text {
 			if f.Cause != "" {
 				p.writeRow("Journal", "", "CAUSE="+f.Cause)
 			}
-			p.writeRow("Documentation", "", f.Documentation)
+			p.text.WriteString(pad("Documentation:", labelWidth) + printable.Line(f.Documentation) + "\n") // whole, to copy
 		}
 		if strings.Contains(p.text.String(), "{") {
 			p.writeLine()
-			const note = `Names in braces are values of the host. "http01-proxyd check" prints them.`
+			const note = `Names in braces are placeholders. "http01-proxyd check" prints the values of the host.`
 			for _, line := range wrap(note, p.view.Width) {
 				p.writeLine(span{text: line})
 			}

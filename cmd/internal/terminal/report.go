@@ -99,31 +99,6 @@ func fitScreen(top, below []string, height int) []string {
 	return slices.Concat(top, below)
 }
 
-// ClusterCheck is the result of a check on all nodes as text: the nodes, the
-// findings, and what was not checked.
-func ClusterCheck(c report.ClusterCheck) Text {
-	return func(p *page) {
-		nodes := section.Table{Columns: []section.Column{
-			{Title: "Node", MinWidth: 12}, {Title: "Result"}, {Title: "Summary", MinWidth: 20},
-		}}
-		var notChecked []string
-		for _, n := range c.Nodes {
-			result := section.Cell{Text: n.Outcome, Level: section.OfOutcome(n.Outcome), Marked: true}
-			if !n.Reported {
-				result = section.Cell{Text: "no report", Level: section.Bad, Marked: true}
-			}
-			nodes.Rows = append(nodes.Rows, []section.Cell{{Text: n.Name}, result, {Text: n.Message}})
-			for _, reason := range n.NotChecked {
-				notChecked = append(notChecked, n.Name+": "+reason)
-			}
-		}
-		p.writeRow("Result", section.OfOutcome(string(c.Outcome)), c.Summary)
-		p.writeTable(nodes)
-		p.writeProblems(c.Findings)
-		p.writeMissing("Not checked", notChecked)
-	}
-}
-
 // Preflight is the result of preflight as text: the findings, and what was not
 // examined.
 func Preflight(r report.Preflight) Text {

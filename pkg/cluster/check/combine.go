@@ -24,7 +24,7 @@ func Combine(nodes []Node, now time.Time) report.ClusterCheck {
 	for i, n := range nodes {
 		c.Nodes[i] = report.NodeCheck{
 			Name: n.Name, Reported: n.reported(), Outcome: n.Outcome, Message: cmp.Or(n.Problem, n.Summary),
-			NotChecked: append([]string{}, n.NotChecked...),
+			NotChecked: append([]string{}, n.NotChecked...), Checks: append([]report.CheckOutcome{}, n.Checks...),
 		}
 	}
 	c.Outcome = outcome(nodes, c.Findings)
@@ -63,19 +63,33 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 	return all
 }
 
-// explained reports whether another node observed what became of the packets of n to the VIP
+// explained reports whether another node has observed what became of the packets of n to the VIPs
 // that the message names. Packets of the other address family explain nothing.
 func explained(nodes []Node, n Node, message string) bool {
-	var vip netip.AddrPort
+	vips := 0
 	for word := range strings.FieldsSeq(message) {
-		if endpoint, err := netip.ParseAddrPort(strings.TrimSuffix(word, ":")); err == nil {
-			vip = endpoint
+		word = strings.Trim(word, "(),:;")
+		endpoint, err := netip.ParseAddrPort(word)
+		vip := endpoint.Addr()
+		if err != nil {
+			vip, err = netip.ParseAddr(word)
+		}
+		if err != nil {
+			continue
+		}
+		if vips++; !observed(nodes, n, vip.BitLen()) {
+			return false
 		}
 	}
+	return vips > 0
+}
+
+// observed reports whether a node has observed packets of n of an address family.
+func observed(nodes []Node, n Node, family int) bool {
 	return slices.ContainsFunc(nodes, func(other Node) bool {
 		return slices.ContainsFunc(other.Findings, func(f report.ClusterProblem) bool {
 			return slices.ContainsFunc(f.Sources, func(source netip.Addr) bool {
-				return slices.Contains(n.Addresses, source) && source.BitLen() == vip.Addr().BitLen()
+				return slices.Contains(n.Addresses, source) && source.BitLen() == family
 			})
 		})
 	})
@@ -140,10 +154,15 @@ func summary(nodes []Node, c report.ClusterCheck) string {
 			warnings++
 		}
 	}
-	text := "No problem was found"
-	if c.Outcome == report.ClusterProblems { // for instance, a challenge fails
+	text := cmp.Or(report.CountFindings(problems, warnings), "No problem was found")
+	examined := slices.ContainsFunc(nodes, func(n Node) bool { return n.reported() && n.Outcome != notApplicable })
+	switch {
+	case !examined:
+		text = "Nothing was checked"
+	case c.Outcome == report.ClusterProblems && problems == 0: // for instance, a challenge fails
 		text = "A problem was found"
+	case c.Outcome == report.ClusterIncomplete:
+		text += ", but not everything was checked"
 	}
-	text = cmp.Or(report.CountFindings(problems, warnings), text)
-	return fmt.Sprintf("%s (%d of %d nodes have reported).", text, reports, len(nodes))
+	return fmt.Sprintf("%s (%d of %s reported).", text, reports, report.Count(len(nodes), "node"))
 }

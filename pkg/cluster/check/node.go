@@ -17,6 +17,7 @@ import (
 const (
 	maxFindings   = 200
 	maxNotChecked = 100
+	maxChecks     = 100
 	maxText       = 4 << 10
 	maxName       = 64
 	maxPerFinding = 16 // commands, and sources
@@ -30,6 +31,7 @@ type Node struct {
 	Name     string
 	Outcome  string // of the whole check; empty: the node has not reported
 	Summary  string
+	Checks   []report.CheckOutcome
 	Findings []report.ClusterProblem // without their nodes
 	// NotChecked are the checks that could not run, or not completely, with the reason.
 	NotChecked []string
@@ -102,6 +104,11 @@ func (parsed document) node(name string) (Node, error) {
 		if !idForm.MatchString(c.Name) || len(c.Name) > maxName {
 			return Node{}, fmt.Errorf("a check with the name %.100q", c.Name)
 		}
+		shown := report.CheckOutcome{Name: c.Name, Text: clean(c.Text)}
+		if slices.Contains(outcomes(), c.Outcome) { // a newer version may have others
+			shown.Outcome = c.Outcome
+		}
+		n.Checks = append(n.Checks, shown)
 		switch {
 		case c.NotChecked != "":
 			n.NotChecked = append(n.NotChecked, c.Name+": "+clean(c.NotChecked))
@@ -122,6 +129,7 @@ func (parsed document) node(name string) (Node, error) {
 			})
 		}
 	}
+	n.Checks = n.Checks[:min(len(n.Checks), maxChecks)]
 	if len(n.Findings) > maxFindings || len(n.NotChecked) > maxNotChecked {
 		return Node{}, fmt.Errorf("%d findings, and %d checks that were skipped", len(n.Findings), len(n.NotChecked))
 	}
