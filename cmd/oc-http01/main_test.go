@@ -227,8 +227,7 @@ func TestReport(t *testing.T) {
 
 	text := runLine(t, "", "render", "--image", image, "--pool", "infra", "--output-dir", dir)
 	for _, want := range []string{
-		"\nThe commands that apply these files:\n  sh " + dir + "/10-policy/apply.sh\n  oc apply -f " + dir +
-			"\n  oc wait mcp/infra ",
+		"\nThe commands that apply these files:\n  sh " + dir + "/10-policy/apply.sh rollout\n  oc http01 status\n",
 		dir + "/98-infra-http01-proxyd.yaml",
 		strconv.Itoa(total) + " bytes  " + machineconfig.LimitShare(total) +
 			" of the machine-config-operator's limit of 1572864 for a pool",

@@ -33,7 +33,7 @@ func renderCommand() *cobra.Command {
 		Long: `Render the files of a pool. Their names begin with the order of application.
 
   10-policy/policy.yaml              entries of the node disruption policy
-  10-policy/apply.sh                 the script that puts the entries into force
+  10-policy/apply.sh                 the script that applies the entries
   98-POOL-http01-proxyd.yaml         units and installer
   98-POOL-http01-proxyd-config.yaml  the hosts' configuration
 
@@ -201,7 +201,7 @@ func (f renderFlags) printNotes(w io.Writer, outputs []outputFile) {
 		fmt.Fprintln(w, "note: the output is the documented example, whose image does not exist")
 	case f.layered:
 		fmt.Fprintln(w,
-			`note: a cluster has one policy for all pools. The layered policy (10-policy) must be in force before `+
+			`note: a cluster has one policy for all pools. The cluster must use the layered policy (10-policy) before `+
 				`these files are applied or deleted. With the policy of the installer, nodes would be degraded, because there `+
 				`is no http01-proxyd-install.service to restart`)
 	}
@@ -271,7 +271,7 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	if f.layout != "" {
 		return f.arrange(policy, outputs[0], outputs[1])
 	}
-	if f.out == "-" { // the policy must be active first, so it is not part of the stream
+	if f.out == "-" { // the policy is applied first, so it is not part of the stream
 		return outputs, nil
 	}
 	// In a folder of its own: "oc apply -f" applies all files of a folder. No file removes

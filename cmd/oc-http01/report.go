@@ -81,14 +81,7 @@ func (f renderFlags) nextCommands(dir string) []string {
 	if dir == "" || f.fcos || f.layout != "" || f.image == machineconfig.ExampleImage {
 		return nil
 	}
-	pool := "oc wait mcp/" + f.pool
-	return []string{
-		"sh " + filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile)),
-		"oc apply -f " + dir,
-		pool + " --for=condition=Updating --timeout=2m",
-		pool + " --for=condition=Updated --timeout=30m",
-		"oc http01 status",
-	}
+	return []string{"sh " + filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile)) + " rollout", "oc http01 status"}
 }
 
 func (r renderedFiles) text(w io.Writer) error {

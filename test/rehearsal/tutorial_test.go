@@ -126,8 +126,8 @@ func (w *workstation) expectedOutputs() []expected {
 		{document: tutorialDocument, output: `^` + name + `\n$`},
 		{
 			document: tutorialDocument,
-			output: `The entries of \S+/policy\.yaml are in force\.\n(.*\n)*machineconfig\S*/98-\S+ created\n(.*\n)*` +
-				`machineconfigpool\S*/master condition met\nmachineconfigpool\S*/master condition met\n$`,
+			output: `The cluster uses the entries of \S+/policy\.yaml\.\nmachineconfig\S*/98-\S+ created\n(.*\n)*` +
+				`All nodes of the pool master have the configuration rendered-master-1\.\n$`,
 		},
 		{
 			document: tutorialDocument,
@@ -268,11 +268,7 @@ func (w *workstation) createOpenShift() {
 	}
 }
 
-// updatingSeen is the file that shows that the shell saw the pool update.
-func (w *workstation) updatingSeen() string { return filepath.Join(w.dir, "updating-seen") }
-
-// install starts the service on each control-plane node. A real rollout takes minutes, so that
-// nobody misses it. This one lasts until the reader sees it.
+// install starts the service on each control-plane node.
 func (w *workstation) install(ctx context.Context) error {
 	for _, m := range w.lab.ControlPlane {
 		s, err := m.StartService(ctx, lab.ServiceOptions{Binary: binary})
@@ -285,13 +281,8 @@ func (w *workstation) install(ctx context.Context) error {
 	if w.holder, err = w.lab.VIPHolder(ctx, w.lab.API.Both()[0]); err != nil {
 		return err
 	}
-	if _, err := w.services[w.holder.Index].AwaitReason(ctx, "Serving"); err != nil {
-		return err
-	}
-	return lab.Eventually(ctx, "the wait for the update", func(context.Context) error {
-		_, err := os.Stat(w.updatingSeen())
-		return err
-	})
+	_, err = w.services[w.holder.Index].AwaitReason(ctx, "Serving")
+	return err
 }
 
 // awaitPresented waits until each API server presents the certificate of the Secret, which
@@ -398,7 +389,6 @@ oc() {
 		nsenter --net="/run/netns/$NODE_NAMESPACE" $CHECK || echo "exit code $?" ;;
 	*) HOME="$WORKSTATION" SSL_CERT_FILE="$ROOTS" outside "$KUBECTL" "$@" ;;
 	esac
-	case "$*" in "wait mcp/master --for=condition=Updating "*) touch "$WORKSTATION/updating-seen" ;; esac
 }
 make() {
 	local args=() arg

@@ -127,7 +127,7 @@ func (a *Agent) rollOut(ctx context.Context) error {
 	if err != nil || len(all) == 0 || a.installed {
 		return err
 	}
-	if err := a.setUpdating(ctx, true); err != nil {
+	if err := a.configure(ctx, "spec"); err != nil {
 		return err
 	}
 	if err := a.install(ctx); err != nil {
@@ -135,30 +135,23 @@ func (a *Agent) rollOut(ctx context.Context) error {
 	}
 	a.installed = true
 	a.log.Info("rolled out", slog.Int("machine_configs", len(all)))
-	return a.setUpdating(ctx, false)
+	return a.configure(ctx, "status")
 }
 
-// setUpdating sets the conditions of the pool.
-func (a *Agent) setUpdating(ctx context.Context, updating bool) error {
+// configure names the configuration of the pool in its spec, or in its status when all nodes have it.
+func (a *Agent) configure(ctx context.Context, section string) error {
 	pools := a.client.Resource(machineResource("machineconfigpools"))
 	o, err := pools.Get(ctx, pool, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the pool: %w", err)
 	}
-	condition := func(kind string, is bool) any {
-		status := string(metav1.ConditionFalse)
-		if is {
-			status = string(metav1.ConditionTrue)
-		}
-		return map[string]any{
-			"type": kind, "status": status, "reason": "", "message": "",
-			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-		}
-	}
-	err = unstructured.SetNestedSlice(o.Object, []any{condition("Updating", updating), condition("Updated", !updating)},
-		"status", "conditions")
+	err = unstructured.SetNestedField(o.Object, "rendered-master-1", section, "configuration", "name")
 	if err == nil {
-		_, err = pools.UpdateStatus(ctx, o, metav1.UpdateOptions{})
+		if section == "spec" {
+			_, err = pools.Update(ctx, o, metav1.UpdateOptions{})
+		} else {
+			_, err = pools.UpdateStatus(ctx, o, metav1.UpdateOptions{})
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("report the state of the pool: %w", err)

@@ -2,8 +2,11 @@
 
 // Package configagent does what OpenShift's operators do with the objects of docs/tutorial.md:
 //
-//   - machine-config-operator: it activates the node disruption policy, and rolls MachineConfigs
-//     out to the control-plane pool. The caller installs the service on the nodes.
+// It does the work of two operators:
+//
+//   - machine-config-operator: it activates the node disruption policy, and rolls
+//     MachineConfigs out to the pool of the control-plane nodes. The caller installs the
+//     service on the nodes.
 //   - kube-apiserver-operator: the API servers present the certificate of the first entry of
 //     namedCertificates.
 //

@@ -141,7 +141,7 @@ func (a *admin) expectReleaseTooEarly() {
 	_, err := a.run(a.t.Context(), a.life.block(a.t, "Remove", 1, 2))
 	if err == nil || !strings.Contains(err.Error(),
 		"apply.sh: these MachineConfigs need the entries: "+
-			"machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd ") {
+			"machineconfig.machineconfiguration.openshift.io/98-master-http01-proxyd machine") {
 		a.t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(string(policy), string(a.cluster.Policy())); diff != "" {

@@ -4,6 +4,7 @@ package oc
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,8 +39,7 @@ type Cluster struct {
 	policy   policy            // MachineConfiguration "cluster"
 	configs  map[string][]byte // applied MachineConfigs by name
 	rollouts []Rollout
-	updating bool     // the pool changed since the last wait
-	updated  []string // the applied MachineConfigs that are on all nodes
+	updated  []string // the applied MachineConfigs that all nodes have
 	paused   bool     // the pool is paused and its nodes keep their configuration
 }
 
@@ -59,7 +59,6 @@ func New(ctx context.Context, policy []byte, nodes []Node, base ...[]byte) (*Clu
 	if err := c.rollOut(ctx); err != nil {
 		return nil, err
 	}
-	c.updating = false
 	return c, nil
 }
 
@@ -133,7 +132,6 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 		return err
 	}
 	defer c.policy.observe()
-	c.updating = true
 	for _, n := range c.nodes {
 		n.Daemon.Policy = inForce
 		r := Rollout{Node: n.Name, Report: n.Daemon.Update(ctx, rendered)}
@@ -147,7 +145,16 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 	return nil
 }
 
-// checkNodes returns an error unless the pool's configuration is on every node.
+// configuration returns the name of the pool's configuration, which depends on its content.
+func (c *Cluster) configuration() string {
+	all := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(c.configs)) {
+		_, _ = all.Write(c.configs[name])
+	}
+	return fmt.Sprintf("rendered-master-%x", all.Sum(nil))
+}
+
+// checkNodes returns an error unless every node has the pool's configuration.
 func (c *Cluster) checkNodes() error {
 	var errs []error
 	for _, r := range c.rollouts {

@@ -32,6 +32,17 @@ func (c *Cluster) getLists(names []string, selector, format string) (out string,
 			configs, err = c.machineConfigs()
 		}
 		items = append(items, configs...)
+	case line == "mcp master":
+		configuration := map[string]any{"name": c.configuration()}
+		status := map[string]any{}
+		if c.checkNodes() == nil {
+			status["configuration"] = configuration
+		}
+		out, err = printObject(map[string]any{
+			"spec":   map[string]any{"configuration": configuration, "paused": c.paused},
+			"status": status,
+		}, format)
+		return out, true, err
 	case line == "mcp" && strings.HasPrefix(format, "jsonpath="):
 		sources := []any{}
 		for _, name := range c.updated {

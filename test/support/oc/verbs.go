@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -39,7 +38,7 @@ func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, 
 		defer c.mu.Unlock()
 	}
 	verbs := map[string]func(context.Context, string, []string) (string, error){
-		"apply": c.apply, "delete": c.delete, "wait": c.wait, "get": c.get, "debug": c.debug, "patch": c.patch,
+		"apply": c.apply, "delete": c.delete, "get": c.get, "debug": c.debug, "patch": c.patch,
 		"replace": c.replace,
 	}
 	verb, known := verbs[args[0]]
@@ -151,9 +150,12 @@ func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string,
 			if err := c.validator.MachineConfig(text); err != nil {
 				return "", err
 			}
-			changed = changed || !bytes.Equal(c.configs[o.Metadata.Name], text)
+			result := "unchanged"
+			if !bytes.Equal(c.configs[o.Metadata.Name], text) {
+				changed, result = true, "configured"
+			}
 			c.configs[o.Metadata.Name] = text
-			fmt.Fprintln(&out, "machineconfig.machineconfiguration.openshift.io/"+o.Metadata.Name, "configured")
+			fmt.Fprintln(&out, "machineconfig.machineconfiguration.openshift.io/"+o.Metadata.Name, result)
 		default:
 			return "", fmt.Errorf("the documentation does not apply a %s like this", o.Kind)
 		}
@@ -229,32 +231,6 @@ func (c *Cluster) delete(ctx context.Context, dir string, args []string) (string
 		fmt.Fprintf(&out, "machineconfig.machineconfiguration.openshift.io %q deleted\n", o.Metadata.Name)
 	}
 	return out.String(), c.rollOut(ctx)
-}
-
-// wait checks the condition once: it is met when the previous command returned, or
-// never.
-func (c *Cluster) wait(_ context.Context, _ string, args []string) (string, error) {
-	flags := flag.NewFlagSet("wait", flag.ContinueOnError)
-	what := flags.String("for", "", "")
-	_ = flags.Duration("timeout", 30*time.Second, "")
-	rest, err := parse(flags, args)
-	if err != nil {
-		return "", err
-	}
-	if len(rest) != 1 {
-		return "", fmt.Errorf("give one object, not %q", rest)
-	}
-	met := errors.New("timed out waiting for the condition")
-	switch {
-	case rest[0] == "mcp/master" && *what == "condition=Updating" && c.updating:
-		c.updating, met = false, nil
-	case rest[0] == "mcp/master" && *what == "condition=Updated":
-		met = c.checkNodes()
-	}
-	if met != nil {
-		return "", met
-	}
-	return rest[0] + " condition met\n", nil
 }
 
 func (c *Cluster) get(_ context.Context, _ string, args []string) (string, error) {
