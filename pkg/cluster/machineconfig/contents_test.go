@@ -70,3 +70,15 @@ func noise(size int) []byte {
 	}
 	return out
 }
+
+// TestScriptColumns: an auditor reads both scripts, so their lines have at most 120 columns.
+func TestScriptColumns(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"systemd/http01-proxyd-install", "pkg/cluster/disruption/apply.sh"} {
+		for i, line := range strings.Split(source(t, name), "\n") {
+			if len(line) > 120 {
+				t.Errorf("%s:%d has %d columns", name, i+1, len(line))
+			}
+		}
+	}
+}
