@@ -139,6 +139,10 @@ func TestInstallShare(t *testing.T) {
 		t)); !strings.Contains(page, ".SH FILES") {
 		t.Errorf("http01-proxyd.8 has no files:\n%s", page)
 	}
+	unit := string(must1(os.ReadFile(filepath.Join(root, "usr/local/lib/systemd/system/http01-proxyd.service")))(t))
+	if !strings.Contains(unit, "\nDocumentation=man:http01-proxyd(8)") {
+		t.Errorf("the unit does not name the installed man page:\n%s", unit)
+	}
 	if out, err := admin(t, nil, append(args, "uninstall")...); err != nil || len(installed(t, root)) > 0 {
 		t.Errorf("%v, and %q are left:\n%s", err, installed(t, root), out)
 	}

@@ -147,6 +147,9 @@ INSTALLED_UNITS   := $(patsubst %,$(DESTDIR)$(UNITDIR)/%,http01-proxyd.service h
 SHARED            := $(patsubst $(SHARE)/%,%,$(wildcard $(SHARE)/man/man8/http01-proxyd*.8 $(SHARE)/man/man5/http01-proxyd.yaml.5 \
 	$(SHARE)/bash-completion/completions/http01-proxyd \
 	$(SHARE)/zsh/site-functions/_http01-proxyd $(SHARE)/fish/vendor_completions.d/http01-proxyd.fish))
+# The units name only man pages that are installed.
+MANUALS           := $(strip $(patsubst man/man8/%.8,man:%(8),$(filter man/man8/http01-proxyd.8,$(SHARED))) \
+	$(patsubst man/man5/%.5,man:%(5),$(filter man/man5/%,$(SHARED))))
 SHAREDIR          := $(DESTDIR)$(PREFIX)/share
 INSTALLED_CATALOG := $(DESTDIR)$(CATALOGDIR)/http01-proxyd.catalog
 
@@ -160,7 +163,8 @@ install:
 	install -D -m 0755 "$(BINARY)" "$(INSTALLED_BINARY)"
 	install -d -m 0755 "$(DESTDIR)$(UNITDIR)"
 	@for unit in $(INSTALLED_UNITS); do \
-		( set -ex; sed 's|/usr/local/bin/http01-proxyd|$(PREFIX)/bin/http01-proxyd|g' "systemd/$${unit##*/}" > "$$unit.next"; \
+		( set -ex; sed -e 's|/usr/local/bin/http01-proxyd|$(PREFIX)/bin/http01-proxyd|g' \
+		$(if $(MANUALS),-e '/^Description=/a Documentation=$(MANUALS)') "systemd/$${unit##*/}" > "$$unit.next"; \
 		chmod 0644 "$$unit.next"; mv -f "$$unit.next" "$$unit" ) || exit 1; \
 	done
 	install -D -m 0644 systemd/http01-proxyd.catalog "$(INSTALLED_CATALOG)"
