@@ -24,6 +24,7 @@ import (
 
 func checkCommand() *cobra.Command {
 	var o diagnose.Options
+	var selection cli.CheckFlags
 	var output cli.Output
 	var list, quiet bool
 	var coordinated time.Duration
@@ -51,9 +52,10 @@ cannot hold the API's virtual IP, such as a worker. The check "config" runs ther
   http01-proxyd check -o html > check.html
   oc debug node/NODE -- chroot /host http01-proxyd check`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.Validate(); err != nil {
-				return cli.UsageError(err.Error())
+			if err := selection.Validate(); err != nil {
+				return err
 			}
+			o.APIName, o.Token, o.Only = selection.Name, selection.Token, selection.Only
 			if o.Timeout <= 0 {
 				return cli.UsageError("--timeout: give a duration above 0, such as 5s")
 			}
@@ -85,10 +87,7 @@ cannot hold the API's virtual IP, such as a worker. The check "config" runs ther
 	flags.StringVar(&o.ChronyConf, "chrony-conf", "/etc/chrony.conf", "`FILE` with the time servers")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "/etc/kubernetes/kubeconfig",
 		"`FILE` of this node with the URL of the API")
-	flags.StringVar(&o.APIName, "name", "",
-		"`NAME` of the API (default: from hosts, --kubeconfig, --apiserver-url or the serving certificate)")
-	flags.StringVar(&o.Token, "token", "", "`TOKEN` of the open challenge to follow (default: none)")
-	flags.StringSliceVar(&o.Only, "only", nil, "run only these `CHECKS` (default: all)")
+	selection.Add(c, "from hosts, --kubeconfig, --apiserver-url or the serving certificate")
 	flags.BoolVarP(&list, "list", "l", false, "list the checks with one sentence each, and run none")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print findings only; the exit code is the same")
 	flags.DurationVar(&o.Timeout, "timeout", diagnose.DefaultTimeout,

@@ -25,6 +25,7 @@ func rootCommand() *cobra.Command {
 				defaultState + ": the state of the service",
 				defaultSocket + ": the socket of http01-proxyd status",
 			}, "\n"),
+			cli.OtherProgram: "oc http01: render preflight condition",
 			cli.ManEnvironment: `NO_COLOR: Any value turns off the colours of --color=auto.
 TERM: The value dumb turns them off too. status --watch then prints one report below the other.
 NOTIFY_SOCKET: The socket of systemd. run reports its state and its status line there.
@@ -40,7 +41,8 @@ SIGHUP: run reloads its configuration. Other commands end.`,
 routers. It answers all other requests to port 80 of that VIP with 400.`,
 	},
 		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{
-			statusCommand(), checkCommand(), traceCommand(), explainCommand(),
+			statusCommand(), checkCommand(), traceCommand(), cli.ExplainCommand("http01-proxyd",
+				"journalctl -u http01-proxyd -o json | jq -r '.CAUSE // empty'"),
 		}},
 		cli.Group{Title: "Service", Commands: []*cobra.Command{
 			runCommand(), cleanupCommand(), installCommand(),

@@ -27,7 +27,7 @@ func TestCommandLine(t *testing.T) {
 		"unknown command": {
 			[]string{"stauts"},
 			cli.Usage, "",
-			`unknown command "stauts" for "http01-proxyd"; see http01-proxyd --help`,
+			`unknown command "stauts": did you mean status? See http01-proxyd --help`,
 		},
 		"by hand":          {[]string{"proxy"}, cli.Usage, "", "the controller starts this process"},
 		"install, by hand": {[]string{"install"}, cli.Usage, "", "http01-proxyd-install.service runs this command"},
@@ -36,7 +36,7 @@ func TestCommandLine(t *testing.T) {
 			cli.Usage, "",
 			"unknown flag: --port; see http01-proxyd run --help",
 		},
-		"argument":           {[]string{"version", "x"}, cli.Usage, "", `unknown command "x"`},
+		"argument":           {[]string{"version", "x"}, cli.Usage, "", `unexpected argument "x"`},
 		"version":            {[]string{"version"}, cli.OK, "http01-proxyd ", ""},
 		"version flag":       {[]string{"--version"}, cli.OK, "http01-proxyd ", ""},
 		"status, no service": {[]string{"status", "--status-socket", nobody}, cli.Failure, "NotRunning", ""},
@@ -54,7 +54,7 @@ func TestCommandLine(t *testing.T) {
 		"status, no time": {
 			[]string{"status", "--interval", "abc"},
 			cli.Usage, "",
-			`invalid argument "abc" for "--interval" flag: time: invalid duration "abc"; see`,
+			`invalid argument "abc" for "--interval" flag: use a number with a unit, such as 30s or 2m; see`,
 		},
 		"explain": {
 			[]string{"explain", "vip-unassigned", "ingress-refused"},
@@ -75,7 +75,7 @@ func TestCommandLine(t *testing.T) {
 		"explain, misspelt": {
 			[]string{"explain", "vip-unasigned"},
 			cli.Usage, "",
-			`unknown finding "vip-unasigned"; --list lists all; see http01-proxyd explain --help`,
+			`unknown finding "vip-unasigned": did you mean vip-unassigned? See http01-proxyd explain --help`,
 		},
 		"explain, nothing": {[]string{"explain"}, cli.Usage, "", "give the ID of a finding, or --list alone"},
 		"explain, both": {

@@ -17,12 +17,13 @@ import (
 
 func checkCommand() *cobra.Command {
 	var f nodeFlags
+	var selection cli.CheckFlags
 	c := &cobra.Command{
 		Use: "check", Short: "find out on all control-plane nodes why challenges fail",
 		Long: `Run "http01-proxyd check" on all control-plane nodes with oc debug, side by side, and
 combine the results. The command changes nothing on the nodes. Equal findings of several
-nodes are one. Each finding has its ID in brackets: "http01-proxyd explain ID" on a node
-describes it.
+nodes are one. Each finding has its ID in brackets: "oc http01 explain ID" describes it.
+-o wide adds the results of all checks.
 
 The nodes send test requests to the API VIPs while the nodes that hold these follow the
 packets. This begins when the check runs on all nodes, or their --timeout has passed.
@@ -34,6 +35,9 @@ did not report or could not check everything that is necessary.`,
   oc http01 check --only dns,ruleset
   oc http01 check -o json | jq '.findings[] | {id, nodes}'`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := selection.Validate(); err != nil {
+				return err
+			}
 			command := commandWith(c, "name", "token", "only")
 			selected, err := f.list(c.Context(), c.ErrOrStderr())
 			if err != nil {
@@ -56,11 +60,8 @@ did not report or could not check everything that is necessary.`,
 			return exitWithOutcome(result.Outcome)
 		},
 	}
-	// The nodes validate these.
-	c.Flags().String("name", "", "`NAME` of the API; default: what each node detects")
-	c.Flags().String("token", "", "`TOKEN` of the open challenge to follow (default: none)")
-	c.Flags().String("only", "", "run only these `CHECKS`, separated by commas (default: all)")
-	f.add(c, cli.Text, cli.JSON, cli.YAML)
+	selection.Add(c, "what each node detects")
+	f.add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML)
 	return c
 }
 

@@ -46,6 +46,8 @@ func readInput(in io.Reader, path string) (*machineconfig.Input, error) {
 	switch {
 	case err != nil:
 		return nil, readError(err)
+	case path == stdin && len(bytes.TrimSpace(text)) == 0: // for instance, because the command before the pipe failed
+		return nil, errors.New("standard input is empty: pipe a file into the command, or name a file in place of -")
 	case len(text) > maxInput:
 		return nil, fmt.Errorf("cannot read %s: longer than %d bytes: check that it is the right file", name, maxInput)
 	}

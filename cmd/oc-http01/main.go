@@ -17,6 +17,7 @@ func rootCommand() *cobra.Command {
 		Annotations: map[string]string{
 			cobra.CommandDisplayNameAnnotation: "oc http01",
 			cli.ManSection:                     "1",
+			cli.OtherProgram:                   "http01-proxyd: run cleanup install",
 			cli.ManEnvironment: `PATH: The folders with oc. oc also finds this program there.
 KUBECONFIG: The kubeconfig of oc, unless --kubeconfig is given.
 NO_COLOR: Any value turns off the colours of --color=auto.
@@ -33,6 +34,7 @@ commands read and write files, and do not connect to a cluster.`,
 		cli.Group{Title: "Installation", Commands: []*cobra.Command{renderCommand(), preflightCommand()}},
 		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{
 			statusCommand(), checkCommand(), traceCommand(), conditionCommand(),
+			cli.ExplainCommand("oc http01", "oc http01 check -o json | jq -r '.findings[].id'"),
 		}},
 	)
 }

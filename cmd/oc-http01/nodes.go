@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
@@ -60,10 +61,14 @@ func (f *nodeFlags) selection() (nodes.Selection, error) {
 	names := strings.Split(f.names, ",")
 	for i, name := range names {
 		switch {
+		case strings.TrimSpace(name) != name:
+			return nodes.Selection{}, cli.UsageError("--nodes: remove the blanks: " + strings.ReplaceAll(f.names, " ", ""))
+		case name != strings.ToLower(name) && nodes.ValidName(strings.ToLower(name)):
+			return nodes.Selection{}, cli.UsageError(fmt.Sprintf("--nodes: names of nodes are in lower case: %q", name))
 		case !nodes.ValidName(name):
-			return nodes.Selection{}, cli.UsageError(fmt.Sprintf("--nodes has %q, which is not the name of a node", name))
+			return nodes.Selection{}, cli.UsageError(fmt.Sprintf("--nodes: %q is not the name of a node", name))
 		case slices.Contains(names[:i], name):
-			return nodes.Selection{}, cli.UsageError(fmt.Sprintf("--nodes has %s twice", name))
+			return nodes.Selection{}, cli.UsageError(fmt.Sprintf("--nodes: %s is listed twice", name))
 		}
 	}
 	return nodes.Selection{Names: names}, nil
@@ -94,9 +99,15 @@ func showProgress(errOut io.Writer, format string, values ...any) {
 func commandWith(c *cobra.Command, flags ...string) []string {
 	command := []string{"http01-proxyd", c.Name(), "-o", "json"}
 	for _, name := range flags {
-		if flag := c.Flags().Lookup(name); flag.Changed {
-			command = append(command, "--"+name+"="+flag.Value.String())
+		flag := c.Flags().Lookup(name)
+		if !flag.Changed {
+			continue
 		}
+		value := flag.Value.String()
+		if list, is := flag.Value.(pflag.SliceValue); is {
+			value = strings.Join(list.GetSlice(), ",")
+		}
+		command = append(command, "--"+name+"="+value)
 	}
 	return command
 }

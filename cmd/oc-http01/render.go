@@ -69,6 +69,12 @@ written.`,
 
   # an Ignition configuration for a host without the machine-config-operator
   oc http01 render --fcos --binary bin/http01-proxyd --output-dir rendered`,
+		Args: func(_ *cobra.Command, given []string) error {
+			if len(given) > 0 {
+				return cli.UsageError(fmt.Sprintf("unexpected argument %q: name the image with --image REF", given[0]))
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.validate(c.Flags().Changed); err != nil {
 				return err

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/http01-proxyd/http01-proxyd/internal/spelling"
 )
 
 // reader walks the YAML tree and collects every problem, so that an administrator can
@@ -58,20 +60,20 @@ func (r *reader) document(data []byte) *yaml.Node {
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
-		r.reportSyntaxError(err)
+		r.reportSyntaxError(err, data)
 		return nil
 	}
 	var doc, second yaml.Node
 	if err := loader.Load(&doc); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		r.reportSyntaxError(err)
+		r.reportSyntaxError(err, data)
 		return nil
 	}
 	if err := loader.Load(&second); err == nil {
 		r.problem(&second, "keep one document and delete the rest", "a second YAML document")
 	} else if !errors.Is(err, io.EOF) {
-		r.reportSyntaxError(err)
+		r.reportSyntaxError(err, data)
 	}
 	if len(doc.Content) == 0 {
 		return nil
@@ -90,11 +92,29 @@ func (r *reader) reportInvalidUTF8(data []byte) {
 	}
 }
 
-func (r *reader) reportSyntaxError(err error) {
+// FindTab returns the position of a tab that indents the line of a syntax error, or one beside it. YAML
+// accepts only spaces there, and the YAML library gives another reason. The position is 0 without one.
+func FindTab(text []byte, near int) (line, column int) {
+	for one := range bytes.Lines(text) {
+		line++
+		indent := one[:len(one)-len(bytes.TrimLeft(one, " \t"))]
+		at := bytes.IndexByte(indent, '\t')
+		if at >= 0 && near-1 <= line && line <= near+1 && len(bytes.TrimSpace(one)) > 0 {
+			return line, at + 1
+		}
+	}
+	return 0, 0
+}
+
+func (r *reader) reportSyntaxError(err error, data []byte) {
 	fix := "correct the YAML syntax there"
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
 		r.problemAt(1, 1, fix, "not valid YAML: %s", redact(err.Error()))
+		return
+	}
+	if line, column := FindTab(data, e.Mark.Line); line > 0 {
+		r.problemAt(line, column, "indent with spaces", "not valid YAML: a tab in the indentation")
 		return
 	}
 	at, message := e.Mark, redactAnchor(e.Message)
@@ -152,7 +172,11 @@ func (r *reader) mappingEntry(name, value *yaml.Node, where string, keys []key) 
 		}
 		names[i] = k.name
 	}
-	r.problem(name, "use one of "+strings.Join(names, ", "), "unknown key %s in %s", quoteRedacted(name.Value), where)
+	fix := "use one of " + strings.Join(names, ", ")
+	if like := spelling.Nearest(name.Value, names); like != "" {
+		fix = "did you mean " + like + "? The keys are " + strings.Join(names, ", ")
+	}
+	r.problem(name, fix, "unknown key %s in %s", quoteRedacted(name.Value), where)
 }
 
 // list parses the entries of a sequence. A key without a value means an empty list.

@@ -10,12 +10,9 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
 	"github.com/http01-proxyd/http01-proxyd/internal/textfile"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/egress"
@@ -24,7 +21,6 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/service"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/apiname"
 	"github.com/http01-proxyd/http01-proxyd/pkg/host/nftables"
@@ -53,34 +49,8 @@ type Options struct {
 	Coordination *Coordination // with the checks of other hosts; nil: none
 }
 
-// Validate rejects a name or token that must not become part of a request.
-func (o Options) Validate() error {
-	switch {
-	case o.Token != "" && !tokenPattern().MatchString(o.Token):
-		return fmt.Errorf("token %q: only letters, digits, - and _ are allowed "+
-			"(see spec.token in oc get challenge -A -o yaml)", o.Token)
-	case isAddress(strings.Trim(o.APIName, "[]")):
-		return fmt.Errorf("name %q: an IP address, for which no challenge can succeed (see http01-proxyd explain %s): "+
-			"set the DNS name of the API", o.APIName, findings.RouteMissingForAddress)
-	case strings.HasPrefix(o.APIName, "*."):
-		return fmt.Errorf("name %q: a wildcard, which no CA validates by HTTP-01: use a DNS-01 solver for it, "+
-			"or set one name, such as api.cluster.example.com", o.APIName)
-	case o.APIName != "" && !httpfield.IsHostName(o.APIName):
-		return fmt.Errorf("name %q: not a host name in lower case without port, such as api.cluster.example.com", o.APIName)
-	}
-	for _, one := range o.Only {
-		if !slices.ContainsFunc(allChecks(), func(c check) bool { return c.name == one }) {
-			return fmt.Errorf("%q is not a check (see --list)", one)
-		}
-	}
-	return nil
-}
-
-// tokenPattern is base64url (RFC 8555 section 8.3), longer than the token of any CA.
-func tokenPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) }
-
-// withoutAddresses removes IP addresses. The configuration's hosts may contain them, but DNS
-// has no records for addresses.
+// withoutAddresses removes IP addresses. The configuration's hosts may contain them,
+// but the DNS has no records for them.
 func withoutAddresses(hosts []string) []string {
 	return slices.DeleteFunc(slices.Clone(hosts), isAddress)
 }
@@ -263,16 +233,19 @@ func (h *host) isApplicable() bool {
 	return h.configErr != nil || !errors.Is(h.VIPs.Err, vips.ErrNoNode) && !errors.Is(h.VIPs.Err, vips.ErrWorker)
 }
 
+// onAllNodes is the advice where a check of this host cannot help.
+const onAllNodes = "To check a cluster, run oc http01 check on a workstation, or this command on a control-plane node: " +
+	"oc debug node/NODE -- chroot /host http01-proxyd check"
+
 // notApplicableReport is the report of a host that cannot hold the API's VIPs.
 func (h *host) notApplicableReport() result.Report {
-	const onControlPlane = "oc debug node/NODE -- chroot /host http01-proxyd check"
 	r := result.Report{Host: h.name, Outcome: result.NotApplicable, Checks: []result.Result{}}
 	if errors.Is(h.VIPs.Err, vips.ErrWorker) {
 		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, "+
 			"and only control-plane nodes hold the API's virtual IP.", h.name)
 		r.Advice = []string{
 			h.ManifestDir + " has no static pod of the API server. This is normal for a worker.",
-			"To check the cluster, run this on its control-plane nodes, for example: " + onControlPlane,
+			onAllNodes,
 		}
 		return r
 	}
@@ -282,7 +255,7 @@ func (h *host) notApplicableReport() result.Report {
 			"where keepalived or kube-vip manages the virtual IP of the API. " +
 			fmt.Sprintf("This host has no %s, no %s, no VIPs in %s and no MicroShift. This is normal for other hosts.",
 				h.config.VIPs.KeepalivedConfig, staticpod.KeepalivedPath(h.ManifestDir), h.ConfigPath),
-		"To check a cluster, run this on its control-plane nodes, for example: " + onControlPlane,
+		onAllNodes,
 		"To check a configuration file only, use --only config --config FILE.",
 		"If another program manages the VIPs, set vips.api and vips.ingress in " + h.ConfigPath + ".",
 	}

@@ -129,6 +129,16 @@ func IsCause(text string) bool {
 	return e.Exchange
 }
 
+// Checks returns the names of the checks of a host, in the order of their output.
+func Checks() (names []string) {
+	for _, e := range loadIndex().entries {
+		if !e.ClusterOnly && !slices.Contains(names, e.Check) {
+			names = append(names, e.Check)
+		}
+	}
+	return names
+}
+
 // Causes returns the IDs of all findings about failed or unusual exchanges, in the order of
 // the entries.
 func Causes() []string { return slices.Clone(loadIndex().causes) }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -106,7 +107,10 @@ func writeError(w io.Writer, command string, err error, format string, code int,
 		_ = WriteDocument(w, format, ErrorDocument{report.NewHeader("Error"), command, err.Error(), code, help})
 		return
 	}
-	if help != "" {
+	switch {
+	case help != "" && strings.HasSuffix(err.Error(), "?"):
+		help = " See " + help
+	case help != "":
 		help = "; see " + help
 	}
 	fmt.Fprintf(w, "%s: %v%s\n", command, err, help)
@@ -118,7 +122,7 @@ func writeError(w io.Writer, command string, err error, format string, code int,
 func validateFlags(c *cobra.Command) error {
 	empty := ""
 	c.Flags().Visit(func(f *pflag.Flag) {
-		if empty == "" && f.Value.String() == "" {
+		if value := f.Value.String(); empty == "" && (value == "" || value == "[]") {
 			empty = f.Name
 		}
 	})

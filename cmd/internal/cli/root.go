@@ -17,6 +17,10 @@ const (
 	ManSignals     = "signals"     // "signal: effect" lines
 )
 
+// OtherProgram is the annotation of a root command for the commands of the other program: "its name: this
+// that".
+const OtherProgram = "other"
+
 // Group is a list of commands with a title in the help.
 type Group struct {
 	Title    string
@@ -39,7 +43,7 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	root.SetCompletionCommandGroupID(groups[len(groups)-1].Title)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	addExitCodes(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError(err.Error()) })
+	root.SetFlagErrorFunc(describeFlagError)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return validateFlags(c) }
 	printVersion := root.Flags().Bool("version", false, "print the version")
 	root.RunE = func(c *cobra.Command, _ []string) error {
@@ -60,7 +64,7 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 func completeCommand(c *cobra.Command) {
 	args := c.Args
 	if args == nil {
-		args = cobra.NoArgs
+		args = noArguments
 	}
 	c.Args = func(c *cobra.Command, given []string) error {
 		if err := args(c, given); err != nil {

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -33,13 +34,34 @@ func (f *TraceFlags) Add(c *cobra.Command) {
 	flags.DurationVar(&f.Duration, "duration", defaultTrace, "end after this `DURATION`, 1s to 10m")
 	flags.IntVar(&f.Count, "count", maxTracedPackets,
 		fmt.Sprintf("end after this `NUMBER` of packets, without replies, 1 to %d", maxTracedPackets))
-	flags.TextVar(&f.From, "from", netip.Addr{},
+	flags.Var(address{&f.From}, "from",
 		"trace packets of the client with this `ADDRESS` only, and the replies (default: all clients)")
+}
+
+// address is the value of a flag with an IP address.
+type address struct{ addr *netip.Addr }
+
+func (a address) String() string {
+	if a.addr == nil || !a.addr.IsValid() { // pflag's zero value, or no address
+		return ""
+	}
+	return a.addr.String()
+}
+
+func (address) Type() string { return "address" }
+
+func (a address) Set(text string) error {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return errors.New("use an IP address, such as 203.0.113.9")
+	}
+	*a.addr = addr.Unmap()
+	return nil
 }
 
 // Validate rejects values out of bounds.
 func (f *TraceFlags) Validate() error {
-	switch f.From = f.From.Unmap(); {
+	switch {
 	case f.Duration < minTrace || f.Duration > maxTrace:
 		return UsageError(fmt.Sprintf("--duration %v: give 1s to 10m", f.Duration))
 	case f.Count < 1 || f.Count > maxTracedPackets:

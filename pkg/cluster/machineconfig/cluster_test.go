@@ -305,7 +305,7 @@ func TestClusterRefused(t *testing.T) {
 			clusterOf("# only this\n", metal),
 			`a.yaml: contains no object: give the output of "oc get apiserver/cluster infrastructure/cluster -o yaml"`,
 		},
-		"a text":        {clusterOf("hello", metal), "a.yaml: wrong type: string: export the object again"},
+		"a text":        {clusterOf("hello", metal), "a.yaml: a string, not an object of a cluster: export the object again"},
 		"two documents": {clusterOf(valid+"---\n"+valid, metal), "a.yaml: a second document: keep one object or one List"},
 		"a key twice":   {clusterOf(valid+defaultMode, metal), `line 16: key "http01ChallengeProxy" already set in map`},
 		"a thousand keys": {

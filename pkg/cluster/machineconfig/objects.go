@@ -10,12 +10,14 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
+	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
 // maxMessage is the limit of a message of the YAML library: a file of another kind has a problem
@@ -126,6 +128,8 @@ func (o ReadObject) load(into any, options ...kjson.StrictOption) error {
 	rejected, err := kjson.UnmarshalStrict(o.text, into, options...)
 	var wrong *json.UnmarshalTypeError
 	switch {
+	case errors.As(err, &wrong) && wrong.Field == "" && o.path == "":
+		return o.problem("", "a "+wrong.Value+", not an object of a cluster", "export the object again, or correct the file")
 	case errors.As(err, &wrong):
 		return o.problem(wrong.Field, "wrong type: "+wrong.Value, "export the object again, or correct the file")
 	case err != nil:
@@ -153,17 +157,19 @@ func toJSON(in Input, remediation string) (found []byte, err error) {
 	if json.Valid(in.Text) {
 		return in.Text, nil
 	}
+	before := 0 // lines
 	for _, document := range documentMark.Split(string(in.Text), -1) {
 		text, err := yaml.YAMLToJSONStrict([]byte(document))
 		switch {
 		case err != nil:
-			return nil, syntaxProblem(in.Name, err, remediation)
+			return nil, syntaxProblem(in.Name, document, before, err, remediation)
 		case bytes.Equal(text, []byte("null")):
 		case found != nil:
 			return nil, problem(in.Name, "a second document", "keep one object or one List: "+remediation)
 		default:
 			found = text
 		}
+		before += strings.Count(document, "\n")
 	}
 	if found == nil {
 		return nil, problem(in.Name, "contains no object", remediation)
@@ -171,9 +177,20 @@ func toJSON(in Input, remediation string) (found []byte, err error) {
 	return found, nil
 }
 
-// syntaxProblem returns an error of the YAML library. The name of an anchor is omitted: the
-// administrator may have given another file by mistake, with secrets in it.
-func syntaxProblem(file string, err error, remediation string) error {
+// lineForm matches the line in an error of the YAML library.
+var lineForm = regexp.MustCompile(`line (\d+):`)
+
+// syntaxProblem returns an error of the YAML library in a document with so many lines before it. The
+// name of an anchor is omitted: the administrator may have given another file by mistake, with secrets
+// in it.
+func syntaxProblem(file, document string, before int, err error, remediation string) error {
+	at, _ := strconv.Atoi(append(lineForm.FindStringSubmatch(err.Error()), "", "")[1])
+	if line, column := config.FindTab([]byte(document), at); at > 0 && line > 0 {
+		return config.Problem{
+			Where: file, Line: before + line, Column: column,
+			Message: "not valid YAML: a tab in the indentation", Remediation: "indent with spaces",
+		}
+	}
 	message, _, _ := strings.Cut(strings.ReplaceAll(err.Error(), "yaml: ", ""), " '")
 	return problem(file, "not valid YAML: "+printable.Truncate(message, maxMessage), remediation)
 }

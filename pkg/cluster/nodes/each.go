@@ -155,17 +155,17 @@ func findDocument(text []byte) []byte {
 	return nil
 }
 
-// failure returns why a node printed no document.
-func (c call) failure(node string, command []string) (problem, remediation string) {
+// failure returns why a node has printed no document.
+func (c call) failure(node string, command []string) (problem, fix string) {
 	byHand := fmt.Sprintf("oc debug node/%s -- chroot /host %s.", node, strings.Join(command, " "))
-	problem, remediation = "no JSON document", "Run the command by hand: "+byHand
+	problem, fix = "no JSON document", "Run the command by hand: "+byHand
 	printed := cmp.Or(lastLines(c.out), lastLines(c.messages))
 	switch {
 	case c.tooLong:
-		return fmt.Sprintf("the output is longer than %d bytes", c.limit), remediation
+		return fmt.Sprintf("the output is longer than %d bytes", c.limit), fix
 	case c.timeout > 0:
 		problem = fmt.Sprintf("no output within %v", c.timeout)
-		remediation = "Increase --timeout if the image of the debug pod is not on the node yet, or run the command by " +
+		fix = "Increase --timeout if the image of the debug pod is not on the node yet, or run the command by " +
 			"hand: " + byHand
 	case printed == "" && c.err != nil:
 		printed = c.err.Error()
@@ -173,5 +173,8 @@ func (c call) failure(node string, command []string) (problem, remediation strin
 	if printed != "" {
 		problem += ": " + printed
 	}
-	return problem, remediation
+	if login := access(lastLines(c.messages)); login != "" {
+		fix = "L" + login[1:] + "."
+	}
+	return problem, fix
 }

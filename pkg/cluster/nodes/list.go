@@ -48,21 +48,55 @@ func (o OC) List(ctx context.Context, timeout time.Duration, s Selection) ([]Nod
 	if err != nil || len(nodes) > 0 {
 		return nodes, err
 	}
-	return nil, errors.New("no node matches the selection: check --selector with oc get nodes --show-labels")
+	return nil, errors.New(`no node matches the selection: "oc get nodes --show-labels" prints the labels for --selector`)
 }
 
 func (c call) listError() error {
-	const remediation = "check the connection with oc get nodes; if the API does not respond, run http01-proxyd on the " +
-		"control-plane nodes, for example over SSH"
+	const act = "cannot list the nodes: "
 	switch {
 	case c.timeout > 0:
-		return fmt.Errorf("cannot list the nodes: no answer within %v: %s", c.timeout, remediation)
+		return fmt.Errorf(act+"no answer within %v: %s", c.timeout, unreachable)
 	case c.err != nil && len(c.messages) > 0:
-		return fmt.Errorf("cannot list the nodes: %s: %s", lastLines(c.messages), remediation)
+		messages := lastLines(c.messages)
+		return fmt.Errorf(act+"%s: %s", messages, remediation(messages))
 	case c.err != nil:
-		return fmt.Errorf("cannot list the nodes: %w", c.err)
+		return fmt.Errorf(act+"%w", c.err)
 	}
 	return nil
+}
+
+const unreachable = `check the connection with "oc get nodes"; if the API does not respond, run http01-proxyd on the ` +
+	"control-plane nodes, for example over SSH"
+
+// access returns what to do about a message of oc that the API refuses the user; empty for any other.
+func access(message string) string {
+	switch {
+	case strings.Contains(message, "Unauthorized"), strings.Contains(message, "must be logged in"):
+		return `log in again with "oc login"`
+	case strings.Contains(strings.ToLower(message), "forbidden"):
+		return "log in as a user who may debug nodes, such as a cluster administrator"
+	}
+	return ""
+}
+
+// remediation returns what to do about a message of oc.
+func remediation(message string) string {
+	const kubeconfig = `name the right file with --kubeconfig or in KUBECONFIG, or log in with "oc login"`
+	for _, known := range []struct{ text, remediation string }{
+		{"NotFound", `"oc get nodes" lists the nodes`},
+		{"context was not found", `"oc config get-contexts" lists the contexts`},
+		{`context "`, `"oc config get-contexts" lists the contexts`},
+		{"no such file or directory", kubeconfig},
+		{"permission denied", kubeconfig},
+		{"configuration info", kubeconfig},
+		{"no configuration has been provided", kubeconfig},
+		{"certificate has expired", "run http01-proxyd check on the control-plane nodes, for example over SSH"},
+	} {
+		if strings.Contains(message, known.text) {
+			return known.remediation
+		}
+	}
+	return cmp.Or(access(message), unreachable)
 }
 
 // nameForm is the grammar of a node's name, a DNS subdomain.

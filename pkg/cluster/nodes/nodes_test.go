@@ -42,7 +42,7 @@ const (
 func TestList(t *testing.T) {
 	const (
 		connection = "; if the API does not respond, run http01-proxyd on the control-plane nodes, for example over SSH"
-		remediate  = ": check the connection with oc get nodes" + connection
+		remediate  = `: check the connection with "oc get nodes"` + connection
 	)
 	m0 := nodes.Node{
 		Name:   "m0",
@@ -75,7 +75,7 @@ func TestList(t *testing.T) {
 			nodes.OC{},
 			nodes.Selection{Selector: "a=b"},
 			nil, "get nodes --output=json --selector=a=b\n",
-			"no node matches the selection: check --selector with oc get nodes --show-labels",
+			`no node matches the selection: "oc get nodes --show-labels" prints the labels for --selector`,
 		},
 		"no connection": {
 			"printf 'E1 a\\nThe connection to the server\\033[31m was refused\\n' >&2; exit 1",
@@ -83,6 +83,20 @@ func TestList(t *testing.T) {
 			nodes.Selection{Selector: "a"},
 			nil, "get nodes --output=json --selector=a\n",
 			"cannot list the nodes: E1 a / The connection to the server [31m was refused" + remediate,
+		},
+		"expired login": {
+			"echo 'error: You must be logged in to the server (Unauthorized)' >&2; exit 1",
+			nodes.OC{},
+			nodes.Selection{Selector: "a"},
+			nil, "get nodes --output=json --selector=a\n",
+			`cannot list the nodes: error: You must be logged in to the server (Unauthorized): log in again with "oc login"`,
+		},
+		"unknown node": {
+			`echo 'Error from server (NotFound): nodes "m9" not found' >&2; exit 1`,
+			nodes.OC{},
+			nodes.Selection{Names: []string{"m9"}},
+			nil, "get nodes --output=json m9\n",
+			`cannot list the nodes: Error from server (NotFound): nodes "m9" not found: "oc get nodes" lists the nodes`,
 		},
 		"no message": {
 			"exit 7",
@@ -128,7 +142,7 @@ func TestList(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	installOC(t, "exec sleep 600")
 	_, err := nodes.OC{}.List(t.Context(), 50*time.Millisecond, nodes.Selection{})
-	if want := "cannot list the nodes: no answer within 50ms: check the connection with oc get nodes"; err == nil ||
+	if want := `cannot list the nodes: no answer within 50ms: check the connection with "oc get nodes"`; err == nil ||
 		!strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -158,8 +172,11 @@ esac`)
 		"exit":  {Document: []byte(`{"a": 2}`)},
 		"noise": {Document: []byte(`{"a": 3}`)},
 		"empty": {Problem: "no JSON document", Remediation: byHand},
-		"fails": {Problem: "no JSON document: Error: pods is  [31mforbidden", Remediation: byHand},
-		"bare":  {Problem: "no JSON document: exit status 3", Remediation: byHand},
+		"fails": {
+			Problem:     "no JSON document: Error: pods is  [31mforbidden",
+			Remediation: "Log in as a user who may debug nodes, such as a cluster administrator.",
+		},
+		"bare": {Problem: "no JSON document: exit status 3", Remediation: byHand},
 		"missing": {
 			Problem:     "no JSON document: chroot: failed to run command 'http01-proxyd': No such file or directory",
 			Remediation: byHand,

@@ -349,7 +349,7 @@ func TestBadInput(t *testing.T) {
 		objects []string
 		want    string
 	}{
-		"a text": {[]string{"hello"}, "a.yaml: wrong type: string"},
+		"a text": {[]string{"hello"}, "a.yaml: a string, not an object of a cluster"},
 		"a wrong kind": {
 			[]string{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"},
 			`a.yaml: kind "Pod" of "v1" is not accepted here: want APIServer, ClusterVersion, MachineConfig, MachineConfigPool, MachineConfiguration, MachineOSConfig` + from,
@@ -364,7 +364,7 @@ func TestBadInput(t *testing.T) {
 			[]string{strings.Replace(apiServer(""), "[]", "x", 1)},
 			"a.yaml: spec.servingCerts.namedCertificates: wrong type: string: ",
 		},
-		"every file": {[]string{"", "hello"}, "a.yaml: contains no object" + from + "\nb.yaml: wrong type: string: "},
+		"every file": {[]string{"", "hello"}, "a.yaml: contains no object" + from + "\nb.yaml: a string, not an object of a cluster: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"fmt"
@@ -8,26 +8,27 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-func explainCommand() *cobra.Command {
-	var o cli.Output
+// ExplainCommand returns the command that explains findings. program is the one that has it, and
+// foundIDs is a shell command that prints the IDs of findings.
+func ExplainCommand(program, foundIDs string) *cobra.Command {
+	var o Output
 	var list bool
 	c := &cobra.Command{
 		Use: "explain ID...", Short: "explain a finding",
-		Long: `Explain findings of "http01-proxyd check" and causes in the journal (CAUSE=): what
-they mean, how to fix them, and how to verify that. The command requires neither the
-service nor a network nor root.`,
-		Example: `  http01-proxyd explain vip-unassigned
-  http01-proxyd explain --list
-  journalctl -u http01-proxyd -o json | jq -r '.CAUSE // empty' | sort -u | xargs http01-proxyd explain`,
+		Long: fmt.Sprintf(`Explain findings of "%s check" and causes in the journal (CAUSE=): what
+they mean, how to fix them, and how to verify the fix. The command requires neither the
+service nor a network nor root.`, program),
+		Example: fmt.Sprintf(`  %[1]s explain vip-unassigned
+  %[1]s explain --list
+  %[2]s | sort -u | xargs %[1]s explain`, program, foundIDs),
 		Args: func(_ *cobra.Command, ids []string) error {
 			if list == (len(ids) > 0) {
-				return cli.UsageError("give the ID of a finding, or --list alone")
+				return UsageError("give the ID of a finding, or --list alone")
 			}
 			return nil
 		},
@@ -38,9 +39,13 @@ service nor a network nor root.`,
 			return all, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, ids []string) error {
-			explained, err := explainAll(ids)
+			entries, err := lookUp(ids)
 			if err != nil {
 				return err
+			}
+			explained := make([]terminal.Finding, len(entries))
+			for i, e := range entries {
+				explained[i] = explain(e, program)
 			}
 			document := terminal.FindingList{Header: report.NewHeader("FindingList"), Findings: explained}
 			text := terminal.Findings(explained)
@@ -51,37 +56,42 @@ service nor a network nor root.`,
 		},
 	}
 	c.Flags().BoolVarP(&list, "list", "l", false, "list all findings")
-	o.Add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML)
+	o.Add(c, Text, Wide, JSON, YAML)
 	return c
 }
 
-// explainAll returns the findings with these IDs, or all findings without an ID.
-func explainAll(ids []string) ([]terminal.Finding, error) {
-	explained := []terminal.Finding{}
-	for _, e := range findings.All() {
-		if len(ids) == 0 {
-			explained = append(explained, explain(e))
-		}
+// lookUp returns the entries with these IDs, or all entries without an ID.
+func lookUp(ids []string) (entries []findings.Entry, err error) {
+	if len(ids) == 0 {
+		return findings.All(), nil
 	}
 	for _, id := range ids {
-		name := findings.ID(strings.Trim(id, "[]")) // as check prints it
-		e, known := findings.Lookup(name)
+		name := strings.Trim(id, "[]") // as check prints it
+		e, known := findings.Lookup(findings.ID(name))
 		if !known {
-			return nil, cli.UsageError(fmt.Sprintf("unknown finding %q; --list lists all", id))
+			var all []string
+			for _, e := range findings.All() {
+				all = append(all, string(e.ID))
+			}
+			hint := didYouMean(name, "", all)
+			if hint == "" {
+				hint = ": --list lists all"
+			}
+			return nil, UsageError(fmt.Sprintf("unknown finding %q", id) + hint)
 		}
-		explained = append(explained, explain(e))
+		entries = append(entries, e)
 	}
-	return explained, nil
+	return entries, nil
 }
 
 // explain describes an entry.
-func explain(e findings.Entry) terminal.Finding {
-	verification := fmt.Sprintf(`Run "http01-proxyd check": the finding is no longer in the line %q.`, e.Check)
+func explain(e findings.Entry, program string) terminal.Finding {
+	verification := fmt.Sprintf(`Run "%s check": it no longer reports the finding.`, program)
 	switch {
 	case e.JournalOnly:
 		verification = fmt.Sprintf("Repeat the challenge: the journal has no new entry with CAUSE=%s.", e.ID)
 	case e.ID == findings.VIPUnreachableFromHere, e.ID == findings.VIPTwoHosts: // of the service's own tests
-		verification = `Run "http01-proxyd status" on this host: the row of the VIP shows "reachable from here".`
+		verification = `Run "http01-proxyd status" on the host: the row of the VIP shows "reachable from here".`
 	case e.Check == findings.PreflightCheck:
 		verification = `Run "oc http01 preflight" with new output of oc: it no longer reports the finding.`
 	case e.ClusterOnly:
