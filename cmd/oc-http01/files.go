@@ -118,3 +118,15 @@ func printStream(w io.Writer, outputs []outputFile) error {
 	}
 	return nil
 }
+
+// showFiles prints what the MachineConfigs write on a host, each file below its path and mode.
+func showFiles(w io.Writer, outputs []outputFile) error {
+	for _, o := range outputs {
+		for _, file := range o.Files {
+			if _, err := fmt.Fprintf(w, "==> %s (mode %04o) <==\n%s\n", file.Path, file.Mode, file.Text); err != nil {
+				return fmt.Errorf("cannot write the output: %w", err)
+			}
+		}
+	}
+	return nil
+}

@@ -238,6 +238,44 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestShow prints the files of the hosts, and writes none.
+func TestShow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "my.yaml")
+	must(t, os.WriteFile(config, []byte("mode: \"\"\n"), 0o600))
+	got := runLine(t, "", "render", "--image", image, "--config", config, "--show")
+	if got.code != cli.OK || got.err != "" {
+		t.Fatalf("%+v", got)
+	}
+	var files []string
+	for _, found := range regexp.MustCompile(`(?m)^==> (.*) <==$`).FindAllStringSubmatch(got.out, -1) {
+		files = append(files, found[1])
+	}
+	want := []string{
+		"/usr/local/bin/http01-proxyd-install (mode 0755)",
+		"/usr/local/lib/systemd/catalog/http01-proxyd.catalog (mode 0644)",
+		"/etc/sos/extras.d/http01-proxyd (mode 0644)",
+		"/etc/systemd/system/http01-proxyd.service (mode 0644)",
+		"/etc/systemd/system/http01-proxyd-table.service (mode 0644)",
+		"/etc/systemd/system/http01-proxyd-install.service (mode 0644)",
+		"/etc/systemd/system/http01-proxyd-install.service.d/10-image.conf (mode 0644)",
+		"/etc/systemd/system/http01-proxyd-install.timer (mode 0644)",
+		"/etc/http01-proxyd/config.yaml (mode 0644)",
+	}
+	if diff := cmp.Diff(want, files); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	script := must1(os.ReadFile("../../systemd/http01-proxyd-install"))(t)
+	if !strings.HasPrefix(got.out, "==> "+want[0]+" <==\n"+string(script)+"\n==> ") ||
+		!strings.HasSuffix(got.out, " <==\nmode: \"\"\n\n") {
+		t.Errorf("the contents differ:\n%s", got.out)
+	}
+	if entries := must1(os.ReadDir(dir))(t); len(entries) != 1 {
+		t.Errorf("files were written: %v", entries)
+	}
+}
+
 // TestPrintToStdout: the stream contains only the MachineConfigs. The policy must be
 // applied first, separately.
 func TestPrintToStdout(t *testing.T) {
@@ -344,7 +382,7 @@ func TestConfigurationFromStdin(t *testing.T) {
 	t.Parallel()
 	good := runLine(t, "mode: \"\"\n", "render", "--image", image, "--config", "-", "--output-dir", "-")
 	if good.code != cli.OK || !strings.Contains(good.out, "# Configuration: standard input\n") ||
-		!strings.Contains(good.out, "source: data:,mode%3A%20%22%22%0A\n") {
+		!strings.Contains(good.out, "source: \"data:,\\\n            mode:%20%22%22%0A\\\n            \"\n") {
 		t.Errorf("%+v", good)
 	}
 	bad := runLine(t, "port: 1\n", "render", "--image", image, "--config", "-", "--output-dir", "-")

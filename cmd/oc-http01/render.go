@@ -23,7 +23,7 @@ type renderFlags struct {
 	apiServer, http01Proxy, infrastructure         string
 	layout, cliImage                               string
 	clusters                                       []string
-	allowTag, allowDisabled, layered, fcos         bool
+	allowTag, allowDisabled, layered, fcos, show   bool
 }
 
 func renderCommand() *cobra.Command {
@@ -59,6 +59,9 @@ written.`,
   oc get infrastructure cluster -o yaml > infrastructure.yaml
   oc http01 render --image quay.io/me/http01-proxyd@sha256:... \
     --http01proxy http01proxy.yaml --infrastructure infrastructure.yaml --output-dir rendered
+
+  # print the files that the hosts get, to review or to diff them
+  oc http01 render --image quay.io/me/http01-proxyd@sha256:... --show
 
   # for hosts whose operating system image contains the binary in /usr/bin
   oc http01 render --layered --output-dir rendered
@@ -114,6 +117,8 @@ written.`,
 	flags.BoolVar(&f.layered, "layered", false, "omit the installer: the operating system image contains the binary")
 	flags.BoolVar(&f.fcos, "fcos", false, "render an Ignition configuration with the binary, http01-proxyd.ign")
 	flags.StringVar(&f.binary, "binary", "", "`FILE` with the Linux binary for the host; required with --fcos")
+	flags.BoolVar(&f.show, "show", false,
+		"print each file, unit and drop-in that the MachineConfigs write on a host, with path and mode, and write no file")
 	f.layoutFlags(flags)
 	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
 	return c
@@ -124,9 +129,10 @@ func (f renderFlags) validate(given func(flag string) bool) error {
 	excluded := map[string][]string{ // flags without effect
 		"fcos":    {"image", "pool", "sums", "allow-tag", "layered", "layout"},
 		"layered": {"image", "sums", "allow-tag"},
-		"cluster": {"image", "sums", "allow-tag", "layered", "cli-image"}, // the base contains them
+		"cluster": {"image", "sums", "allow-tag", "layered", "cli-image"}, // the base has them
+		"show":    {"fcos", "layout", "output-dir", "output"},
 	}
-	for _, option := range []string{"fcos", "layered", "cluster"} {
+	for _, option := range []string{"fcos", "layered", "cluster", "show"} {
 		for _, other := range excluded[option] {
 			if given(option) && given(other) {
 				return cli.UsageError(fmt.Sprintf("--%s cannot be used with --%s", other, option))
@@ -175,6 +181,10 @@ func (f renderFlags) run(c *cobra.Command) error {
 	}
 	if err := c.Context().Err(); err != nil {
 		return fmt.Errorf("interrupted before any file was written: %w", err)
+	}
+	if f.show {
+		f.printNotes(c.ErrOrStderr(), outputs)
+		return showFiles(c.OutOrStdout(), outputs)
 	}
 	if f.out == "-" {
 		if err := printStream(c.OutOrStdout(), outputs); err != nil {

@@ -3,8 +3,11 @@
 package machineconfig
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -27,13 +30,15 @@ type Object struct {
 	File string // the file name, without a directory
 	Text []byte // the content
 	Size int    // bytes as JSON, to which limits apply
+	// Files are what a MachineConfig writes on a host: files, units and drop-ins.
+	Files []HostFile
 	// Architecture is the GOARCH of the binary in the file, if there is one.
 	Architecture string
 	// Notes inform the administrator about the content, one line each.
 	Notes []string
 }
 
-// machineConfig is a MachineConfig, as Butane prints it.
+// machineConfig is a MachineConfig with the fields that Butane writes for our sources.
 type machineConfig struct {
 	APIVersion string `json:"apiVersion" yaml:"apiVersion"`
 	Kind       string `json:"kind" yaml:"kind"`
@@ -41,13 +46,15 @@ type machineConfig struct {
 		Labels map[string]string `json:"labels" yaml:"labels"`
 		Name   string            `json:"name" yaml:"name"`
 	} `json:"metadata" yaml:"metadata"`
-	Spec map[string]any `json:"spec" yaml:"spec"`
+	Spec struct {
+		Config ignitionConfig `json:"config" yaml:"config"`
+	} `json:"spec" yaml:"spec"`
 }
 
 // parseMachineConfig reads Butane's output and moves the object to another pool. The role is a
 // label, and part of the name.
 func parseMachineConfig(text []byte, pool string) (m machineConfig, err error) {
-	if err := yaml.Load(text, &m); err != nil {
+	if err := yaml.Load(text, &m, yaml.WithKnownFields()); err != nil {
 		return m, fmt.Errorf("cannot read Butane's output: %w", err)
 	}
 	m.Metadata.Name = strings.Replace(m.Metadata.Name, "-"+m.Metadata.Labels[roleLabel]+"-", "-"+pool+"-", 1)
@@ -55,7 +62,11 @@ func parseMachineConfig(text []byte, pool string) (m machineConfig, err error) {
 	return m, nil
 }
 
-// encode returns the object as YAML, and its size as JSON, which the operator and etcd limit.
+// plainSource is a data URL of plain text in the YAML of an object.
+var plainSource = regexp.MustCompile(`(?m)^( +)source: "data:,.*"$`)
+
+// encode returns the object as YAML, and its size as JSON, which the operator and etcd limit. A
+// plain data URL continues on a new line after each line of its file.
 func (m machineConfig) encode() (text []byte, size int, err error) {
 	asJSON, err := json.Marshal(m)
 	if err == nil {
@@ -64,5 +75,11 @@ func (m machineConfig) encode() (text []byte, size int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot write %s: %w", m.Metadata.Name, err)
 	}
+	text = plainSource.ReplaceAllFunc(text, func(line []byte) []byte {
+		indent := bytes.Repeat([]byte(" "), bytes.IndexByte(line, 's')+2)
+		next := slices.Concat([]byte("\\\n"), indent)
+		line = bytes.Replace(line, []byte("data:,"), slices.Concat([]byte("data:,"), next), 1)
+		return bytes.ReplaceAll(line, []byte("%0A"), slices.Concat([]byte("%0A"), next))
+	})
 	return text, len(asJSON), nil
 }

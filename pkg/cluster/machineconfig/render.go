@@ -50,11 +50,15 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 	if err != nil {
 		return Object{}, err
 	}
+	files, err := m.Spec.Config.expand()
+	if err != nil {
+		return Object{}, err
+	}
 	body, size, err := m.encode()
 	if err != nil {
 		return Object{}, err
 	}
-	o := Object{File: m.Metadata.Name + ".yaml", Size: size}
+	o := Object{File: m.Metadata.Name + ".yaml", Size: size, Files: files}
 	description := "Image: " + r.Image
 	switch source {
 	case configSource:
@@ -70,7 +74,7 @@ func renderOne(sources fs.FS, dir, source string, r Request, site resolvedSite) 
 		o.Notes = append(o.Notes,
 			o.File+" is too large for the annotation of client-side oc apply: use oc apply --server-side")
 	}
-	o.Text = append(fileHeader(m.Metadata.Name, source, description, o.Size, r.Image == ExampleImage), body...)
+	o.Text = append(fileHeader(o, body, source, description, r.Image == ExampleImage), body...)
 	return o, nil
 }
 

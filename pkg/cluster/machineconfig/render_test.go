@@ -214,7 +214,7 @@ func TestSize(t *testing.T) {
 		}
 	}
 	t.Logf("%d bytes of YAML, %d of JSON", files, objects)
-	if most := 28 << 10; files > most || objects > most {
+	if most := 80 << 10; files > most || objects > most {
 		t.Errorf("%d bytes of YAML, %d of JSON: more than %d", files, objects, most)
 	}
 }

@@ -3,13 +3,13 @@
 package lab
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"fmt"
-	"io"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // RenderedConfig returns the hosts' configuration in the output folder of
@@ -20,14 +20,22 @@ func RenderedConfig(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the rendered configuration: %w", err)
 	}
-	_, encoded, found := bytes.Cut(text, []byte("source: data:;base64,"))
-	if !found {
-		return nil, fmt.Errorf("%s has no file in base64", file)
+	var o struct {
+		Spec struct {
+			Config struct {
+				Storage struct {
+					Files []struct{ Contents struct{ Source string } }
+				}
+			}
+		}
 	}
-	encoded, _, _ = bytes.Cut(encoded, []byte("\n"))
-	packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(encoded)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	if err := yaml.Unmarshal(text, &o); err != nil || len(o.Spec.Config.Storage.Files) == 0 {
+		return nil, fmt.Errorf("%s has no file: %w", file, err)
 	}
-	return io.ReadAll(packed)
+	encoded, plain := strings.CutPrefix(o.Spec.Config.Storage.Files[0].Contents.Source, "data:,")
+	if !plain {
+		return nil, fmt.Errorf("%s has no file in plain text", file)
+	}
+	config, err := url.PathUnescape(encoded)
+	return []byte(config), err
 }
