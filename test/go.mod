@@ -11,6 +11,7 @@ require (
 	github.com/cert-manager/cert-manager v1.21.2
 	github.com/go-logr/logr v1.4.4
 	github.com/google/go-cmp v0.7.0
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/jsimonetti/rtnetlink/v2 v2.0.2
 	github.com/mdlayher/netlink v1.7.2
 	github.com/prometheus-operator/prometheus-operator v0.75.2

@@ -4,36 +4,55 @@ package monitoring
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	schema "github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	"github.com/grafana/grafana-foundation-sdk/go/stat"
+	"github.com/grafana/grafana-foundation-sdk/go/table"
+	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 	"sigs.k8s.io/yaml"
 )
 
+// panel is what the tests read of a panel of Grafana.
 type panel struct {
-	ID      int              `json:"id"`
-	Type    string           `json:"type"`
-	Title   string           `json:"title"`
-	Span    int              `json:"span"`
-	Styles  []map[string]any `json:"styles"`
-	Targets []struct {
-		Expr   string `json:"expr"`
-		RefID  string `json:"refId"`
-		Legend string `json:"legendFormat"`
-	} `json:"targets"`
+	ID      int    `json:"id"`
+	Type    string `json:"type"`
+	Title   string `json:"title"`
+	GridPos struct {
+		W int `json:"w"`
+	} `json:"gridPos"`
+	FieldConfig struct {
+		Defaults struct {
+			Unit     string `json:"unit"`
+			Decimals int    `json:"decimals"`
+		} `json:"defaults"`
+	} `json:"fieldConfig"`
+	Targets         []target `json:"targets"`
+	Transformations []struct {
+		ID      string `json:"id"`
+		Options struct {
+			IndexByName  map[string]int    `json:"indexByName"`
+			RenameByName map[string]string `json:"renameByName"`
+		} `json:"options"`
+	} `json:"transformations"`
+}
+
+type target struct {
+	RefID  string `json:"refId"`
+	Expr   string `json:"expr"`
+	Legend string `json:"legendFormat,omitempty"`
 }
 
 type dashboard struct {
-	Title string `json:"title"`
-	UID   string `json:"uid"`
-	Rows  []struct {
-		Title  string  `json:"title"`
-		Panels []panel `json:"panels"`
-	} `json:"rows"`
+	Title  string   `json:"title"`
+	Tags   []string `json:"tags"`
+	Panels []panel  `json:"panels"`
 }
 
 func readDashboard(t *testing.T) dashboard {
@@ -46,62 +65,88 @@ func readDashboard(t *testing.T) dashboard {
 func queries(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, row := range readDashboard(t).Rows {
-		for _, p := range row.Panels {
-			for _, target := range p.Targets {
-				all = append(all, target.Expr)
-			}
+	for _, p := range readDashboard(t).Panels {
+		for _, q := range p.Targets {
+			all = append(all, q.Expr)
 		}
 	}
 	return all
 }
 
-// TestDashboardCopiesMatch holds that the console and Grafana show the same dashboard.
-func TestDashboardCopiesMatch(t *testing.T) {
-	var c corev1.ConfigMap
-	decodeStrict(t, shippedFile(t, "dashboard.yaml"), &c)
-	if c.Namespace != "openshift-config-managed" || c.Labels["console.openshift.io/dashboard"] != "true" {
-		t.Errorf("the console does not read %s/%s with labels %v", c.Namespace, c.Name, c.Labels)
+// grafanaDashboard is the classic model, which all releases import. Grafana 13 prefers another one for new
+// dashboards, which older releases do not know.
+type grafanaDashboard = schema.Dashboard //nolint:staticcheck // as above
+
+// checkSchema decodes a dashboard with the types that Grafana generates from its own schema, its panels
+// and the queries included. They reject unknown fields, and absent ones that are required.
+func checkSchema(text []byte) error {
+	runtime := cog.NewRuntime()
+	runtime.RegisterPanelcfgVariant(stat.VariantConfig())
+	runtime.RegisterPanelcfgVariant(table.VariantConfig())
+	runtime.RegisterPanelcfgVariant(timeseries.VariantConfig())
+	runtime.RegisterDataqueryVariant(prometheus.VariantConfig())
+	var d grafanaDashboard
+	// Without a mistake, the error is an empty list.
+	var list cog.BuildErrors
+	if err := d.UnmarshalJSONStrict(text); err != nil && (!errors.As(err, &list) || len(list) > 0) {
+		return err
 	}
-	// The console reads any one key of the data.
-	if len(c.Data) != 1 {
-		t.Errorf("%d keys in the data", len(c.Data))
+	d = grafanaDashboard{}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return err
 	}
-	if diff := cmp.Diff(string(shippedFile(t, "grafana/http01-proxyd.json")), c.Data["http01-proxyd.json"]); diff != "" {
-		t.Errorf("run `make dashboard` (-Grafana +console):\n%s", diff)
+	return d.Validate()
+}
+
+// TestGrafanaSchema: the dashboard fits Grafana's schema and has its current version. A mistake in each
+// part of it is found.
+func TestGrafanaSchema(t *testing.T) {
+	text := shippedFile(t, "grafana/http01-proxyd.json")
+	if err := checkSchema(text); err != nil {
+		t.Error(err)
+	}
+	var d grafanaDashboard
+	must(t, json.Unmarshal(text, &d))
+	if current := schema.NewDashboard().SchemaVersion; d.SchemaVersion != current {
+		t.Errorf("schemaVersion is %d, and Grafana's is %d", d.SchemaVersion, current)
+	}
+	for _, change := range [][2]string{
+		{`"editable"`, `"editible"`},
+		{`"gridPos"`, `"gridPosition"`},
+		{`"graphMode"`, `"graph"`},
+		{`"showHeader"`, `"header"`},
+		{`"refId": "A"`, `"refId": 1`},
+		{`"instant": true`, `"instant": 1`},
+		{`"drawStyle"`, `"drawingStyle"`},
+		{`"legend": {`, `"legends": {`},
+	} {
+		if broken := strings.Replace(string(text), change[0], change[1], 1); broken == string(text) ||
+			checkSchema([]byte(broken)) == nil {
+			t.Errorf("%s instead of %s is not found", change[1], change[0])
+		}
 	}
 }
 
-// TestDashboardFitsTheConsole holds that the console supports the panels
-// (monitoring-plugin, LegacyDashboard.tsx): only these types, in rows of width twelve.
-func TestDashboardFitsTheConsole(t *testing.T) {
+// TestPanels: Grafana's present types of panels are used, each with a title, a query and an ID of its own.
+func TestPanels(t *testing.T) {
 	ids := map[int]bool{}
-	for _, row := range readDashboard(t).Rows {
-		if row.Title == "" || len(row.Panels) == 0 {
-			t.Errorf("row %q has %d panels", row.Title, len(row.Panels))
+	for _, p := range readDashboard(t).Panels {
+		if ids[p.ID] || p.ID == 0 || p.Title == "" {
+			t.Errorf("%q: id %d is missing or used twice", p.Title, p.ID)
 		}
-		for _, p := range row.Panels {
-			if ids[p.ID] || p.ID == 0 {
-				t.Errorf("%s: id %d is missing or used twice", p.Title, p.ID)
-			}
-			ids[p.ID] = true
-			if !slices.Contains([]string{"graph", "singlestat", "table"}, p.Type) {
-				t.Errorf("%s: the console does not support panels of type %s", p.Title, p.Type)
-			}
-			if p.Title == "" || p.Span < 1 || p.Span > 12 || len(p.Targets) == 0 {
-				t.Errorf("panel %d: %q, span %d, %d queries", p.ID, p.Title, p.Span, len(p.Targets))
-			}
-			if p.Type == "table" && len(p.Styles) == 0 {
-				t.Errorf("%s: the console does not show tables without styles", p.Title)
-			}
-			for _, target := range p.Targets {
-				if target.Expr == "" || target.RefID == "" || p.Type == "graph" && target.Legend == "" {
-					t.Errorf("%s: %+v", p.Title, target)
-				}
-			}
+		ids[p.ID] = true
+		switch p.Type {
+		case "row":
+			continue
+		case "stat", "table", "timeseries":
+		default:
+			t.Errorf("%s: unknown type %s", p.Title, p.Type)
+		}
+		if len(p.Targets) != 1 || p.Targets[0].Expr == "" || (p.Type == "timeseries") != (p.Targets[0].Legend != "") {
+			t.Errorf("%s: %+v", p.Title, p.Targets)
 		}
 	}
-	if len(ids) < 10 {
+	if len(ids) < 20 {
 		t.Errorf("%d panels, want more", len(ids))
 	}
 }

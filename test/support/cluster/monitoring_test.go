@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,6 +34,11 @@ const (
 	configPath       = "/etc/http01-proxyd/config.yaml"
 	apiServerURL     = "/etc/kubernetes/apiserver-url.env"
 	manifests        = "machineconfigs/monitoring/"
+
+	// recordVariable names the file for the series that Prometheus has collected. The suite monitoring has
+	// the last record and runs the queries of the dashboard on it.
+	recordVariable = "RECORD_METRICS"
+	recordStep     = 2 * time.Second
 )
 
 // TestMonitoring runs Prometheus as machineconfigs/monitoring configures OpenShift's. The
@@ -60,6 +67,7 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 	installService(t, c)
 	must(t, c.AwaitServing(t.Context(), c.ControlPlane[0]))
 	each(t, c, startNodeExporter)
+	begin := time.Now()
 	p := startPrometheus(t, c)
 	p.awaitScraped(t)
 
@@ -74,6 +82,10 @@ func expectMonitoring(t *testing.T, c *cluster.Cluster) {
 				return p.checkValue(ctx, q.expr)
 			}))
 		})
+	}
+
+	if file := os.Getenv(recordVariable); file != "" {
+		p.record(t, file, begin)
 	}
 
 	// One fault for each exporter: Prometheus does not report rules that it cannot
@@ -95,20 +107,16 @@ type query struct{ title, id, expr string }
 func dashboardQueries(t *testing.T) []query {
 	t.Helper()
 	var dashboard struct {
-		Rows []struct {
-			Panels []struct {
-				Title   string
-				Targets []struct{ Expr, RefID string }
-			}
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, RefID string }
 		}
 	}
 	must(t, json.Unmarshal(repositoryFile(t, manifests+"grafana/http01-proxyd.json"), &dashboard))
 	var all []query
-	for _, row := range dashboard.Rows {
-		for _, p := range row.Panels {
-			for _, target := range p.Targets {
-				all = append(all, query{p.Title, target.RefID, target.Expr})
-			}
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			all = append(all, query{p.Title, target.RefID, target.Expr})
 		}
 	}
 	if len(all) < 15 {
@@ -264,6 +272,50 @@ func (p *prometheus) checkValue(ctx context.Context, expr string) error {
 		}
 	}
 	return nil
+}
+
+// record writes the series since a time: a line with the first time and the step in seconds, and a line for
+// each series with its values. A value that is missing is "_".
+func (p *prometheus) record(t *testing.T, file string, begin time.Time) {
+	t.Helper()
+	// The certificates come last. Several samples of each series are recorded.
+	const last = "http01_proxy_api_certificate_failed_renewals offset 10s"
+	must(t, lab.Eventually(t.Context(), last, func(ctx context.Context) error { return p.checkValue(ctx, last) }))
+	begin = begin.Truncate(recordStep)
+	count := int(time.Since(begin) / recordStep)
+	answer := must1(p.get(t.Context(), "/api/v1/query_range?"+url.Values{
+		"query": {`{__name__=~"http01_proxy_.*|node_systemd_unit_state"}`},
+		"start": {strconv.FormatInt(begin.Unix(), 10)},
+		"end":   {strconv.FormatInt(begin.Add(time.Duration(count)*recordStep).Unix(), 10)},
+		"step":  {recordStep.String()},
+	}.Encode()))(t)
+	var body struct {
+		Data struct {
+			Result []struct {
+				Metric map[string]string
+				Values [][]any
+			}
+		}
+	}
+	must(t, json.Unmarshal(answer, &body))
+	lines := make([]string, 0, len(body.Data.Result))
+	for _, r := range body.Data.Result {
+		values := slices.Repeat([]string{"_"}, count+1)
+		for _, v := range r.Values {
+			at, _ := v[0].(float64)
+			values[int((at-float64(begin.Unix()))/recordStep.Seconds())], _ = v[1].(string)
+		}
+		var labels []string
+		for _, name := range slices.Sorted(maps.Keys(r.Metric)) {
+			if name != "__name__" {
+				labels = append(labels, fmt.Sprintf("%s=%q", name, r.Metric[name]))
+			}
+		}
+		lines = append(lines, r.Metric["__name__"]+"{"+strings.Join(labels, ",")+"} "+strings.Join(values, " ")+"\n")
+	}
+	slices.Sort(lines)
+	text := fmt.Sprintf("%d %d\n", begin.Unix(), int(recordStep.Seconds())) + strings.Join(lines, "")
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 func (p *prometheus) expectHealthyRules(t *testing.T) {
