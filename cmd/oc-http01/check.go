@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
@@ -23,7 +24,8 @@ func checkCommand() *cobra.Command {
 		Long: `Run "http01-proxyd check" on all control-plane nodes with oc debug, side by side, and
 combine the results. The command changes nothing on the nodes. Equal findings of several
 nodes are one. Each finding has its ID in brackets: "oc http01 explain ID" describes it.
--o wide adds the results of all checks.
+-o wide adds the results of all checks. -o html writes a page for a browser without a
+network.
 
 The nodes send test requests to the API VIPs while the nodes that hold these follow the
 packets. This begins when the check runs on all nodes, or their --timeout has passed.
@@ -33,6 +35,7 @@ did not report or could not check everything that is necessary.`,
 		Example: `  oc http01 check
   oc http01 check --nodes master0
   oc http01 check --only dns,ruleset
+  oc http01 check -o html > check.html
   oc http01 check -o json | jq '.findings[] | {id, nodes}'`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := selection.Validate(); err != nil {
@@ -54,14 +57,19 @@ did not report or could not check everything that is necessary.`,
 			result := clusterCheck(outputs, time.Now())
 			result.StartMs = float64(starting.Milliseconds())
 			result.DurationMs = float64((time.Since(begin) - starting).Milliseconds())
-			if err := f.out.Write(c.OutOrStdout(), result, terminal.ClusterCheck(result)); err != nil {
+			if f.out.Format == cli.HTML {
+				_, err = c.OutOrStdout().Write(page.ForClusterCheck(selection.Name, result, time.Now()))
+			} else {
+				err = f.out.Write(c.OutOrStdout(), result, terminal.ClusterCheck(result))
+			}
+			if err != nil {
 				return err
 			}
 			return exitWithOutcome(result.Outcome)
 		},
 	}
 	selection.Add(c, "what each node detects")
-	f.add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML)
+	f.add(c, cli.Text, cli.Wide, cli.JSON, cli.YAML, cli.HTML)
 	return c
 }
 

@@ -288,6 +288,10 @@ func TestCheck(t *testing.T) {
 				strings.Contains(got.out, "\x1b") {
 				t.Errorf("exit code %d, want %d: %s\n%s\nwant %q", got.code, tt.code, got.err, got.out, tt.want)
 			}
+			shown := runLine(t, "", "check", "-o", "html")
+			if shown.code != tt.code || !inOrder(shown.out, "<!DOCTYPE html>*http01-proxyd cluster check*reported).*master0") {
+				t.Errorf("exit code %d, want %d:\n%s", shown.code, tt.code, shown.out)
+			}
 			document := runLine(t, "", "check", "-o", "json")
 			var c report.ClusterCheck
 			must(t, json.Unmarshal([]byte(document.out), &c))
@@ -295,6 +299,17 @@ func TestCheck(t *testing.T) {
 				t.Errorf("exit code %d, want %d: %+v", document.code, tt.code, c)
 			}
 		})
+	}
+}
+
+// TestCheckWide: the result of each check on each node.
+func TestCheckWide(t *testing.T) {
+	other := strings.Replace(checkedOK, `"checks": []`, `"checks": [{"name": "vips", "outcome": "ok"}, {"name": "dns", "outcome": "ok"}]`, 1)
+	installOC(t, map[string]string{"master0": checkedProblem, "master1": other, "master2": ""})
+	got := runLine(t, "", "check", "-o", "wide")
+	want := "\nCHECK  master0    master1  master2\ndns    ✗ problem  ✓ ok\nclock  - skipped\nvips              ✓ ok\n"
+	if got.code != cli.Unhealthy || !strings.Contains(got.out, want) {
+		t.Errorf("exit code %d, want the table%s\n%s%s", got.code, want, got.out, got.err)
 	}
 }
 
