@@ -126,7 +126,7 @@ func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut i
 	switch {
 	case found.Outcome == result.Problem:
 		return cli.ExitCode(cli.Unhealthy)
-	case found.Outcome == result.NotApplicable, len(found.Incomplete) > 0:
+	case found.Outcome == result.NotApplicable, found.Outcome == result.Incomplete:
 		return cli.ExitCode(cli.Unknown)
 	default:
 		return nil

@@ -121,9 +121,8 @@ func checkCard(checked *result.Report) element {
 	switch checked.Outcome {
 	case result.OK:
 		l, headline = section.Good, "No problem found"
-		if len(checked.Incomplete) > 0 {
-			l, headline = section.Warning, "Incomplete"
-		}
+	case result.Incomplete:
+		l, headline = section.Warning, "Incomplete"
 	case result.Warning:
 		l, headline = section.Warning, "Warnings"
 	case result.Problem:

@@ -66,7 +66,7 @@ func TestCheckOutcome(t *testing.T) {
 	t.Parallel()
 	for want, r := range map[string]result.Report{
 		"No problem found s": {Outcome: result.OK, Summary: "s"},
-		"Incomplete s":       {Outcome: result.OK, Summary: "s", Incomplete: []string{"dns"}},
+		"Incomplete s":       {Outcome: result.Incomplete, Summary: "s", Incomplete: []string{"dns"}},
 		"Warnings s":         {Outcome: result.Warning, Summary: "s"},
 		"Not checked s":      {Outcome: result.Skipped, Summary: "s"},
 	} {

@@ -14,8 +14,11 @@ import (
 
 // Report is the result of all checks, in the order of the list.
 type Report struct {
-	Host       string   `json:"host"`       // name of the host
-	Outcome    Outcome  `json:"outcome"`    // the worst of all; nothing: the host cannot hold the API's VIPs
+	Host string `json:"host"` // name of the host
+	// The worst of all checks, which decides the marks and the exit code. incomplete: no problem was found, and
+	// necessary checks did not run or end; nothing: the host cannot hold the API's VIPs.
+	Outcome Outcome `json:"outcome"`
+
 	Summary    string   `json:"summary"`    // one sentence
 	Advice     []string `json:"advice"`     // next steps, one or two sentences each
 	Incomplete []string `json:"incomplete"` // names of necessary checks that did not run or end, or not completely
@@ -41,13 +44,22 @@ func (r Report) Document() Document {
 	return Document{report.NewHeader("Check"), r}
 }
 
-func worstOutcome(results []Result) Outcome {
+// outcome is the result of all checks. Marks, headlines and exit codes follow from it alone, so that they
+// cannot differ. fails is whether the challenge of --token fails.
+func outcome(results []Result, incomplete []string, fails bool) Outcome {
 	order := []Outcome{Skipped, OK, Warning, Problem}
 	at := 0
 	for _, r := range results {
 		at = max(at, slices.Index(order, r.Outcome))
 	}
-	return order[at]
+	switch {
+	case fails:
+		return Problem
+	case order[at] != Problem && len(incomplete) > 0:
+		return Incomplete
+	default:
+		return order[at]
+	}
 }
 
 // withoutConsequences removes findings that another finding explains. A finding that is
@@ -119,12 +131,9 @@ func NewReport(c Conditions, results []Result, steps []Step) Report {
 	results = withoutConsequences(results)
 	failing := slices.IndexFunc(steps, func(s Step) bool { return s.Outcome == Problem })
 	fails := failing >= 0
+	incomplete := c.incompleteChecks(results)
 	r := Report{
-		Host: c.Host, Outcome: worstOutcome(results), Incomplete: c.incompleteChecks(results), Checks: results,
-		Trace: steps,
-	}
-	if fails {
-		r.Outcome = Problem
+		Host: c.Host, Outcome: outcome(results, incomplete, fails), Incomplete: incomplete, Checks: results, Trace: steps,
 	}
 	problems, warnings, skipped := 0, 0, 0
 	for _, c := range results {
@@ -176,6 +185,9 @@ func (c Conditions) incompleteChecks(results []Result) (names []string) {
 func (r Report) headline(problems, warnings int, fails bool) string {
 	found := report.CountFindings(problems, warnings)
 	switch {
+	case found != "" && r.Outcome == Incomplete:
+		return fmt.Sprintf("%s on %s, and essential checks are incomplete: %s", found, r.Host,
+			strings.Join(r.Incomplete, ", "))
 	case found != "":
 		return found + " on " + r.Host
 	case fails:

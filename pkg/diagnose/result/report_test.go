@@ -30,9 +30,17 @@ func TestSummary(t *testing.T) {
 				Name: "clock", Outcome: Skipped,
 				Incomplete: true,
 			}, {Name: "ruleset", Outcome: OK, NotChecked: "a table", Incomplete: true}},
-			OK,
+			Incomplete,
 			"No problem was found on a, but essential checks are incomplete: certificate, ruleset (2 checks, 2 skipped).", nil,
 			0,
+		},
+		"a warning, without essential checks": {
+			true,
+			[]Result{
+				{Outcome: Warning, Findings: []findings.Finding{{ID: findings.VIPsShared, Level: findings.Warning}}},
+				{Name: "route", Outcome: Skipped, Incomplete: true},
+			},
+			Incomplete, "1 warning on a, and essential checks are incomplete: route (1 check, 1 skipped).", nil, 0,
 		},
 		"problems": {true, []Result{problem, fine, problem}, Problem, "2 problems on a (3 checks).", nil, 0},
 		"a warning": {

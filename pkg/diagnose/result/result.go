@@ -15,10 +15,12 @@ type Outcome string
 
 // The outcomes.
 const (
-	OK            Outcome = "ok"
-	Warning       Outcome = "warning"
-	Problem       Outcome = "problem"
-	Skipped       Outcome = "skipped" // the check could not run, or there is nothing to check
+	OK      Outcome = "ok"
+	Warning Outcome = "warning"
+	Problem Outcome = "problem"
+	Skipped Outcome = "skipped" // the check could not run, or there is nothing to check
+	// Incomplete, of a report: no problem was found, but a necessary check could not run or end.
+	Incomplete    Outcome = "incomplete"
 	NotApplicable Outcome = "nothing" // of a report: there is nothing to check on this host
 )
 
