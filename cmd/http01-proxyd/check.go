@@ -123,10 +123,10 @@ func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut i
 	if err := out.write(ctx, found); err != nil {
 		return fmt.Errorf("cannot write the report: %w", err)
 	}
-	switch {
-	case found.Outcome == result.Problem:
+	switch found.Outcome {
+	case result.Problem:
 		return cli.ExitCode(cli.Unhealthy)
-	case found.Outcome == result.NotApplicable, found.Outcome == result.Incomplete:
+	case result.NotApplicable, result.Incomplete:
 		return cli.ExitCode(cli.Unknown)
 	default:
 		return nil

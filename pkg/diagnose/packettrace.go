@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
@@ -65,7 +66,7 @@ func Trace(ctx context.Context, o TraceOptions, progress func(vips []netip.Addr,
 	requests := 0
 	for bounded.Err() == nil && r.Message == "" && requests < o.Count {
 		progress(r.VIPs, requests)
-		requests += collect(bounded, t, port, &r)
+		requests += collect(bounded, t, port, o.Count-requests, &r)
 		switch left := address.Exclude(r.VIPs, heldNow(r.VIPs)); {
 		case len(left) > 0:
 			r.Message = fmt.Sprintf("the trace ended early: this host no longer holds %s: "+
@@ -76,7 +77,8 @@ func Trace(ctx context.Context, o TraceOptions, progress func(vips []netip.Addr,
 		}
 	}
 	if r.Message == "" {
-		requests += collect(context.WithoutCancel(ctx), t, port, &r) // the reply to the last one; also after Ctrl-C
+		// The reply to the last one; also after Ctrl-C.
+		requests += collect(context.WithoutCancel(ctx), t, port, o.Count-requests, &r)
 	}
 	r.Lost = t.Lost()
 	if err := t.Close(); err != nil && r.Message == "" {
@@ -94,8 +96,9 @@ func Trace(ctx context.Context, o TraceOptions, progress func(vips []netip.Addr,
 	return r, nil
 }
 
-// collect adds packets for at most one interval, and returns how many of them are no replies.
-func collect(ctx context.Context, t *trace.Trace, port uint16, r *report.Trace) (requests int) {
+// collect adds packets for at most one interval, and returns how many of them are no replies: at most
+// so many. After these it adds replies to their clients only.
+func collect(ctx context.Context, t *trace.Trace, port uint16, most int, r *report.Trace) (requests int) {
 	step, cancel := context.WithTimeout(ctx, traceInterval)
 	defer cancel()
 	for {
@@ -107,6 +110,9 @@ func collect(ctx context.Context, t *trace.Trace, port uint16, r *report.Trace) 
 			return requests
 		}
 		for _, p := range packets {
+			if requests == most && !repliesToOne(p, r.Packets) {
+				continue
+			}
 			if !p.Reply {
 				requests++
 			}
@@ -115,6 +121,11 @@ func collect(ctx context.Context, t *trace.Trace, port uint16, r *report.Trace) 
 			r.Packets = append(r.Packets, p)
 		}
 	}
+}
+
+// repliesToOne reports whether a packet is a reply to a client of others.
+func repliesToOne(p report.TracedPacket, others []report.TracedPacket) bool {
+	return p.Reply && slices.ContainsFunc(others, func(o report.TracedPacket) bool { return o.Client == p.Client })
 }
 
 // checkTraceable returns why packets to the API VIPs cannot be traced on this host.

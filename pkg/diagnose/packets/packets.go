@@ -79,7 +79,7 @@ func (o Observation) Check() result.Result {
 	}
 	served, replied := o.served()
 	notChecked := o.unclear(served)
-	text := "the requests of this host reach the VIPs"
+	text := "no rule of this host blocks its requests to the VIPs" // the self check shows whether they are answered
 	if len(o.Held) > 0 {
 		text = "the requests of this host reach the service"
 		if len(served) == 0 && len(notChecked) == 0 {
@@ -211,6 +211,7 @@ func (all *obstacles) add(id findings.ID, p report.TracedPacket) {
 func (all obstacles) findings(port uint16) (list []findings.Finding) {
 	for _, o := range all {
 		step, decided := trace.Deciding(o.packet)
+		slices.SortFunc(o.sources, netip.Addr.Compare)
 		if o.id == findings.LocalTrafficBlocked &&
 			slices.ContainsFunc(all, func(other obstacle) bool { return other.id != o.id && other.hasCause(step, decided) }) {
 			continue // the other finding names the rule

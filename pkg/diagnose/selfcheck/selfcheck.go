@@ -208,7 +208,7 @@ func (s SelfCheck) judgeOpen(r Response, all *result.Subjects) {
 	case known && response.IsFromProxy(challenge):
 		all.FindAt(s.nameNotAllowed(r.String(), s.Names[:min(len(s.Names), 1)]), r)
 	default:
-		all.Pass(r, "http01-proxyd responds in %s", report.Milliseconds(r.Page.Total))
+		all.Pass(r, "http01-proxyd responds to this host in %s", report.Milliseconds(r.Page.Total))
 	}
 }
 
