@@ -28,15 +28,36 @@ func reports(t *testing.T) map[string][]string {
 	must(t, err)
 	text, err := os.ReadFile(path)
 	must(t, err)
-	_, section, _ := strings.Cut(string(text), "\n## What the CA reports\n")
-	section, _, _ = strings.Cut(section, "\n## ")
 	rows := map[string][]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)`.*$").FindAllStringSubmatch(section, -1) {
-		rows[m[1]] = []string{}
-		for _, id := range regexp.MustCompile(`\[([a-z0-9-]+)\]\(troubleshooting/`).FindAllStringSubmatch(m[0], -1) {
-			rows[m[1]] = append(rows[m[1]], id[1])
+	add := func(title, pattern string, texts func(cell string) []string) {
+		_, section, _ := strings.Cut(string(text), "\n## "+title+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(section, -1) {
+			var ids []string
+			for _, id := range regexp.MustCompile(`\[([a-z0-9-]+)\]\(troubleshooting/`).FindAllStringSubmatch(m[0], -1) {
+				ids = append(ids, id[1])
+			}
+			for _, text := range texts(m[1]) {
+				rows[text] = ids
+			}
 		}
 	}
+	// One row has four statuses, whose findings are in the table of observed results.
+	const response, statuses = "ADDRESS: Invalid response from URL: ", "404, 502, 503 or 504"
+	var observed []string
+	add("What the CA reports", "(?m)^\\| `([^`]+)`.*$", func(cell string) []string {
+		if cell != response+statuses {
+			return []string{cell}
+		}
+		observed = regexp.MustCompile(`\d{3}`).FindAllString(statuses, -1)
+		return nil
+	})
+	add("By observed result", `(?m)^\| (\d{3}) \|.*$`, func(cell string) []string {
+		if !slices.Contains(observed, cell) {
+			return nil
+		}
+		return []string{response + cell}
+	})
 	if len(rows) == 0 {
 		t.Fatalf("%s has no texts of the CA", path)
 	}
