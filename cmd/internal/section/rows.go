@@ -115,7 +115,11 @@ func (d describer) certificate(c report.Certificate) Row {
 	if renewal := c.DescribeRenewal(d.now); renewal != "" {
 		more += "; " + renewal
 	}
-	return faulty(row, verdict.Certificate(c, d.now)).withMore(more)
+	found := verdict.Certificate(c, d.now)
+	if c.Error != "" && !slices.ContainsFunc(d.problems, func(f findings.Finding) bool { return f.ID == found[0].ID }) {
+		row.Level, found = Neutral, nil // another host holds the VIP
+	}
+	return faulty(row, found).withMore(more)
 }
 
 // vip adds to the state of a VIP what tests between hosts have shown.

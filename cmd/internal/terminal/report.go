@@ -50,7 +50,7 @@ func ClusterStatus(s report.ClusterStatus) Text {
 // screen.
 func Watch(title string, status Text, challenges section.Table) Text {
 	return func(p *page) {
-		p.writeLine(span{text: title})
+		p.writeWrapped(nil, 0, title)
 		p.writeLine()
 		status(p)
 		below := page{view: p.view}

@@ -4,6 +4,7 @@ package verdict
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,9 @@ func Problems(r report.Report, now time.Time) []findings.Finding {
 	add(Trust(r.Trust)...)
 	add(Egress(r.EgressProxy)...)
 	for _, c := range DistinctCertificates(r.Certificates) {
-		add(Certificate(c, now)...)
+		if c.Error == "" || holds(r, c.Address) { // the holder reports an API server that is not reachable
+			add(Certificate(c, now)...)
+		}
 	}
 	for _, t := range r.SelfTests {
 		if !t.OK {
@@ -74,6 +77,14 @@ func Problems(r report.Report, now time.Time) []findings.Finding {
 // OfState reports whether a finding is about the state of the service, and not about a part of it.
 func OfState(r report.Report, f findings.Finding) bool {
 	return slices.ContainsFunc(ofState(r), func(s findings.Finding) bool { return s.ID == f.ID && s.Message == f.Message })
+}
+
+// holds reports whether the host holds the VIP of an address with a port.
+func holds(r report.Report, address string) bool {
+	endpoint, err := netip.ParseAddrPort(address)
+	return err == nil && slices.ContainsFunc(r.VIPs, func(v report.VIP) bool {
+		return v.State == report.VIPHeld && v.Address == endpoint.Addr()
+	})
 }
 
 // isHost reports whether the condition is that of a service that has answered.

@@ -90,14 +90,20 @@ func TestProblems(t *testing.T) {
 		},
 		"problems before warnings": {
 			serving(func(r *report.Report) {
-				r.Certificates = []report.Certificate{{Address: "a", Error: "refused"}}
+				r.VIPs = []report.VIP{
+					{Address: netip.MustParseAddr("192.0.2.7"), State: report.VIPHeld},
+					{Address: netip.MustParseAddr("192.0.2.5"), State: report.VIPStandby},
+				}
+				r.Certificates = []report.Certificate{
+					{Address: "192.0.2.5:6443", Error: "no route to host"}, {Address: "192.0.2.7:6443", Error: "refused"},
+				}
 				r.VIPTests = []report.VIPTest{{
 					VIP: netip.MustParseAddr("192.0.2.5"), Result: report.VIPRefused, Cause: "vip-unreachable-from-here",
 				}}
 				r.Metrics = report.Metrics{Address: "192.0.2.10:9645", Error: "in use"}
 			}),
 			[]string{
-				"problem vip-unreachable-from-here: Port 80", "warning api-server-unreachable: ",
+				"problem vip-unreachable-from-here: Port 80", "warning api-server-unreachable: This host holds the VIP, but 192.0.2.7:6443",
 				"warning metrics-port-in-use: Metrics are not served on 192.0.2.10:9645: in use",
 			},
 		},
@@ -155,7 +161,7 @@ func TestStatusLine(t *testing.T) {
 		"Serving, with 1 problem: holds 192.0.2.5, 192.0.2.6:80 answered 500, but CAs accept only 200 " +
 			"[response-status], 0 challenges, last 500": serving(lastStatus(500)),
 		"Serving: holds 192.0.2.5, no challenges yet ": serving(func(r *report.Report) { // a warning
-			r.Certificates = []report.Certificate{{Address: "a", Error: "refused"}}
+			r.Metrics = report.Metrics{Address: "a", Error: "in use"}
 		}),
 		"PortInUse: m": in("False", report.PortInUse, "m", nil),
 	} {

@@ -102,7 +102,7 @@ func TestWatch(t *testing.T) {
 	s.awaitText("✗ NotRunning", "systemctl start http01-proxyd")
 	start(t, master, ServiceOptions{})
 	must(t, Eventually(t.Context(), "the service to be back", func(context.Context) error {
-		if seen := s.tmux("capture-pane", "-p"); !strings.Contains(seen, "✓ Serving") {
+		if seen := s.tmux("capture-pane", "-p"); !strings.Contains(seen, " Serving") {
 			return errors.New(seen)
 		}
 		return nil
@@ -110,7 +110,7 @@ func TestWatch(t *testing.T) {
 
 	// In a small window nothing scrolls and no line is longer than the window.
 	s.tmux("resize-window", "-x", "50", "-y", "14")
-	seen = s.awaitText("✓ Serving", " more lines")
+	seen = s.awaitText(" Serving", " more lines")
 	lines := strings.Split(strings.TrimSuffix(seen, "\n"), "\n")
 	if len(lines) != 14 || !strings.Contains(lines[0], "http01-proxyd on ") {
 		t.Errorf("%d lines:\n%s", len(lines), seen)
@@ -127,7 +127,7 @@ func TestWatch(t *testing.T) {
 	s.awaitText("Stopped", "shell$")
 	s.sendKeys("fg", "Enter")
 	must(t, Eventually(t.Context(), "the watch to continue", func(context.Context) error {
-		if seen := s.tmux("capture-pane", "-p"); strings.Contains(seen, "shell$") || !strings.Contains(seen, "✓ Serving") {
+		if seen := s.tmux("capture-pane", "-p"); strings.Contains(seen, "shell$") || !strings.Contains(seen, " Serving") {
 			return errors.New(seen)
 		}
 		return nil
@@ -135,7 +135,7 @@ func TestWatch(t *testing.T) {
 
 	// The last state stays.
 	s.sendKeys("C-c")
-	s.awaitText("✓ Serving", "shell$")
+	s.awaitText(" Serving", "shell$")
 	s.sendKeys("echo exit code $?", "Enter")
 	s.awaitText("exit code 0")
 }
