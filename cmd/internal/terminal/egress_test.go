@@ -11,6 +11,33 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
+// TestEgressProxyThatDoesNotRespond: an accepted proxy is no success while requests through it fail.
+func TestEgressProxyThatDoesNotRespond(t *testing.T) {
+	t.Parallel()
+	proxy := report.EgressSetting{HTTPProxy: "http://p:3128", Source: "/etc/mco/proxy.env"}
+	b := newTracker()
+	b.SetReconcileResult(servingResult(), start)
+	b.SetEgress(report.EgressProxy{
+		Upstream: "auto", Spec: proxy, Accepted: proxy,
+		Routes: []report.EgressRoute{{Ingress: ingress.String(), Proxy: "http://p:3128", Addresses: []string{"192.0.2.9"}}},
+	}, start)
+	b.SetUpstreams([]report.Upstream{{
+		Address: ingress, Checked: start, Cause: "egress-unreachable", Error: "The egress proxy p:3128 is not available",
+	}}, start)
+	shown := renderText(t, b.Report(report.Table{}), start, terminal.View{})
+	for _, want := range []string{
+		"State:          ✗ UpstreamUnreachable", "Ingress:        ✗ 192.0.2.6:80 fails [egress-unreachable]\n",
+		"Egress proxy:   ✗ requests through it fail [egress-unreachable]\n", "\n  http01-proxyd explain egress-unreachable\n",
+	} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("no %q:\n%s", want, shown)
+		}
+	}
+	if strings.Contains(shown, "✓") || strings.Count(shown, "is not available") != 1 {
+		t.Errorf("a success, or the cause twice:\n%s", shown)
+	}
+}
+
 // TestEgressConditionAndRow: the condition and the row of each state.
 func TestEgressConditionAndRow(t *testing.T) {
 	t.Parallel()

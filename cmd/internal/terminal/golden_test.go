@@ -216,6 +216,51 @@ func TestGoldenWatch(t *testing.T) {
 	}
 }
 
+// TestWatchFits: a watch fits every window, and shows the newest challenge in all but the smallest ones.
+func TestWatchFits(t *testing.T) {
+	t.Parallel()
+	s := scenarios()["503"]
+	for width := 30; width < 120; width += 10 {
+		for height := 1; height < 50; height++ {
+			got := render(t, terminal.Watch("the title", terminal.Report(s.shown, goldenNow),
+				section.Challenges(s.shown.Challenges, goldenNow)), terminal.View{Width: width, Height: height})
+			if n := strings.Count(got, "\n"); n > height {
+				t.Fatalf("%d lines on %d:\n%s", n, height, got)
+			}
+			_, below, _ := strings.Cut(got, "AGE")
+			if height >= 8 && !strings.Contains(below, "20s  503") {
+				t.Fatalf("%d x %d has no challenge:\n%s", width, height, got)
+			}
+			if height >= 4 && !strings.HasPrefix(got, "the title\n") {
+				t.Fatalf("no title:\n%s", got)
+			}
+		}
+	}
+}
+
+// TestTakeover: the times of a node that has just taken over a VIP are those since then, although it was
+// ready before.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	s := scenarios()["healthy"]
+	s.holder.StateSince = before(6 * time.Second)
+	for i := range s.holder.VIPs {
+		s.holder.VIPs[i].Since = before(6 * time.Second)
+	}
+	got := render(t, terminal.ClusterStatus(s.cluster()), terminal.View{})
+	for _, want := range []string{
+		"State:          ✓ Serving for 6s\n", "\n192.0.2.5    master0  6s   reachable from", "\nmaster0  ✓ Serving  6s   192.0.2.5",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q:\n%s", want, got)
+		}
+	}
+	if got := render(t, terminal.Report(s.holder, goldenNow), terminal.View{}); !strings.HasPrefix(got,
+		"State:          ✓ Serving for 6s\n") || !strings.Contains(got, "192.0.2.5 held here for 6s, reachable") {
+		t.Error(got)
+	}
+}
+
 func compareScreen(t *testing.T, file, got string) {
 	t.Helper()
 	compareGolden(t, file, got)

@@ -381,6 +381,23 @@ func TestStatusLine(t *testing.T) {
 	}
 }
 
+// TestStateSince: the time of a state begins with its reason, and the transition time with the status.
+func TestStateSince(t *testing.T) {
+	t.Parallel()
+	b := tracker.New("test", start, ignoreTransition)
+	for i, reason := range []report.Reason{report.Standby, report.Serving, report.Serving, report.PortInUse} {
+		b.SetReconcileResult(tracker.ReconcileResult{Reason: reason, Message: strconv.Itoa(i)},
+			start.Add(time.Duration(i+1)*time.Minute))
+		r, minutes := b.Report(report.Table{}), []int{1, 2, 2, 4}
+		if want := start.Add(time.Duration(minutes[i]) * time.Minute); !r.StateSince.Equal(want) {
+			t.Errorf("%s since %v, want %v", reason, r.StateSince, want)
+		}
+		if c := r.Condition(); reason.Ready() && !c.LastTransitionTime.Equal(start.Add(time.Minute)) {
+			t.Errorf("the transition time is %v", c.LastTransitionTime)
+		}
+	}
+}
+
 // TestReconcileResultMessages: a result may have its own message for an unreachable
 // ingress, and a suffix for every message.
 func TestReconcileResultMessages(t *testing.T) {
