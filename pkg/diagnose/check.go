@@ -62,7 +62,7 @@ func run(ctx context.Context, opts Options, progress func(pending []string)) (re
 	if ctx.Err() != nil {
 		return result.Report{}, fmt.Errorf("cannot check this host: %w", context.Cause(ctx))
 	}
-	conditions := result.Conditions{Host: h.name, Privileged: h.privileged, Selected: len(h.Only) > 0}
+	conditions := result.Conditions{Host: h.name, Held: h.VIPs.Held, Privileged: h.privileged, Selected: len(h.Only) > 0}
 	if opts.Token == "" {
 		return result.NewReport(conditions, results, nil), nil
 	}

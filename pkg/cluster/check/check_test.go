@@ -256,6 +256,29 @@ func TestPackets(t *testing.T) {
 	}
 }
 
+// TestStoppedHolder: the fault of the node that holds a VIP explains why the others do not reach it. The
+// same fault of another node explains nothing.
+func TestStoppedHolder(t *testing.T) {
+	t.Parallel()
+	const (
+		stopped     = `{"name": "service", "outcome": "problem", "findings": [{"id": "service-not-running", "level": "problem", "message": "stopped", "remediation": "Start it."}]}`
+		unreachable = `{"name": "self-check", "outcome": "problem", "findings": [{"id": "proxy-unreachable", "level": "problem", "message": "no response at 192.0.2.5:80 and [2001:db8::5]:80: refused", "remediation": "Check it."}]}`
+	)
+	holding := func(vips string) check.Node {
+		return read(t, "m0", `{"outcome": "problem", "held": [`+vips+`], "checks": [`+stopped+`]}`)
+	}
+	drops := read(t, "m0", `{"outcome": "problem", "held": ["192.0.2.5", "2001:db8::5"], "checks": [{"name": "ruleset", "findings": [{"id": "packet-dropped"}]}]}`)
+	if got := check.Combine([]check.Node{drops, parse(t, "m1", "problem", unreachable)}, now()).Findings; len(got) != 2 {
+		t.Errorf("a rule about others: %+v", got)
+	}
+	for vips, want := range map[string]int{`"192.0.2.5", "2001:db8::5"`: 1, `"192.0.2.5"`: 2, ``: 2} {
+		got := check.Combine([]check.Node{holding(vips), parse(t, "m1", "problem", unreachable)}, now()).Findings
+		if len(got) != want {
+			t.Errorf("a holder of %s: %+v", vips, got)
+		}
+	}
+}
+
 // TestCommandOn: nothing but words of a command runs on the workstation.
 func TestCommandOn(t *testing.T) {
 	t.Parallel()

@@ -63,8 +63,9 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 	return all
 }
 
-// explained reports whether another node has observed what became of the packets of n to the VIPs
-// that the message names. Packets of the other address family explain nothing.
+// explained reports whether other nodes show why n does not reach the VIPs that the message names: the
+// holder has a fault, or somebody has observed what became of the packets of n. Packets of the other
+// address family explain nothing.
 func explained(nodes []Node, n Node, message string) bool {
 	vips := 0
 	for word := range strings.FieldsSeq(message) {
@@ -77,11 +78,22 @@ func explained(nodes []Node, n Node, message string) bool {
 		if err != nil {
 			continue
 		}
-		if vips++; !observed(nodes, n, vip.BitLen()) {
+		if vips++; !observed(nodes, n, vip.BitLen()) && !faultyHolder(nodes, vip) {
 			return false
 		}
 	}
 	return vips > 0
+}
+
+// faultyHolder reports whether a node that holds a VIP has a fault because of which nothing responds
+// there. A rule that drops packets may be about other clients.
+func faultyHolder(nodes []Node, vip netip.Addr) bool {
+	unreachable, _ := findings.Lookup(findings.ProxyUnreachable)
+	return slices.ContainsFunc(nodes, func(n Node) bool {
+		return slices.Contains(n.Held, vip) && slices.ContainsFunc(n.Findings, func(f report.ClusterProblem) bool {
+			return f.Check != "ruleset" && slices.Contains(unreachable.CausedBy, findings.ID(f.ID))
+		})
+	})
 }
 
 // observed reports whether a node has observed packets of n of an address family.

@@ -36,8 +36,8 @@ type Node struct {
 	// NotChecked are the checks that could not run, or not completely, with the reason.
 	NotChecked []string
 	Addresses  []netip.Addr // from which the node tests API VIPs
-	// Problem is the reason why the node did not report, and Remediation the sentence with the
-	// fix.
+	Held       []netip.Addr // API VIPs of the node
+	// Problem is the reason why the node did not report, and Remediation the sentence with the fix.
 	Problem, Remediation string
 }
 
@@ -57,8 +57,9 @@ func outcomes() []string {
 
 // document is the result of `http01-proxyd check -o json`.
 type document struct {
-	Outcome string `json:"outcome"`
-	Summary string `json:"summary"`
+	Outcome string       `json:"outcome"`
+	Held    []netip.Addr `json:"held"` // missing in earlier versions
+	Summary string       `json:"summary"`
 	// Incomplete are the necessary checks that did not run, or not completely.
 	Incomplete []string `json:"incomplete"`
 	Checks     []struct {
@@ -96,7 +97,7 @@ func (parsed document) node(name string) (Node, error) {
 	if !slices.Contains(outcomes(), parsed.Outcome) {
 		return Node{}, fmt.Errorf("its outcome is %.100q", parsed.Outcome)
 	}
-	n := Node{Name: name, Outcome: parsed.Outcome, Summary: clean(parsed.Summary)}
+	n := Node{Name: name, Outcome: parsed.Outcome, Summary: clean(parsed.Summary), Held: first(parsed.Held)}
 	if len(parsed.Incomplete) > 0 && n.Outcome != string(report.ClusterProblems) {
 		n.Outcome = string(report.ClusterIncomplete)
 	}

@@ -5,6 +5,7 @@ package result
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -19,12 +20,13 @@ type Report struct {
 	// necessary checks did not run or end; nothing: the host cannot hold the API's VIPs.
 	Outcome Outcome `json:"outcome"`
 
-	Summary    string   `json:"summary"`    // one sentence
-	Advice     []string `json:"advice"`     // next steps, one or two sentences each
-	Incomplete []string `json:"incomplete"` // names of necessary checks that did not run or end, or not completely
-	Checks     []Result `json:"checks"`     // in the order of the text
-	Trace      []Step   `json:"trace"`      // of the challenge of --token; empty without it
-	DurationMs float64  `json:"durationMs"` // duration of the whole run
+	Held       []netip.Addr `json:"held"`       // API VIPs of this host
+	Summary    string       `json:"summary"`    // one sentence
+	Advice     []string     `json:"advice"`     // next steps, one or two sentences each
+	Incomplete []string     `json:"incomplete"` // names of necessary checks that did not run or end, or not completely
+	Checks     []Result     `json:"checks"`     // in the order of the text
+	Trace      []Step       `json:"trace"`      // of the challenge of --token; empty without it
+	DurationMs float64      `json:"durationMs"` // duration of the whole run
 }
 
 // Document is the report of a host as a document.
@@ -37,7 +39,7 @@ type Document struct {
 func (r Report) Document() Document {
 	r.Advice, r.Incomplete, r.Trace = append([]string{}, r.Advice...), append([]string{},
 		r.Incomplete...), append([]Step{}, r.Trace...)
-	r.Checks = append([]Result{}, r.Checks...)
+	r.Checks, r.Held = append([]Result{}, r.Checks...), append([]netip.Addr{}, r.Held...)
 	for i, c := range r.Checks {
 		r.Checks[i].Findings = append([]findings.Finding{}, c.Findings...)
 	}
@@ -121,6 +123,7 @@ func (r Result) withoutCausedBy(causes map[findings.ID]string) Result {
 // Conditions are what the results do not contain about a run.
 type Conditions struct {
 	Host       string
+	Held       []netip.Addr // API VIPs
 	Privileged bool
 	Selected   bool // only some checks ran, all of which are necessary
 }
@@ -133,7 +136,7 @@ func NewReport(c Conditions, results []Result, steps []Step) Report {
 	fails := failing >= 0
 	incomplete := c.incompleteChecks(results)
 	r := Report{
-		Host: c.Host, Outcome: outcome(results, incomplete, fails), Incomplete: incomplete, Checks: results, Trace: steps,
+		Host: c.Host, Held: c.Held, Outcome: outcome(results, incomplete, fails), Incomplete: incomplete, Checks: results, Trace: steps,
 	}
 	problems, warnings, skipped := 0, 0, 0
 	for _, c := range results {
