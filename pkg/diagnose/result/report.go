@@ -136,7 +136,8 @@ func NewReport(c Conditions, results []Result, steps []Step) Report {
 	fails := failing >= 0
 	incomplete := c.incompleteChecks(results)
 	r := Report{
-		Host: c.Host, Held: c.Held, Outcome: outcome(results, incomplete, fails), Incomplete: incomplete, Checks: results, Trace: steps,
+		Host: c.Host, Held: c.Held, Outcome: outcome(results, incomplete, fails), Incomplete: incomplete,
+		Checks: results, Trace: steps,
 	}
 	problems, warnings, skipped := 0, 0, 0
 	for _, c := range results {

@@ -166,7 +166,7 @@ func (c *cluster) expectNothingToCheck(n *lab.Node, why string) {
 	c.t.Helper()
 	text, code, err := n.CheckText(c.t.Context(), shared.binary)
 	must(c.t, err)
-	if code != 4 || !strings.HasPrefix(text, "Nothing to check: ") || !strings.Contains(text, why) ||
+	if code != 4 || !strings.HasPrefix(text, "- Nothing to check: ") || !strings.Contains(text, why) ||
 		strings.Contains(text, "✗") {
 		c.t.Errorf("exit code %d: %s", code, text)
 	}
