@@ -123,7 +123,12 @@ func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut i
 	if err := out.write(ctx, found); err != nil {
 		return fmt.Errorf("cannot write the report: %w", err)
 	}
-	switch found.Outcome {
+	return outcomeCode(found.Outcome)
+}
+
+// outcomeCode ends the command with the exit code of an outcome.
+func outcomeCode(o result.Outcome) error {
+	switch o {
 	case result.Problem:
 		return cli.ExitCode(cli.Unhealthy)
 	case result.NotApplicable, result.Incomplete:

@@ -70,7 +70,7 @@ func (p *page) writeTraceResult(t report.Trace) {
 	switch {
 	case failed > 0:
 		p.writeRow("Result", section.Bad,
-			fmt.Sprintf("dropped, lost or not redirected here: %d of %d packets", failed, len(t.Packets)))
+			fmt.Sprintf("%d of %d packets were dropped, lost or not redirected on this host", failed, len(t.Packets)))
 	case len(t.Packets) > 0:
 		p.writeRow("Result", section.Good,
 			fmt.Sprintf("no packet was dropped, lost or not redirected (%d traced)", len(t.Packets)))

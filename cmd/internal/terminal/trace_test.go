@@ -93,7 +93,8 @@ Input:          inet filter input  drop
 End:            ✗ dropped at port 8888 in chain inet filter ports: tcp dport
                   8888 drop (handle 9)
 `, 2) + `
-Result:         ✗ dropped, lost or not redirected here: 2 of 2 packets
+Result:         ✗ 2 of 2 packets were dropped, lost or not redirected on this
+                  host
 Note:           ! the kernel dropped 3 events, because there were too many
 Fix:            nft insert rule inet filter input tcp dport 8888 accept
 `,
@@ -122,7 +123,8 @@ Result:         ✓ no packet was dropped, lost or not redirected (2 traced)
 Arrival:        this host, from 203.0.113.9:40001
 End:            ✗ passed prerouting, and never reached input
 
-Result:         ✗ dropped, lost or not redirected here: 1 of 1 packets
+Result:         ✗ 1 of 1 packets were dropped, lost or not redirected on this
+                  host
 Note:           ! the trace ended early: no
 `,
 		},
@@ -134,7 +136,8 @@ Translation:    port 80 to port 8888
 Input:          ip fil ter INPUT  drop
 End:            ✗ dropped
 
-Result:         ✗ dropped, lost or not redirected here: 1 of 1 packets
+Result:         ✗ 1 of 1 packets were dropped, lost or not redirected on this
+                  host
 Fix:            nft insert rule inet filter input tcp dport 8888 accept
 `,
 		},

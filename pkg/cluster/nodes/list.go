@@ -86,6 +86,7 @@ func remediation(message string) string {
 		{"NotFound", `"oc get nodes" lists the nodes`},
 		{"context was not found", `"oc config get-contexts" lists the contexts`},
 		{`context "`, `"oc config get-contexts" lists the contexts`},
+		{"unable to parse requirement", "use labels in --selector, such as node-role.kubernetes.io/master="},
 		{"no such file or directory", kubeconfig},
 		{"permission denied", kubeconfig},
 		{"configuration info", kubeconfig},
