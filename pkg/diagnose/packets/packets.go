@@ -212,6 +212,7 @@ func (all obstacles) findings(port uint16) (list []findings.Finding) {
 	for _, o := range all {
 		step, decided := trace.Deciding(o.packet)
 		slices.SortFunc(o.sources, netip.Addr.Compare)
+		slices.SortFunc(o.vips, netip.Addr.Compare)
 		if o.id == findings.LocalTrafficBlocked &&
 			slices.ContainsFunc(all, func(other obstacle) bool { return other.id != o.id && other.hasCause(step, decided) }) {
 			continue // the other finding names the rule
