@@ -13,8 +13,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// ExplainCommand returns the command that explains findings. program is the one that has it, and
-// foundIDs is a shell command that prints the IDs of findings.
+// ExplainCommand returns the command of a program that explains findings. foundIDs is a shell command
+// that prints the IDs of findings, for an example.
 func ExplainCommand(program, foundIDs string) *cobra.Command {
 	var o Output
 	var list bool

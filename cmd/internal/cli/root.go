@@ -17,8 +17,8 @@ const (
 	ManSignals     = "signals"     // "signal: effect" lines
 )
 
-// OtherProgram is the annotation of a root command for the commands of the other program: "its name: this
-// that".
+// OtherProgram is an annotation of a root command: the name of the other program and its commands, such as
+// "oc http01: render preflight".
 const OtherProgram = "other"
 
 // Group is a list of commands with a title in the help.

@@ -35,7 +35,7 @@ func describeFlagError(c *cobra.Command, err error) error {
 	}
 	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {
 		f := invalid.GetFlag()
-		// In place of messages of Go's parsers.
+		// The messages of Go's parsers do not say what to write.
 		form, known := map[string]string{
 			"bool": "use true or false", "int": "use a whole number",
 			"duration": "use a number with a unit, such as 30s or 2m",
@@ -47,7 +47,7 @@ func describeFlagError(c *cobra.Command, err error) error {
 	return UsageError(err.Error())
 }
 
-// noArguments rejects arguments. Before a command, an argument is its misspelt name.
+// noArguments rejects arguments. That of a program is the name of a command, which may be misspelt.
 func noArguments(c *cobra.Command, given []string) error {
 	switch {
 	case len(given) == 0:

@@ -174,7 +174,7 @@ func (c call) failure(node string, command []string) (problem, fix string) {
 		problem += ": " + printed
 	}
 	if login := access(lastLines(c.messages)); login != "" {
-		fix = "L" + login[1:] + "."
+		fix = strings.ToUpper(login[:1]) + login[1:] + "."
 	}
 	return problem, fix
 }

@@ -68,7 +68,8 @@ func (c call) listError() error {
 const unreachable = `check the connection with "oc get nodes"; if the API does not respond, run http01-proxyd on the ` +
 	"control-plane nodes, for example over SSH"
 
-// access returns what to do about a message of oc that the API refuses the user; empty for any other.
+// access returns what to do if a message of oc says that the API refuses the user; empty for any other
+// message.
 func access(message string) string {
 	switch {
 	case strings.Contains(message, "Unauthorized"), strings.Contains(message, "must be logged in"):
