@@ -274,6 +274,9 @@ func TestShow(t *testing.T) {
 	if entries := must1(os.ReadDir(dir))(t); len(entries) != 1 {
 		t.Errorf("files were written: %v", entries)
 	}
+	if got := runLine(t, "", "render", "--image", image, "--show", "--output-dir", dir); got.code != cli.Usage {
+		t.Errorf("a folder is accepted: %+v", got)
+	}
 }
 
 // TestPrintToStdout: the stream contains only the MachineConfigs. The policy must be
