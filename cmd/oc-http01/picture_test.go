@@ -106,7 +106,7 @@ func firewalled(t *testing.T) iter.Seq2[string, map[string]string] {
 		check[name] = checked(t, name, fails)
 	}
 	dropped := observed.Check()
-	dropped.Name, dropped.Addresses = "packets", []netip.Addr{netip.MustParseAddr("192.0.2.10")}
+	dropped.Name, dropped.Addresses = "ruleset", []netip.Addr{netip.MustParseAddr("192.0.2.10")}
 	check["master0"] = checked(t, "master0", dropped)
 	return func(yield func(string, map[string]string) bool) {
 		_ = yield("status", status) && yield("check", check)

@@ -18,7 +18,10 @@ func clusterCheckPage(name string) []byte {
 	return page.ForClusterCheck(name, report.ClusterCheck{
 		Time: now, Outcome: report.ClusterProblems, Summary: name,
 		Nodes: []report.NodeCheck{
-			{Name: "master0", Reported: true, Outcome: "problem", Message: name, NotChecked: []string{name}},
+			{
+				Name: "master0", Reported: true, Outcome: "problem", Message: name, NotChecked: []string{name},
+				Checks: []report.CheckOutcome{{Name: name, Outcome: "ok"}},
+			},
 			{Name: "master1", Message: name},
 		},
 		Findings: []report.ClusterProblem{{
@@ -37,7 +40,8 @@ func TestClusterCheck(t *testing.T) {
 	for _, want := range []string{
 		"http01-proxyd cluster check: x http01-proxyd cluster check x Created", "api.x Checked 2026-03-04 12:30:00 UTC",
 		"problem dns-no-record on master0 api.x Fix: api.x oc debug node/master0 -- chroot /host api.x",
-		"master0 problem api.x master1 no report api.x", "Not checked master0 api.x",
+		"master0 problem api.x master1 no report api.x",
+		"Check master0 master1 api.x ok", "Not checked master0 api.x",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)

@@ -5,7 +5,9 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
@@ -15,9 +17,14 @@ import (
 // ForCluster returns the page of a cluster: its status, and a section for each of the
 // hosts, which have the names of the status's nodes.
 func ForCluster(s report.ClusterStatus, hosts []Host, now time.Time) []byte {
-	all := parts{conditionCard(s.Condition, s.Time, ""), card("h2", "Problems", problemList(s.Problems))}
+	ids := anchorsOf(s.Problems)
+	state := section.ClusterState(s)
+	all := parts{
+		stateCard(state.Level, state.Headline, s.Condition.Message, stateLine(state, s.Time, "")),
+		problemCard("h2", s.Problems, ids),
+	}
 	for i, one := range section.Cluster(s, true) {
-		shown := contents(one)
+		shown := contents(one, ids)
 		if lanes, w := clusterLanes(s, hosts, now); i == 0 && len(lanes) > 0 {
 			shown = append(shown, timeline("cluster", lanes, w), legend())
 		}
@@ -27,12 +34,46 @@ func ForCluster(s report.ClusterStatus, hosts []Host, now time.Time) []byte {
 	for i, h := range hosts {
 		id := fmt.Sprintf("node-%d", i)
 		parts{text(" "), el("a", attr("href", "#"+id), text(h.Name))}.addTo(&links)
-		all = append(all, el("section", class("host"), attr("id", id),
-			el("h2", class("host-name"), text(h.Name)), h.cards("h3", id, now)))
+		var names []string
+		problems := h.problems(now)
+		for _, p := range problems {
+			names = append(names, "["+p.ID+"]")
+		}
+		var notes []part
+		if len(names) > 0 {
+			notes = append(notes, ids.link("Problems: "+strings.Join(names, ", ")))
+		}
+		all = append(all, el("section", class("host"), attr("id", id), el("h2", class("host-name"), text(h.Name)),
+			h.verdict(problems, now, notes...), h.cards("h3", id, ids, now)))
 	}
-	const title = "http01-proxyd cluster status"
-	heading := fmt.Sprintf("Cluster with %d control-plane nodes", len(s.Nodes))
-	return document(title, title, heading, now, append(parts{links}, all...))
+	heading := clusterHeading(clusterName(hosts), len(s.Nodes))
+	return document("http01-proxyd cluster status", heading, now, append(parts{links}, all...))
+}
+
+// clusterHeading is the name of a cluster, or the number of its nodes if the name is empty.
+func clusterHeading(name string, nodes int) string {
+	return cmp.Or(name, fmt.Sprintf("Cluster with %d control-plane nodes", nodes))
+}
+
+// apiPrefix begins the name of the API of a cluster.
+const apiPrefix = "api."
+
+// clusterName returns the name of the cluster, by the names for which its nodes accept challenges. It
+// is what most nodes report, because a compromised node can report another one. It is empty if no
+// node knows the name of the API.
+func clusterName(hosts []Host) string {
+	votes := map[string]int{}
+	for _, h := range hosts {
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(h.Status.AcceptedHosts.Names))) {
+			if cluster, is := strings.CutPrefix(name, apiPrefix); is {
+				votes[cluster]++
+			}
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(votes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a, b))
+	})
+	return append(names, "")[0]
 }
 
 // clusterLanes are the VIPs on each host that reported, and the time that they cover.

@@ -62,8 +62,8 @@ func TestClusterContents(t *testing.T) {
 	got := visible(parse(t, clusterPage("x")))
 	for _, want := range []string{
 		"Cluster with 3 control-plane nodes",
-		"VIPHeldTwice x HTTP01ChallengeProxyReady is False since 2026-03-04 11:30:00 UTC (60m). Reported 2026-03-04 " +
-			"12:30:00 UTC.",
+		"http01-proxyd cluster status: Cluster with 3 control-plane nodes", "VIPHeldTwice x HTTP01ChallengeProxyReady is False, in this state since 2026-03-04 11:30:00 UTC (60m). " +
+			"Reported 2026-03-04 12:30:00 UTC.",
 		"The nodes: master0 master1 master2",
 		"problem vip-duplicate on master0, master1 x Fix: x",
 		"192.0.2.5 master0, master1 20m 2026-03-04 12:10:00 reachable from master2 (3s ago) 2001:db8::5 no node - not " +
@@ -92,6 +92,26 @@ func TestClusterHeldByAll(t *testing.T) {
 	for _, want := range []string{"192.0.2.5 master0, master1 -"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+}
+
+// TestClusterName: the name of the cluster is what most nodes report.
+func TestClusterName(t *testing.T) {
+	t.Parallel()
+	host := func(names ...string) page.Host {
+		return page.Host{Status: report.Report{AcceptedHosts: report.AcceptedHosts{Names: names}}}
+	}
+	for want, hosts := range map[string][]page.Host{
+		"paris.test": {host("api.paris.test", "vip.example.com"), host("api.paris.test")},
+		"b.test":     {host("api.a.test", "api.a.test", "api.a.test"), host("api.b.test"), host("api.b.test")},
+		"a.test":     {host("api.b.test"), host("api.a.test")},
+
+		"Cluster with 0 control-plane nodes": {host("vip.example.com"), {Error: "e"}},
+	} {
+		got := visible(parse(t, page.ForCluster(report.ClusterStatus{Time: now}, hosts, now)))
+		if !strings.HasPrefix(got, "http01-proxyd cluster status: "+want+" http01-proxyd cluster status "+want+" Created") {
+			t.Errorf("%s: %s", want, got)
 		}
 	}
 }

@@ -23,8 +23,8 @@ func (s styleSheet) addTo(parent *element) { parent.children = append(parent.chi
 
 func (styleSheet) writeTo(b *strings.Builder) { b.WriteString("<style>\n" + rules + "</style>\n") }
 
-// document returns a whole HTML document of a product, with a heading.
-func document(title, product, heading string, now time.Time, contents parts) []byte {
+// document returns a whole HTML document of a product, with a heading. Both are its title.
+func document(product, heading string, now time.Time, contents parts) []byte {
 	root := el("html", attr("lang", "en"),
 		el("head",
 			el("meta", attr("charset", "utf-8")),
@@ -32,7 +32,7 @@ func document(title, product, heading string, now time.Time, contents parts) []b
 			el("meta", attr("name", "viewport"), attr("content", "width=device-width, initial-scale=1")),
 			el("meta", attr("name", "color-scheme"), attr("content", "light dark")),
 			el("meta", attr("name", "referrer"), attr("content", "no-referrer")),
-			el("title", text(title)),
+			el("title", text(product+": "+heading)),
 			styleSheet{}),
 		el("body",
 			el("header", class("top"),

@@ -32,43 +32,87 @@ func asOf(r report.Report, now time.Time) time.Time {
 
 // ForHost returns the page of one host.
 func ForHost(h Host, now time.Time) []byte {
-	title := "http01-proxyd status"
+	product := "http01-proxyd status"
 	if h.Check != nil {
-		title = "http01-proxyd check"
+		product = "http01-proxyd check"
 	}
-	return document(title+": "+h.Name, title, h.Name, now, h.cards("h2", "host", now))
+	problems := h.problems(now)
+	cards := anchorsOf(problems)
+	all := parts{h.verdict(problems, now), problemCard("h2", problems, cards)}
+	return document(product, h.Name, now, append(all, h.cards("h2", "host", cards, now)))
 }
 
-// cards returns everything about a host. id begins the IDs of its elements.
-func (h Host) cards(heading name, id string, now time.Time) parts {
+// verdict is the first card of a host: its state with the number of its problems, or the result of a
+// check. No other card reports success.
+func (h Host) verdict(problems []report.ClusterProblem, now time.Time, notes ...part) element {
+	at := asOf(h.Status, now)
+	s := section.HostState(h.Status, at)
+	notes = append(notes, stateLine(s, at, h.Status.Version))
+	switch {
+	case h.Check != nil:
+		return h.checked(problems, text(string(s.Condition.Reason)+": "+s.Condition.Message), notes[0])
+	case h.Error != "":
+		return stateCard(section.Bad, "No status", h.Error)
+	default:
+		return stateCard(s.Level, cmp.Or(s.Headline, s.Condition.Status), s.Condition.Message, notes...)
+	}
+}
+
+// checked is the first card of a check, with lines about the state of the service.
+func (h Host) checked(problems []report.ClusterProblem, state ...part) element {
+	r, headline := h.Check, count(problems)
+	l, message := section.OfOutcome(string(r.Outcome)), r.Summary
+	switch {
+	case headline != "":
+		if l == section.Good {
+			message = "The status of the service shows what no check found."
+		}
+		l = worst(l, problems)
+	default:
+		headline = cmp.Or(map[result.Outcome]string{
+			result.OK: "No problem found", result.Warning: "Warnings", result.Incomplete: "Incomplete",
+			result.NotApplicable: "Nothing to check", result.Skipped: "Not checked",
+		}[r.Outcome], "Problems found")
+	}
+	var notes []part
+	for _, advice := range r.Advice {
+		notes = append(notes, text(advice))
+	}
+	if h.Error != "" {
+		state = []part{text("The service has not reported its status: " + h.Error)}
+	}
+	return stateCard(l, headline, message, append(notes, state...)...)
+}
+
+// cards returns everything about a host but its problems. id begins the IDs of its elements.
+func (h Host) cards(heading name, id string, ids anchors, now time.Time) parts {
 	var all parts
 	add := func(title string, contents ...part) { all = append(all, card(heading, title, contents...)) }
-	if h.Check != nil {
-		all = append(all, checkCard(h.Check))
-	}
-	switch {
-	case h.Error != "" && h.Check != nil && h.Check.Outcome == result.NotApplicable: // no service is required
-	case h.Error != "":
-		all = append(all, stateCard(section.Bad, "No status", h.Error))
-	default:
-		all = append(all, conditionCard(h.Status.Condition(), asOf(h.Status, now), h.Status.Version))
-	}
-	if problems := h.problems(now); len(problems) > 0 {
-		add("Problems", problems)
-	}
 	if h.Check != nil && len(h.Check.Checks) > 0 {
-		add("Checks", checkTables(*h.Check))
+		add("Checks", checkTables(*h.Check, ids))
 	}
 	if h.Error != "" {
 		return all
 	}
+	at := asOf(h.Status, now)
 	lanes := append(vipLanes(h.Status, now), conditionLane(h.Status, now))
 	add("VIPs on a timeline", timeline(id, lanes, observed(h.Status, now)), legend())
-	for _, s := range section.Host(h.Status, asOf(h.Status, now)) {
-		add(s.Title, contents(s))
+	if bars := lifetimes(id, h.Status.Certificates, at); len(bars) > 0 {
+		add("Lifetime of the API's certificates", bars)
+	}
+	if recent := h.Status.Challenges.Recent; len(recent) > 0 {
+		add("Response times of the last challenges", responseTimes(id, recent))
+	}
+	for _, s := range section.Host(h.Status, at) {
+		for i, r := range s.Rows {
+			if h.Check != nil && len(ids) > 0 && r.Level == section.Good {
+				s.Rows[i].Level = "" // the check is newer, and found something else
+			}
+		}
+		add(s.Title, contents(s, ids))
 	}
 	if len(h.Status.History) > 0 {
-		add("Changes", table(changes(h.Status.History)))
+		add("Changes", table(changes(h.Status.History), ids))
 	}
 	return all
 }
@@ -78,64 +122,50 @@ func card(heading name, title string, contents ...part) element {
 }
 
 // contents are the rows and tables of a section.
-func contents(s section.Section) parts {
+func contents(s section.Section, ids anchors) parts {
 	all := parts{}
 	if len(s.Rows) > 0 {
 		list := el("dl", class("terms"))
 		for _, r := range s.Rows {
-			el("div", el("dt", text(r.Label)), el("dd", mark(r.Level, r.Text))).addTo(&list)
+			el("div", el("dt", text(r.Label)), el("dd", mark(r.Level, ids.link(r.Text)))).addTo(&list)
 		}
 		all = append(all, list)
 	}
 	for _, t := range s.Tables {
-		all = append(all, table(t))
+		if len(t.Rows) > 0 {
+			all = append(all, table(t, ids))
+		}
 	}
 	return all
 }
 
 // stateCard is a state in one sentence.
-func stateCard(l section.Level, headline, message string, notes ...string) element {
-	state := el("section", class("state "+string(l)),
-		el("p", class("headline"), mark(l, headline)), el("p", class("message"), text(message)))
+func stateCard(l section.Level, headline, message string, notes ...part) element {
+	state := el("section", class("state "+string(l)), el("p", class("headline"), mark(l, text(headline))))
+	if message != "" {
+		el("p", class("message"), text(message)).addTo(&state)
+	}
 	for _, note := range notes {
-		el("p", class("muted"), text(note)).addTo(&state)
+		el("p", class("muted"), note).addTo(&state)
 	}
 	return state
 }
 
-// conditionCard is the condition that a service of this version, or a cluster, reported.
-func conditionCard(c report.Condition, at time.Time, version string) element {
-	line := fmt.Sprintf("%s is %s", c.Type, c.Status)
-	if !c.LastTransitionTime.IsZero() {
-		line += " since " + clock(c.LastTransitionTime) + " UTC (" + report.Age(at.Sub(c.LastTransitionTime)) + ")"
+// stateLine describes the condition that a service of this version, or a cluster, reported.
+func stateLine(s section.State, at time.Time, version string) part {
+	line := fmt.Sprintf("%s is %s", s.Condition.Type, s.Condition.Status)
+	if !s.Since.IsZero() {
+		line += ", in this state since " + clock(s.Since) + " UTC (" + report.Age(at.Sub(s.Since)) + ")"
 	}
 	line += ". Reported " + clock(at) + " UTC"
 	if version != "" {
-		line += " by version " + version
+		line += " by version " + report.ShortVersion(version)
 	}
-	return stateCard(section.OfCondition(c), string(c.Reason), c.Message, line+".")
-}
-
-func checkCard(checked *result.Report) element {
-	l, headline := section.Neutral, "Not checked"
-	switch checked.Outcome {
-	case result.OK:
-		l, headline = section.Good, "No problem found"
-	case result.Incomplete:
-		l, headline = section.Warning, "Incomplete"
-	case result.Warning:
-		l, headline = section.Warning, "Warnings"
-	case result.Problem:
-		l, headline = section.Bad, "Problems found"
-	case result.NotApplicable:
-		headline = "Nothing to check"
-	case result.Skipped:
-	}
-	return stateCard(l, headline, checked.Summary, checked.Advice...)
+	return text(line + ".")
 }
 
 // checkTables are the results of the checks, and the steps of a challenge.
-func checkTables(checked result.Report) parts {
+func checkTables(checked result.Report, ids anchors) parts {
 	results := section.Table{
 		Caption: "Results", Columns: []section.Column{{Title: "Check"}, {Title: "Outcome"}, {Title: "Result", MinWidth: 20}},
 	}
@@ -150,7 +180,7 @@ func checkTables(checked result.Report) parts {
 		}
 		results.Rows = append(results.Rows, []section.Cell{
 			{Text: c.Name},
-			{Text: string(c.Outcome), Level: section.OfOutcome(string(c.Outcome))},
+			{Text: string(c.Outcome), Level: section.OfOutcome(string(c.Outcome)), Marked: true},
 			{Text: strings.Join(words, " ")},
 		})
 	}
@@ -162,16 +192,16 @@ func checkTables(checked result.Report) parts {
 	}
 	for _, s := range checked.Trace {
 		steps.Rows = append(steps.Rows, []section.Cell{
-			{Text: s.Step, Level: section.OfOutcome(string(s.Outcome))},
+			{Text: s.Step, Level: section.OfOutcome(string(s.Outcome)), Marked: true},
 			{Text: s.To},
 			{Text: report.Milliseconds(time.Duration(s.DurationMs * float64(time.Millisecond)))},
 			{Text: s.Text},
 		})
 	}
 	if len(steps.Rows) == 0 {
-		return parts{table(results)}
+		return parts{table(results, ids)}
 	}
-	return parts{table(results), table(steps)}
+	return parts{table(results, ids), table(steps, ids)}
 }
 
 // changes are what the timeline shows, and the other conditions.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -27,10 +28,9 @@ func TestContents(t *testing.T) {
 	got := visible(parse(t, page.ForHost(page.Host{Name: "master0", Status: hostReport("x"), Check: checkReport("y")},
 		now)))
 	for _, want := range []string{
-		"http01-proxyd check master0 Created 2026-03-04 12:30:00 UTC",
-		"Problems found y ",
-		" y Serving holds 192.0.2.5 x HTTP01ChallengeProxyReady is True since 2026-03-04 11:00:00 UTC (90m). Reported " +
-			"2026-03-04 12:30:00 UTC by version v1.2.3 x.",
+		"http01-proxyd check: master0 http01-proxyd check master0 Created 2026-03-04 12:30:00 UTC",
+		"5 problems and 3 warnings y", "y Serving: holds 192.0.2.5 x HTTP01ChallengeProxyReady is True, in this state since " +
+			"2026-03-04 11:00:00 UTC (90m). Reported 2026-03-04 12:30:00 UTC by version v1.2.3 x.",
 		"y Fix: y",
 		"problem ca-bundle-invalid x; the last good content of x (0 CAs) stays in use",
 		"warning certificate-expires-soon The certificate that 192.0.2.5:6443 presents for x",
@@ -38,7 +38,7 @@ func TestContents(t *testing.T) {
 		"192.0.2.5 Held since 2026-03-04 12:10:00, 20m",
 		"2001:db8::5 Standby since 2026-03-04 10:30:01, 119m",
 		"API VIP 192.0.2.5 held here for 20m, reachable from 192.0.2.11 (4s ago)",
-		"API VIP 2001:db8::5 not on this host for 2h [vip-unreachable-from-here]: there is no answer in time, or no host " +
+		"API VIP 2001:db8::5 not on this host for 2h [ vip-unreachable-from-here ]: there is no answer in time, or no host " +
 			"has the address, 4 times in a row (3s ago)",
 		"problem vip-unreachable-from-here Port 80 of the API VIP 2001:db8::5 cannot be reached from this host: there is " +
 			"no answer in time, or no host has the address Fix: Run oc http01 check",
@@ -46,6 +46,8 @@ func TestContents(t *testing.T) {
 			"12:10:00.000 HTTP01ChallengeProxyReady Standby Serving",
 		"Requests cert-manager lets-encrypt x ok 9 0 0 upstream-error 0 3 0 x 0 0 1",
 		"Challenges 12 forwarded, 10 rejected as foreign-host, 30 rejected as not-challenge",
+		"Lifetime of the API's certificates x 10d left of 90d , until 2026-03-14 12:30:00 UTC x: 10d left of 90d",
+		"3 challenges at most 3.1 ms , 1 failed (red)", "2026-03-04 12:29:30 UTC: 200 in 2.1 ms",
 		"30s 2026-03-04 12:29:30 200 api.example.com x evaGxfAD… 2.1",
 		"1234567 prerouting x", "0 input (not ours)", "redirects port 80 of 192.0.2.5 to port 8888",
 		"Ingress 192.0.2.6:80 accepts connections, checked 10s ago Ingress x Ingress 192.0.2.7:80 not checked yet",
@@ -68,6 +70,7 @@ func TestCheckOutcome(t *testing.T) {
 		"No problem found s": {Outcome: result.OK, Summary: "s"},
 		"Incomplete s":       {Outcome: result.Incomplete, Summary: "s", Incomplete: []string{"dns"}},
 		"Warnings s":         {Outcome: result.Warning, Summary: "s"},
+		"Problems found s":   {Outcome: result.Problem, Summary: "s"},
 		"Not checked s":      {Outcome: result.Skipped, Summary: "s"},
 	} {
 		if got := visible(parse(t, page.ForHost(page.Host{Check: &r, Error: "e"}, now))); !strings.Contains(got, want) {
@@ -100,7 +103,7 @@ func TestEmptyReport(t *testing.T) {
 		"zero": {Name: "a"},
 	} {
 		got := visible(parse(t, page.ForHost(h, now)))
-		if strings.Contains(got, "Problems") == (name == "worker" || name == "no status") {
+		if strings.Contains(got, "Problems") != (name == "unreachable") {
 			t.Errorf("%s: the problems: %s", name, got)
 		}
 		if want := map[string]string{
@@ -144,7 +147,9 @@ func hostile() []string {
 // texts in a report, and the texts are visible as they are.
 func TestHostileTextStaysText(t *testing.T) {
 	t.Parallel()
-	host, cluster := structure(parse(t, wholePage("x"))), structure(parse(t, clusterPage("x")))
+	const noID = "X" // an ID would have an anchor
+	host, cluster := structure(parse(t, wholePage(noID))), structure(parse(t, clusterPage(noID)))
+	check := structure(parse(t, clusterCheckPage("x")))
 	for _, s := range hostile() {
 		root := parse(t, wholePage(s))
 		if diff := cmp.Diff(host, structure(root)); diff != "" {
@@ -152,6 +157,9 @@ func TestHostileTextStaysText(t *testing.T) {
 		}
 		if diff := cmp.Diff(cluster, structure(parse(t, clusterPage(s)))); diff != "" {
 			t.Errorf("%q changes the elements of a cluster (-want +got):\n%s", s, diff)
+		}
+		if diff := cmp.Diff(check, structure(parse(t, clusterCheckPage(s)))); diff != "" {
+			t.Errorf("%q changes the elements of a check (-want +got):\n%s", s, diff)
 		}
 		if shown := strings.Join(strings.Fields(strings.Map(printed, s)), " "); !strings.Contains(visible(root), shown) {
 			t.Errorf("%q is not visible as %q", s, shown)
@@ -177,7 +185,9 @@ func wholePage(name string) []byte {
 // policy that forbids both.
 func TestLoadsNothing(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string][]byte{"host": wholePage("x"), "cluster": clusterPage("x")} {
+	for name, text := range map[string][]byte{
+		"host": wholePage("x"), "cluster": clusterPage("x"), "check": clusterCheckPage("x"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := parse(t, text)
@@ -207,7 +217,7 @@ func expectInert(t *testing.T, root *html.Node) {
 			"table caption thead tbody tr th td time a svg rect text")
 	names := strings.Fields(
 		"lang charset http-equiv content name class id role tabindex aria-label aria-labelledby aria-hidden scope datetime " +
-			"width height x y href")
+			"width height x y href data-title")
 	for n := range root.Descendants() {
 		if n.Type != html.ElementNode {
 			continue
@@ -389,5 +399,30 @@ func TestLastChangeIsVisible(t *testing.T) {
 	want := []map[string]string{{"x": "99.500%", "width": "0.500%", "height": "100%"}}
 	if diff := cmp.Diff(want, bars); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestLinks: the IDs of findings lead to their cards, in every text. An ID without a card is text.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	r := hostReport("[vip-unreachable-from-here] [no-such-finding]")
+	root := parse(t, page.ForHost(page.Host{Status: r, Check: &result.Report{
+		Outcome: result.Problem, Checks: []result.Result{{Name: "dns", Outcome: result.Problem, Findings: []findings.Finding{
+			findings.New(findings.DNSNoRecord, nil), findings.New(findings.DNSNoRecord, nil),
+		}}},
+	}}, now))
+	links, ids := map[string]int{}, map[string]int{}
+	for n := range root.Descendants() {
+		ids[attributes(n)["id"]]++
+		if n.Data == "a" {
+			links[attributes(n)["href"]+" "+n.FirstChild.Data]++
+		}
+	}
+	if links["#problem-dns-no-record dns-no-record"] != 2 || links["#problem-no-such-finding no-such-finding"] != 0 ||
+		links["#problem-vip-unreachable-from-here vip-unreachable-from-here"] < 3 {
+		t.Errorf("%v", links)
+	}
+	if ids["problem-dns-no-record"] != 1 || ids["problem-vip-unreachable-from-here"] != 1 {
+		t.Errorf("%v", ids)
 	}
 }

@@ -3,14 +3,20 @@
 package page
 
 import (
+	"slices"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 )
 
-// table returns a table that scrolls on a narrow screen. The caption is its accessible
-// name. The first cell of each row is its header.
-func table(t section.Table) element {
+// table returns a table that scrolls. On a narrow screen, a table of texts has a paragraph for each
+// row instead, with the titles of the columns in it. The caption is its accessible name. The first
+// cell of each row is its header.
+func table(t section.Table, ids anchors) element {
+	kind := "texts"
+	if !slices.ContainsFunc(t.Columns[1:], func(c section.Column) bool { return !c.Numeric }) {
+		kind = "numbers"
+	}
 	head, body := el("tr"), el("tbody")
 	for _, c := range t.Columns {
 		el("th", attr("scope", "col"), align(c), text(c.Title)).addTo(&head)
@@ -18,16 +24,23 @@ func table(t section.Table) element {
 	for _, r := range t.Rows {
 		line := el("tr")
 		for i, c := range r {
-			tag := el("td")
+			tag := el("td", attr("data-title", t.Columns[i].Title))
 			if i == 0 {
 				tag = el("th", attr("scope", "row"))
 			}
-			parts{align(t.Columns[i]), mark(c.Level, c.Text), moment(c.Time)}.addTo(&tag)
+			words := ids.link(c.Text)
+			switch {
+			case c.Marked:
+				words = mark(c.Level, words)
+			case c.Level != "":
+				words = el("span", class("mark "+string(c.Level)), words) // only coloured, as in the text
+			}
+			parts{align(t.Columns[i]), words, moment(c.Time)}.addTo(&tag)
 			tag.addTo(&line)
 		}
 		line.addTo(&body)
 	}
-	return el("div", class("scroll"), attr("role", "region"), attr("tabindex", "0"), attr("aria-label", t.Caption),
+	return el("div", class("scroll "+kind), attr("role", "region"), attr("tabindex", "0"), attr("aria-label", t.Caption),
 		el("table", el("caption", text(t.Caption)), el("thead", head), body))
 }
 
@@ -51,10 +64,10 @@ func moment(t time.Time) part {
 }
 
 // mark is the sign of a level with its text, or the text alone without a level.
-func mark(l section.Level, words string) part {
+func mark(l section.Level, words part) part {
 	if l == "" {
-		return text(words)
+		return words
 	}
 	sign := el("span", class("sign"), attr("aria-hidden", "true"), text(l.Sign()))
-	return el("span", class("mark "+string(l)), sign, el("span", text(words)))
+	return el("span", class("mark "+string(l)), sign, el("span", words))
 }

@@ -81,12 +81,11 @@ func vipKind(state string) string {
 	return cmp.Or(known[report.VIPState(state)], "other")
 }
 
+// reasonKind has the colours of VIPs for a service that is ready: only the verdict of a page is green.
 func reasonKind(state string) string {
+	known := map[report.Reason]string{report.Serving: "held", report.Standby: "standby", report.NotRequired: "other"}
 	c := report.Condition{Status: "False", Reason: report.Reason(state)}
-	if c.Reason.Ready() {
-		c.Status = "True"
-	}
-	return string(section.OfCondition(c))
+	return cmp.Or(known[c.Reason], string(section.OfCondition(c)))
 }
 
 // newLane returns the lane for the changes in a window. since is when the present state
@@ -121,15 +120,12 @@ func timeline(id string, lanes []lane, w window) element {
 	}
 	chart := el("div", class("timeline"))
 	for i, l := range lanes {
-		key := fmt.Sprintf("%s-%d", id, i)
-		drawing := el("svg", class("lane"), attr("role", "img"),
-			attr("aria-labelledby", key+"-title"), el("title", attr("id", key+"-title"), text(l.title())),
+		drawing := image(fmt.Sprintf("%s-%d", id, i), "lane", l.title(),
 			el("rect", class("track"), attr("width", "100%"), attr("height", "100%")))
 		for _, s := range l.spans {
 			s.addBar(&drawing, w)
 		}
-		el("div", class("lane-head"), el("span", text(l.title())), l.present()).addTo(&chart)
-		drawing.addTo(&chart)
+		parts{head(l.title(), l.state, l.since()), drawing}.addTo(&chart)
 	}
 	middle := w.begin.Add(w.end.Sub(w.begin) / 2)
 	el("p", class("axis"), el("span", text(clock(w.begin))), el("span", class("wide"), text(clock(middle))),
@@ -144,14 +140,13 @@ func (l lane) title() string {
 	return l.name + " on " + l.host
 }
 
-// present is the state that a lane ends with.
-func (l lane) present() element {
+// since describes the beginning of the state that a lane ends with.
+func (l lane) since() string {
 	if len(l.spans) == 0 {
-		return el("span", el("b", text(l.state)))
+		return ""
 	}
 	last := l.spans[len(l.spans)-1]
-	since := " since " + clock(last.begin) + ", " + report.Age(last.end.Sub(last.begin))
-	return el("span", el("b", text(l.state)), muted(since))
+	return " since " + clock(last.begin) + ", " + report.Age(last.end.Sub(last.begin))
 }
 
 func (s span) describe() string { return s.state + " from " + clock(s.begin) + " to " + clock(s.end) }
@@ -176,6 +171,9 @@ func (s span) addBar(to *element, w window) {
 }
 
 func (w window) share(t time.Time) float64 {
+	if !w.end.After(w.begin) {
+		return 1
+	}
 	return min(1, max(0, float64(t.Sub(w.begin))/float64(w.end.Sub(w.begin))))
 }
 
@@ -188,10 +186,9 @@ func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 func legend() element {
 	list := el("p", class("legend"))
 	for _, k := range [][2]string{
-		{"held", "VIP held"},
-		{"standby", "VIP on standby"},
-		{"other", "VIP not required"},
-		{string(section.Good), "service ready"},
+		{"held", "VIP held, service serves it"},
+		{"standby", "on standby"},
+		{"other", "not required"},
 		{string(section.Warning), "service starting or switched off"},
 		{string(section.Bad), "service not ready"},
 	} {

@@ -50,16 +50,9 @@ func Check(r result.Report, quiet bool) Text {
 // not checked. A wide text has the result of each check on each node.
 func ClusterCheck(c report.ClusterCheck) Text {
 	return func(p *page) {
-		nodes := section.Table{Columns: []section.Column{
-			{Title: "Node", MinWidth: 12}, {Title: "Result"}, {Title: "Summary", MinWidth: 20},
-		}}
+		nodes, checks := section.ClusterCheck(c)
 		var notChecked []string
 		for _, n := range c.Nodes {
-			result := outcomeCell(n.Outcome)
-			if !n.Reported {
-				result = section.Cell{Text: "no report", Level: section.Bad, Marked: true}
-			}
-			nodes.Rows = append(nodes.Rows, []section.Cell{{Text: n.Name}, result, {Text: n.Message}})
 			for _, reason := range n.NotChecked {
 				notChecked = append(notChecked, n.Name+": "+reason)
 			}
@@ -67,34 +60,11 @@ func ClusterCheck(c report.ClusterCheck) Text {
 		p.writeRow("Result", section.OfOutcome(string(c.Outcome)), c.Summary)
 		p.writeTable(nodes)
 		if p.view.Wide {
-			p.writeTable(checksOnNodes(c.Nodes))
+			p.writeTable(checks)
 		}
 		p.writeProblems(c.Findings)
 		p.writeMissing("Not checked", notChecked)
 	}
-}
-
-func outcomeCell(outcome string) section.Cell {
-	return section.Cell{Text: outcome, Level: section.OfOutcome(outcome), Marked: outcome != ""}
-}
-
-// checksOnNodes is a table with a row for each check and a column for each node that reported.
-func checksOnNodes(nodes []report.NodeCheck) section.Table {
-	table := section.Table{Columns: []section.Column{{Title: "Check"}}}
-	rows := map[string]int{}
-	for at, n := range nodes {
-		table.Columns = append(table.Columns, section.Column{Title: n.Name})
-		for _, c := range n.Checks {
-			row, known := rows[c.Name]
-			if !known {
-				row = len(table.Rows)
-				rows[c.Name] = row
-				table.Rows = append(table.Rows, append([]section.Cell{{Text: c.Name}}, make([]section.Cell, len(nodes))...))
-			}
-			table.Rows[row][at+1] = outcomeCell(c.Outcome)
-		}
-	}
-	return table
 }
 
 func (p *page) writeCheck(c result.Result, column int, quiet bool) {

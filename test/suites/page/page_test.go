@@ -4,6 +4,7 @@ package page
 
 import (
 	"context"
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -13,20 +14,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/browser"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-var update = flag.Bool("update", false, "write the screenshots of the documentation (default false)")
+var update = flag.Bool("update", false, "write the pictures of the documentation (default false)")
+
+// narrow is the width of a telephone.
+const narrow = 400
 
 // views are the devices that show each page.
 func views() map[string]browser.View {
 	return map[string]browser.View{
-		"light":  {Width: 1280, Height: 900},
-		"dark":   {Width: 1280, Height: 900, Dark: true},
-		"narrow": {Width: 400, Height: 800},
-		"paper":  {Width: 720, Height: 1000, Media: "print"},
+		"light":        {Width: 1280, Height: 900},
+		"dark":         {Width: 1280, Height: 900, Dark: true},
+		"narrow-light": {Width: narrow, Height: 800},
+		"narrow-dark":  {Width: narrow, Height: 800, Dark: true},
+		"paper":        {Width: 720, Height: 1000, Media: "print"},
 	}
 }
 
@@ -37,9 +43,10 @@ const (
 
 // TestPages shows the status and the check of a node that lost its VIPs, took them over
 // again, and forwarded challenges: on every device without a request, without JavaScript
-// and without a message in the console.
+// and without a message in the console. It takes a picture of each page on each screen.
 func TestPages(t *testing.T) {
 	b := chromium(t)
+	serveAPI(t, shared.lab)
 	serveAndMove(t, shared.lab)
 	status, err := shared.lab.ControlPlane[0].Run(t.Context(), "unshare", "--uts", "sh", "-c",
 		`hostname "$1" && shift && exec "$@"`, "sh", "master0.lab.test", shared.binary, "status", "--status-socket",
@@ -67,6 +74,8 @@ func TestPages(t *testing.T) {
 				{Role: "image", Name: shared.lab.API.V4.String()},
 				{Role: "image", Name: shared.lab.API.V6.String()},
 				{Role: "image", Name: "State of the service"},
+				{Role: "image", Name: name + ": 79d left of 90d"},
+				{Role: "image", Name: "Response times of the last challenges, oldest first"},
 			},
 			[]string{
 				">Serving<", "Held from", "Standby from", "not-challenge", "prerouting", "ingress-refused",
@@ -76,7 +85,7 @@ func TestPages(t *testing.T) {
 		"cluster": {
 			cluster,
 			[]browser.Node{
-				{Role: "heading", Name: "Cluster with 3 control-plane nodes"},
+				{Role: "heading", Name: strings.TrimPrefix(name, "api.")},
 				{Role: "heading", Name: "Holders of the API VIPs"},
 				{Role: "table", Name: "API VIPs and the nodes that hold them now"},
 				{Role: "image", Name: shared.lab.API.V4.String() + " on master0"},
@@ -84,7 +93,7 @@ func TestPages(t *testing.T) {
 				{Role: "heading", Name: "master1"},
 				{Role: "link", Name: "master1"},
 			},
-			[]string{"No problems in the status", "Held from"},
+			[]string{"Held from"},
 		},
 		"check": {
 			checked,
@@ -97,7 +106,7 @@ func TestPages(t *testing.T) {
 			[]string{"ingress-refused", "Fix: ", "vip-holder"},
 		},
 	} {
-		path := save(t, page.text)
+		path := save(t, hostPaths(shared.lab, page.text))
 		for device, view := range views() {
 			t.Run(title+" "+device, func(t *testing.T) {
 				p, err := b.Open(t.Context(), path, view)
@@ -121,10 +130,47 @@ func TestPages(t *testing.T) {
 				if t.Failed() {
 					t.Log(nodes, document)
 				}
+				if view.Width == narrow {
+					expectShortRows(t, p)
+				}
+				if view.Media == "" {
+					takePicture(t, p, title, device)
+				}
 			})
 		}
 	}
-	expectScreenshots(t, b, save(t, status))
+}
+
+// hostPaths returns a page with the paths of a host in place of those of the lab.
+func hostPaths(l *lab.Lab, page string) string {
+	for _, n := range l.ControlPlane {
+		page = strings.NewReplacer(n.APIServerURL(), "/etc/kubernetes/apiserver-url.env",
+			filepath.Dir(n.APIServerURL()), "/etc/http01-proxyd").Replace(page)
+	}
+	return page
+}
+
+// serveAPI presents a certificate for the name of the API on each control-plane node, and one of the
+// cluster to other clients.
+func serveAPI(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	const day = 24 * time.Hour
+	issued, err := lab.Issue("R11", 90*day, 79*day+12*time.Hour, name)
+	must(t, err)
+	internal, err := lab.Issue("kube-apiserver-lb-signer", 30*day, 20*day+12*time.Hour, "10.0.0.1")
+	must(t, err)
+	for _, n := range l.ControlPlane {
+		a, err := n.ServeAPI(t.Context(), func(requested string, _ netip.Addr) *tls.Certificate {
+			if requested == name {
+				return issued
+			}
+			return internal
+		})
+		must(t, err)
+		t.Cleanup(func() { must(t, a.Close()) })
+		must(t, n.WriteAPIServerURL("api-int."+strings.TrimPrefix(name, "api.")))
+		t.Cleanup(func() { must(t, os.Remove(n.APIServerURL())) })
+	}
 }
 
 // serveAndMove runs the service on each control-plane node, orders certificates while the
@@ -222,6 +268,34 @@ func expectFits(t *testing.T, p *browser.Page, v browser.View) {
 	must(t, err)
 	if width > v.Width || height < v.Height {
 		t.Errorf("the page has %d × %d pixels on a screen with a width of %d", width, height, v.Width)
+	}
+}
+
+// maxRow is the height of a row with three lines.
+const maxRow = 80
+
+// expectShortRows expects that a row has at most three lines on a narrow screen, and that the detail of
+// each challenge begins in them.
+func expectShortRows(t *testing.T, p *browser.Page) {
+	t.Helper()
+	rows, err := p.Boxes(t.Context(), "tbody tr, .terms>div")
+	must(t, err)
+	for _, r := range rows {
+		if r.Height > maxRow {
+			t.Errorf("a row is %.0f pixels high: %+v", r.Height, r)
+		}
+	}
+	details, err := p.Boxes(t.Context(), `td[data-title="Detail"]`)
+	must(t, err)
+	for _, d := range details {
+		if !slices.ContainsFunc(rows, func(r browser.Box) bool {
+			return d.X >= 0 && d.X < narrow && d.Y >= r.Y && d.Y < r.Y+r.Height
+		}) {
+			t.Errorf("the detail of a challenge is not visible: %+v", d)
+		}
+	}
+	if len(rows) < 10 {
+		t.Errorf("only %d rows", len(rows))
 	}
 }
 

@@ -4,47 +4,53 @@ package page
 
 import (
 	"bytes"
-	"fmt"
 	"image"
 	"image/color"
 	"image/png"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/browser"
 )
 
-const (
-	images      = "../../../docs/images"
-	imageHeight = 1150
-)
+// images has the pictures of the documentation.
+const images = "../../../docs/images"
 
-// expectScreenshots expects a light page and a dark one. The documentation has both.
-func expectScreenshots(t *testing.T, b *browser.Browser, path string) {
+// pictureHeights bounds the pictures of the documentation, by width.
+func pictureHeights() map[int]int { return map[int]int{1280: 1150, narrow: 1400} }
+
+// takePicture takes a picture of a whole page, which `go test -artifacts` keeps, and expects that it
+// has the colours of the device. The documentation has the beginning of each picture of a status.
+func takePicture(t *testing.T, p *browser.Page, title, device string) {
 	t.Helper()
-	for _, device := range []string{"light", "dark"} {
-		p, err := b.Open(t.Context(), path, views()[device])
-		must(t, err)
-		text, err := p.Screenshot(t.Context(), imageHeight)
-		must(t, err)
-		picture, err := png.Decode(bytes.NewReader(text))
-		must(t, err)
-		if light := brightness(picture); (light > 0.8) != (device == "light") || (light < 0.2) != (device == "dark") {
-			t.Errorf("the %s page has a mean brightness of %.2f", device, light)
-		}
-		document := filepath.Join(images, fmt.Sprintf("status-%s.png", device))
-		if *update {
-			must(t, os.MkdirAll(images, 0o755))
-			must(t, os.WriteFile(document, text, 0o644))
-		}
-		saved, err := os.ReadFile(document)
-		must(t, err)
-		kept, err := png.DecodeConfig(bytes.NewReader(saved))
-		must(t, err)
-		if kept.Width != picture.Bounds().Dx() || kept.Height != picture.Bounds().Dy() {
-			t.Errorf("%s has %d × %d pixels: run this test with -update", document, kept.Width, kept.Height)
-		}
+	whole, err := p.Screenshot(t.Context(), 0)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(t.ArtifactDir(), title+"-"+device+".png"), whole, 0o600))
+	picture, err := png.Decode(bytes.NewReader(whole))
+	must(t, err)
+	dark := strings.HasSuffix(device, "dark")
+	if light := brightness(picture); dark && light > 0.2 || !dark && light < 0.8 {
+		t.Errorf("the %s page has a mean brightness of %.2f", device, light)
+	}
+	if title != "status" {
+		return
+	}
+	width := picture.Bounds().Dx()
+	begin, err := p.Screenshot(t.Context(), pictureHeights()[width])
+	must(t, err)
+	document := filepath.Join(images, title+"-"+device+".png")
+	if *update {
+		must(t, os.MkdirAll(images, 0o755))
+		must(t, os.WriteFile(document, begin, 0o644))
+	}
+	saved, err := os.ReadFile(document)
+	must(t, err)
+	kept, err := png.DecodeConfig(bytes.NewReader(saved))
+	must(t, err)
+	if kept.Width != width || kept.Height != pictureHeights()[width] {
+		t.Errorf("%s has %d × %d pixels: run make pictures", document, kept.Width, kept.Height)
 	}
 }
 

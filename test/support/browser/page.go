@@ -131,19 +131,26 @@ func (p *Page) Messages() []string {
 
 // Document returns the document as the browser parsed it.
 func (p *Page) Document(ctx context.Context) (string, error) {
-	var document struct {
-		Root struct {
-			ID int `json:"nodeId"`
-		} `json:"root"`
-	}
-	if err := p.call(ctx, "DOM.getDocument", parameters{"depth": 0}, &document); err != nil {
+	root, err := p.root(ctx)
+	if err != nil {
 		return "", err
 	}
 	var html struct {
 		Text string `json:"outerHTML"`
 	}
-	err := p.call(ctx, "DOM.getOuterHTML", parameters{"nodeId": document.Root.ID}, &html)
+	err = p.call(ctx, "DOM.getOuterHTML", parameters{"nodeId": root}, &html)
 	return html.Text, err
+}
+
+// root returns the node of the whole document.
+func (p *Page) root(ctx context.Context) (int, error) {
+	var document struct {
+		Root struct {
+			ID int `json:"nodeId"`
+		} `json:"root"`
+	}
+	err := p.call(ctx, "DOM.getDocument", parameters{"depth": 0}, &document)
+	return document.Root.ID, err
 }
 
 // Size returns the width and height of the whole document.
@@ -156,6 +163,39 @@ func (p *Page) Size(ctx context.Context) (width, height int, err error) {
 	}
 	err = p.call(ctx, "Page.getLayoutMetrics", nil, &metrics)
 	return int(metrics.Content.Width), int(metrics.Content.Height), err
+}
+
+// Box is the place of an element in a document, in pixels.
+type Box struct{ X, Y, Width, Height float64 }
+
+// Boxes returns the boxes of the elements that a selector matches and that are displayed.
+func (p *Page) Boxes(ctx context.Context, selector string) ([]Box, error) {
+	root, err := p.root(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found struct {
+		IDs []int `json:"nodeIds"`
+	}
+	given := parameters{"nodeId": root, "selector": selector}
+	if err := p.call(ctx, "DOM.querySelectorAll", given, &found); err != nil {
+		return nil, err
+	}
+	var all []Box
+	for _, id := range found.IDs {
+		var quads struct {
+			Quads [][8]float64 `json:"quads"` // of each line of an element, relative to the view
+		}
+		if err := p.call(ctx, "DOM.getContentQuads", parameters{"nodeId": id}, &quads); err != nil {
+			return nil, err
+		}
+		for i, q := range quads.Quads {
+			if i == 0 {
+				all = append(all, Box{X: q[0], Y: q[1], Width: q[2] - q[0], Height: q[5] - q[1]})
+			}
+		}
+	}
+	return all, nil
 }
 
 // Node is a node of the accessibility tree, as a screen reader gets it.
