@@ -201,7 +201,7 @@ func checkPages() []checkPage {
 		findings.PreflightCheck: "What `oc http01 preflight` finds [before a change](../install/machineconfig.md#before-a-change).",
 	}
 	for _, c := range List() {
-		about[c.Name] = "The check passes in this case: " + c.About
+		about[c.Name] = "✓ means: " + c.About
 	}
 	var pages []checkPage
 	for _, e := range findings.All() {
