@@ -62,14 +62,12 @@ func readCatalog(t *testing.T) (entries []catalogEntry) {
 func TestDocumentIsCurrent(t *testing.T) {
 	t.Parallel()
 	entries := readCatalog(t)
-	for i, e := range entries {
+	for _, e := range entries {
 		for _, url := range regexp.MustCompile(`https://[^\s]*[^\s.]`).FindAllString(e.Explanation, -1) {
 			if url != docurl.Troubleshooting && url != docurl.States {
 				t.Errorf("%s: unknown URL %s", e.Event, url)
 			}
 		}
-		// A paragraph in the document has one line.
-		entries[i].Explanation = strings.ReplaceAll(e.Explanation, "\n", " ")
 	}
 	var b strings.Builder
 	page := template.Must(template.ParseFiles("testdata/events.md.tmpl"))
@@ -96,43 +94,43 @@ type field struct{ Name, Content string }
 // fields lists all fields but those that systemd adds.
 func fields() []field {
 	return []field{
-		{"ADDRESS", "an address: of MicroShift's API server, or of an API VIP with its port"},
+		{"ADDRESS", "address of MicroShift's API server, or API VIP with port"},
 		{
 			"ATTEMPTS_LEFT",
-			"estimate with cert-manager's defaults of the attempts that it starts at most before a certificate expires",
+			"limit of the attempts that cert-manager, with its default delays, still starts before the expiry",
 		},
-		{"CAUSE", "cause of a failed request or test, as in [troubleshooting](../troubleshooting.md)"},
+		{"CAUSE", "[ID of the cause](../troubleshooting.md) of a failed request or test"},
 		{"CLIENT", "address of the client"},
 		{"CLIENT_KIND", "`cert-manager`, `lets-encrypt`, `pebble`, `step-ca`, `check` or `other`, by User-Agent"},
 		{"CONDITION", "status of the condition `HTTP01ChallengeProxyReady`"},
 		{"COUNT", "number of requests, connections, certificates, changes or failed attempts"},
 		{"DURATION_MS", "duration of a request, in milliseconds"},
-		{"ERROR", "the error, from the kernel or a library"},
-		{"EVENT", "kind of the entry, as below"},
+		{"ERROR", "error of the kernel or of a library"},
+		{"EVENT", "kind of the entry"},
 		{"HOST", "requested name"},
 		{"HTTPS_PROXY", "egress proxy for https, without user and password"},
 		{"HTTP_PROXY", "egress proxy for http, without user and password"},
-		{"IGNORED", "number of certificates in the CA bundle that are not trusted"},
+		{"IGNORED", "certificates in the CA bundle that are not trusted"},
 		{"ISSUER", "issuer of a certificate"},
 		{"METHOD", "request method"},
-		{"NAME", "name that was requested from the API server; empty without SNI"},
+		{"NAME", "name in SNI to the API server, or empty"},
 		{"NOT_AFTER", "expiry of a certificate"},
-		{"OUTCOME", "outcome of a request, as in [the metrics](metrics.md#label-values)"},
+		{"OUTCOME", "[outcome](metrics.md#label-values) of a request"},
 		{"PATH", "file that was read"},
 		{"PAUSE", "time until the next attempt"},
 		{"PORT", "internal port"},
-		{"REASON", "[state](status.md#states) of the service, or why a certificate is not trusted"},
-		{"REJECTED", "setting of the egress proxy that is rejected"},
-		{"REJECTED_…", "number of rejected requests, one field for each reason"},
-		{"REQUESTS", "number of requests of a challenge"},
-		{"REQUESTS_OK", "how many of them were answered with 200"},
+		{"REASON", "[state](status.md#states), or why a certificate is not trusted"},
+		{"REJECTED", "rejected setting of the egress proxy"},
+		{"REJECTED_…", "rejected requests, one field for each reason"},
+		{"REQUESTS", "requests of a challenge"},
+		{"REQUESTS_OK", "requests of a challenge that got 200"},
 		{"SERIAL", "serial number of a certificate"},
 		{"SOURCE", "origin of the CAs or of the egress proxy's setting"},
 		{"SPAN_MS", "duration of a challenge, in milliseconds"},
 		{"STATUS", "HTTP status of the response"},
 		{"SUBJECT", "subject of a certificate"},
 		{"TOKEN_PREFIX", "8 characters of the token, or half of a shorter one"},
-		{"TRUSTED_CAS", "number of CAs that are trusted for the egress proxy"},
+		{"TRUSTED_CAS", "CAs that are trusted for the egress proxy"},
 		{"UPSTREAM", "address and port of the ingress"},
 		{"VIP", "API VIP"},
 	}
