@@ -156,6 +156,9 @@ type VIP struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
+// IsHeld reports whether this host holds the VIP.
+func (v VIP) IsHeld() bool { return v.State == VIPHeld }
+
 // Table is the state of the service's nftables table, as read from the kernel.
 type Table struct {
 	Present  bool         `json:"present"`

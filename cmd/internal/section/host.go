@@ -34,10 +34,10 @@ func tables(all ...Table) []Table {
 
 // rows are the rows below the state.
 func rows(r report.Report, now time.Time) []Row {
-	d := describer{now, verdict.Problems(r, now)}
+	d := describer{r, now, verdict.Problems(r, now)}
 	var all []Row
 	for _, v := range r.VIPs {
-		all = append(all, d.vip(r, v))
+		all = append(all, d.vip(v))
 	}
 	for _, u := range r.Upstreams {
 		all = append(all, d.upstream(u))

@@ -36,6 +36,7 @@ func describeTable(t report.Table) string {
 // describer describes the parts of a report at a time. A part that takes part in an exchange is
 // marked as good only if no exchange fails.
 type describer struct {
+	report   report.Report
 	now      time.Time
 	problems []findings.Finding
 }
@@ -80,15 +81,16 @@ func (d describer) upstream(u report.Upstream) Row {
 	case u.Reachable:
 		row.Level, row.Text = d.unlessFailing(), row.Text+" accepts connections"
 		return row.withMore(", checked " + d.ago(u.Checked))
-	case u.Checked.IsZero():
+	case u.Checked.IsZero() && slices.ContainsFunc(d.report.VIPs, report.VIP.IsHeld):
 		row.Level, row.Text = Neutral, row.Text+" not checked yet"
-	case u.Cause == "":
-		row.Level, row.Text = Bad, u.Error
-	default:
-		row.Level, row.Text = Bad, row.Text+" fails"+reference(u.Cause)
-		return row.withMore(", checked " + d.ago(u.Checked))
+		return row
+	case u.Checked.IsZero():
+		row.Level, row.Text = Neutral, row.Text+" not checked while this host holds no API VIP"
+		return row
 	}
-	return row
+	row.Text += " fails"
+	found := verdict.OfCause(u.Cause, findings.IngressUnreachable, u.Error)
+	return faulty(row, []findings.Finding{found}).withMore(", checked " + d.ago(u.Checked))
 }
 
 // certificate describes the remaining lifetime, and the age of that information.
@@ -115,15 +117,14 @@ func (d describer) certificate(c report.Certificate) Row {
 	if renewal := c.DescribeRenewal(d.now); renewal != "" {
 		more += "; " + renewal
 	}
-	found := verdict.Certificate(c, d.now)
-	if c.Error != "" && !slices.ContainsFunc(d.problems, func(f findings.Finding) bool { return f.ID == found[0].ID }) {
-		row.Level, found = Neutral, nil // another host holds the VIP
+	if c.Error != "" {
+		row.Level = Neutral // if another host holds the VIP
 	}
-	return faulty(row, found).withMore(more)
+	return faulty(row, verdict.HostCertificate(d.report, c, d.now)).withMore(more)
 }
 
 // vip adds to the state of a VIP what tests between hosts have shown.
-func (d describer) vip(r report.Report, v report.VIP) Row {
+func (d describer) vip(v report.VIP) Row {
 	row := Row{Label: "API VIP", Text: v.Address.String()}
 	switch v.State {
 	case report.VIPHeld:
@@ -138,7 +139,7 @@ func (d describer) vip(r report.Report, v report.VIP) Row {
 	if !v.Since.IsZero() {
 		row.Text += " for " + report.Age(d.now.Sub(v.Since))
 	}
-	t, shown := r.DescribeTests(v, d.now)
+	t, shown := d.report.DescribeTests(v, d.now)
 	if found := verdict.VIPTests(t); len(found) > 0 {
 		return faulty(row, found).withMore(": " + shown)
 	}
@@ -160,8 +161,8 @@ func (d describer) selfTest(t report.SelfTest) Row {
 		Text: fmt.Sprintf("%v: a request for an unknown challenge reaches the ingress", t.VIP),
 	}
 	if !t.OK {
-		row.Level = Bad
-		row.Text = fmt.Sprintf("%v: fails for %s%s", t.VIP, report.Age(d.now.Sub(t.Since)), reference(t.Cause))
+		row.Text = fmt.Sprintf("%v: fails for %s", t.VIP, report.Age(d.now.Sub(t.Since)))
+		row = faulty(row, []findings.Finding{verdict.OfCause(t.Cause, findings.SelfTestFailed, t.Error)})
 	}
 	return row.withMore(", checked " + d.ago(t.Checked))
 }
@@ -287,7 +288,11 @@ func (d describer) challenge(c report.RecentChallenge) Row {
 		row.Text += " for " + c.Host
 	}
 	row.Text += ", " + d.ago(c.Time)
-	return faulty(row, verdict.Challenge(c)).withMore(fmt.Sprintf(", requested by %s (%s)", c.Client, c.ClientKind))
+	found := verdict.Challenge(d.report, c, d.now)
+	if row.Level == Bad && len(found) == 0 { // it is over
+		row.Level = Neutral
+	}
+	return faulty(row, found).withMore(fmt.Sprintf(", requested by %s (%s)", c.Client, c.ClientKind))
 }
 
 // statusText returns the status code that the client received.

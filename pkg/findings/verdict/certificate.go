@@ -28,13 +28,23 @@ func DistinctCertificates(all []report.Certificate) []report.Certificate {
 	})
 }
 
-// Certificate evaluates the remaining lifetime of a certificate, and its renewal.
-func Certificate(c report.Certificate, now time.Time) []findings.Finding {
-	if c.Error != "" {
+// HostCertificate evaluates a certificate in the report of a host. Only the holder of a VIP knows why
+// the API server presents none.
+func HostCertificate(r report.Report, c report.Certificate, now time.Time) []findings.Finding {
+	switch {
+	case c.Error == "":
+		return Certificate(c, now)
+	case isElsewhere(r, c.Address):
+		return nil
+	default:
 		return []findings.Finding{
 			findings.New(findings.APIServerUnreachable, findings.Values{"server": c.Address, "error": c.Error}),
 		}
 	}
+}
+
+// Certificate evaluates the remaining lifetime of a certificate, and its renewal.
+func Certificate(c report.Certificate, now time.Time) []findings.Finding {
 	values := findings.Values{
 		"server": c.Address, "requested": cmp.Or(c.Name, "clients without SNI"), "issuer": strconv.Quote(c.Issuer),
 		"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)), "renewal": "",

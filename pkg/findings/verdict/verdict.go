@@ -56,9 +56,7 @@ func Problems(r report.Report, now time.Time) []findings.Finding {
 	add(Trust(r.Trust)...)
 	add(Egress(r.EgressProxy)...)
 	for _, c := range DistinctCertificates(r.Certificates) {
-		if c.Error == "" || holds(r, c.Address) { // the holder reports an API server that is not reachable
-			add(Certificate(c, now)...)
-		}
+		add(HostCertificate(r, c, now)...)
 	}
 	for _, t := range r.SelfTests {
 		if !t.OK {
@@ -67,7 +65,7 @@ func Problems(r report.Report, now time.Time) []findings.Finding {
 	}
 	add(VIPTests(r.VIPTests...)...)
 	if n := len(r.Challenges.Recent); n > 0 {
-		add(Challenge(r.Challenges.Recent[n-1])...)
+		add(Challenge(r, r.Challenges.Recent[n-1], now)...)
 	}
 	add(Metrics(r.Metrics)...)
 	slices.SortStableFunc(all, func(a, b findings.Finding) int { return cmp.Compare(a.Level, b.Level) })
@@ -79,11 +77,13 @@ func OfState(r report.Report, f findings.Finding) bool {
 	return slices.ContainsFunc(ofState(r), func(s findings.Finding) bool { return s.ID == f.ID && s.Message == f.Message })
 }
 
-// holds reports whether the host holds the VIP of an address with a port.
-func holds(r report.Report, address string) bool {
-	endpoint, err := netip.ParseAddrPort(address)
-	return err == nil && slices.ContainsFunc(r.VIPs, func(v report.VIP) bool {
-		return v.State == report.VIPHeld && v.Address == endpoint.Addr()
+// isElsewhere reports whether the host does not hold the VIP, which is an address with or without a port.
+func isElsewhere(r report.Report, vip string) bool {
+	if endpoint, err := netip.ParseAddrPort(vip); err == nil {
+		vip = endpoint.Addr().String()
+	}
+	return slices.ContainsFunc(r.VIPs, func(v report.VIP) bool {
+		return v.State != report.VIPHeld && v.Address.String() == vip
 	})
 }
 
@@ -134,10 +134,17 @@ func stateID(r report.Report) findings.ID {
 	return findings.ServiceNotReady
 }
 
-// Challenge returns why a CA does not accept the response to a challenge. A client that is not a CA
-// can request an unknown token, so that 404 is no fault.
-func Challenge(c report.RecentChallenge) []findings.Finding {
+// maxChallengeAge is how long a failed challenge is a fault if no other one follows: cert-manager has
+// tried again by then.
+const maxChallengeAge = 32 * time.Hour
+
+// Challenge returns why a CA does not accept the response to the last challenge. A client that is not a
+// CA can request an unknown token, so that 404 is no fault. If the VIP has moved, another host has the
+// challenges that follow.
+func Challenge(r report.Report, c report.RecentChallenge, now time.Time) []findings.Finding {
 	switch {
+	case now.Sub(c.Time) > maxChallengeAge, isElsewhere(r, c.VIP):
+		return nil
 	case c.Cause != "":
 		return []findings.Finding{OfCause(c.Cause, findings.ResponseStatus, c.Detail)}
 	case c.Status == http200, c.Status == http404, c.Status == 0:

@@ -57,7 +57,9 @@ func TestProblems(t *testing.T) {
 			serving(func(r *report.Report) {
 				r.Upstreams = []report.Upstream{upstream}
 				r.SelfTests = []report.SelfTest{{Cause: "ingress-refused", Error: refused.Message}}
-				r.Challenges.Recent = []report.RecentChallenge{{Status: 502, Cause: "ingress-refused", Detail: refused.String()}}
+				r.Challenges.Recent = []report.RecentChallenge{{
+					Time: now, Status: 502, Cause: "ingress-refused", Detail: refused.String(),
+				}}
 			}),
 			[]string{"problem ingress-refused: 192.0.2.6:80 refuses connections"},
 		},
@@ -114,6 +116,21 @@ func TestProblems(t *testing.T) {
 			}),
 			[]string{"problem ca-bundle-invalid: it is empty", "problem egress-not-ready: no proxy is not accepted"},
 		},
+		"a challenge before the VIP has moved": {
+			serving(func(r *report.Report) {
+				r.VIPs = []report.VIP{{Address: netip.MustParseAddr("192.0.2.5"), State: report.VIPStandby}}
+				r.Challenges.Recent = []report.RecentChallenge{{Time: now, VIP: "192.0.2.5", Status: 503, Cause: "route-missing"}}
+			}),
+			nil,
+		},
+		"a challenge of two days ago": {
+			serving(func(r *report.Report) {
+				r.Challenges.Recent = []report.RecentChallenge{{
+					Time: now.Add(-48 * time.Hour), Status: 503, Cause: "route-missing",
+				}}
+			}),
+			nil,
+		},
 		"404 of an unknown token":  {serving(lastStatus(404)), nil},
 		"a client that has closed": {serving(lastStatus(0)), nil},
 		"500 of a solver":          {serving(lastStatus(500)), []string{"problem response-status: 192.0.2.6:80 answered 500"}},
@@ -138,7 +155,9 @@ func TestProblems(t *testing.T) {
 
 func lastStatus(status int) func(*report.Report) {
 	return func(r *report.Report) {
-		r.Challenges.Recent = []report.RecentChallenge{{Status: status, Upstream: "192.0.2.6:80", Host: "api.example.com"}}
+		r.Challenges.Recent = []report.RecentChallenge{{
+			Time: now, Status: status, Upstream: "192.0.2.6:80", Host: "api.example.com",
+		}}
 	}
 }
 
