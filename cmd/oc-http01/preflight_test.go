@@ -135,7 +135,8 @@ func TestPreflight(t *testing.T) {
 		},
 		"patched": {"", at("patched.yaml", "rendered"), cli.Unhealthy, []string{
 			"[policy-entries-missing]",
-			`Run "sh 10-policy/apply.sh" in the folder`,
+			`Run 10-policy/apply.sh of the rendered files`,
+			"\n  sh " + rendered + "/10-policy/apply.sh\n",
 		}, nil},
 		"only a pool": {
 			"", at("pool.yaml"), cli.Unknown,

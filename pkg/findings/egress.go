@@ -20,7 +20,8 @@ func egressEntries() []Entry {
 		check         = "ingress"
 		unavailable   = "Challenges get 502 or 504 with `the egress proxy is not available`."
 		rejected      = "Challenges get 502 with `the egress proxy rejected the request`."
-		directIngress = " If this host reaches the ingress directly, add the ingress to noProxy. With egressProxy.upstream: never, no ingress is reached through the egress proxy."
+		directIngress = " To reach the ingress directly, add it to noProxy, or set egressProxy.upstream: never."
+		askProxy      = "http01-proxyd check --only ingress"
 	)
 	return []Entry{
 		{
@@ -28,8 +29,9 @@ func egressEntries() []Entry {
 			Reply:   "the egress proxy is not available",
 			Symptom: unavailable,
 			Message: "The egress proxy {proxy}, through which {upstream} is reached, is not available ({error})",
-			Remediation: "Check that the egress proxy runs and that httpProxy and httpsProxy name its scheme, address and port. " +
-				"Check this host's routes and firewall towards it." + directIngress,
+			Remediation: "Check that the egress proxy runs, its URL in httpProxy and httpsProxy, " +
+				"and this host's routes and firewall towards it." + directIngress,
+			Commands: []string{showProxy, "cat /etc/mco/proxy.env", askProxy},
 		},
 		{
 			ID: EgressTLS, Exchange: true, Check: check, Level: Problem,
@@ -37,30 +39,34 @@ func egressEntries() []Entry {
 			Symptom: unavailable,
 			Message: "TLS to the egress proxy {proxy} fails: {error}",
 			Remediation: "Add the CA of the egress proxy's own certificate to egressProxy.trustedCA, and use a name of that certificate in the proxy's URL. " +
-				"If the egress proxy expects plain HTTP, its URL must begin with http://, also in httpsProxy.",
+				"If the egress proxy expects plain HTTP, begin its URL with http://, also in httpsProxy.",
+			Commands: []string{showProxy, askProxy},
 		},
 		{
 			ID: EgressAuth, Exchange: true, Check: check, Level: Problem,
 			Reply:   "the egress proxy rejected the request",
 			Symptom: rejected,
-			Message: "The egress proxy {proxy} rejects the credentials, or their absence, for {upstream}: {error}",
-			Remediation: "Correct user and password in the proxy's URL, each %-encoded. The URL is in spec.httpProxy and spec.httpsProxy of proxy/cluster, " +
+			Message: "The egress proxy {proxy} rejects the credentials for {upstream}, or requires some: {error}",
+			Remediation: "Correct user and password, each %-encoded, in spec.httpProxy and spec.httpsProxy of proxy/cluster, " +
 				"or in egressProxy of /etc/http01-proxyd/config.yaml. Only the scheme Basic is supported.",
+			Commands: []string{showProxy, askProxy},
 		},
 		{
 			ID: EgressDenied, Exchange: true, Check: check, Level: Problem,
 			Reply:   "the egress proxy rejected the request",
 			Symptom: rejected,
 			Message: "The egress proxy {proxy} does not forward to {upstream}: {error}",
-			Remediation: "See the egress proxy's log. Its rules must allow this host's requests (CONNECT to the ingress VIP with https, the API's name in plain HTTP), " +
-				"and it must reach the ingress. An ingress that sets an error in Proxy-Status or X-Squid-Error is mistaken for the egress proxy and must not set these fields." + directIngress,
+			Remediation: "The egress proxy's log shows the reason. It must allow this host's requests (CONNECT to the ingress VIP with https, the API's name in plain HTTP), " +
+				"and reach the ingress. The ingress itself must not set an error in Proxy-Status or X-Squid-Error." + directIngress,
+			Commands: []string{showProxy, askProxy},
 		},
 		{
 			ID: EgressLoop, Exchange: true, Check: check, Level: Problem,
 			Symptom: "Challenges get 502, and the journal reports that they came back to the API VIP through the egress proxy.",
 			Message: "The egress proxy {proxy} forwarded the challenge back to the API VIP. In plain HTTP, it resolves the API's name itself and gets the API VIP",
 			Remediation: "Set upstream.scheme: https, so that the egress proxy connects to the ingress VIP. " +
-				"Alternatively, let the egress proxy's DNS resolve the API's name to the ingress VIP." + directIngress,
+				"Or let the egress proxy's DNS resolve the API's name to the ingress VIP." + directIngress,
+			Commands: []string{showProxy, askProxy},
 		},
 	}
 }

@@ -34,7 +34,11 @@ type Entry struct {
 	Symptom     string // visible without check, for the documentation
 	Message     string // the cause
 	Remediation string
-	Example     string // YAML that the remediation mentions, for the documentation; usually empty
+	// Commands show what is wrong, and then fix or limit it. Those that begin with "oc " run on a
+	// workstation, all others as root on the host. They contain the same placeholders, and a command
+	// with a placeholder without a value is left out.
+	Commands []string
+	Example  string // YAML that the remediation mentions, for the documentation; usually empty
 	// Exchange: an exchange with the ingress can show this fault. Its ID is then the cause
 	// in the journal (CAUSE), the status and the metrics.
 	Exchange    bool
@@ -78,7 +82,8 @@ type Finding struct {
 	Level       Level  `json:"level"`
 	Message     string `json:"message"`
 	Remediation string `json:"remediation"`
-	// Commands fix the fault, or limit it, when they are run on this host as they are.
+	// Commands show what is wrong, and then fix or limit it. Those that begin with "oc " run on a
+	// workstation, all others as root on this host.
 	Commands []string `json:"commands,omitempty"`
 	// Sources are the hosts whose packets showed the fault; empty for any other kind of fault.
 	Sources []netip.Addr `json:"sources,omitempty"`
@@ -111,10 +116,11 @@ func New(id ID, values Values) Finding {
 		pairs = append(pairs, "{"+name+"}", value)
 	}
 	fill := strings.NewReplacer(pairs...)
-	return Finding{
+	f := Finding{
 		ID: id, Level: e.Level, Message: fill.Replace(e.Message), Remediation: fill.Replace(e.Remediation),
 		CausedBy: e.CausedBy,
 	}
+	return f.WithCommands(values)
 }
 
 // Lookup returns the entry with the given ID.

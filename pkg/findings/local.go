@@ -18,35 +18,49 @@ func nftablesEntries() []Entry {
 		{
 			ID: NftablesUnsupported, Check: "nftables", Level: Problem,
 			Symptom:     "The state is `NftablesUnavailable`.",
-			Message:     "The kernel lacks a part of nftables that the service's table needs: {error}",
-			Remediation: "Load the modules that the error lists, or boot a kernel that has it. RHEL CoreOS has all of them.",
+			Message:     "The kernel lacks a part of nftables that the service needs: {error}",
+			Remediation: "Load the modules that the error lists, or boot a kernel that contains them, as RHEL CoreOS does.",
+			Commands:    []string{"modprobe -a nf_tables nf_conntrack nft_ct nft_chain_nat nft_nat nft_fib_inet nft_reject_inet"},
 		},
 		{
 			ID: NftablesRejected, Check: "nftables", Level: Problem,
 			Symptom: "The state is `NftablesUnavailable`, although nftables works on the host.",
 			Message: "The kernel accepts the service's table, but the service cannot create it: {error}",
-			Remediation: "Start the service by its unit, which must have CAP_NET_ADMIN in AmbientCapabilities= and CapabilityBoundingSet=. " +
-				"For another cause, fix what the error names. The service retries automatically.",
+			Remediation: "Start the service by its unit, whose capability lists must contain CAP_NET_ADMIN. " +
+				"For another cause, fix what the error names.",
+			Commands: []string{
+				"systemctl show http01-proxyd --property=FragmentPath,DropInPaths,AmbientCapabilities,CapabilityBoundingSet",
+				"systemctl restart http01-proxyd",
+			},
 		},
 	}
 }
 
-// {owner} is a process, a unit or a pod.
+// {owner} is a process, a unit or a pod. {unit}, {pod} and {pid} are empty if they are unknown, or if
+// another one describes the owner better.
 func portEntries() []Entry {
 	const check = "port"
+	stop := []string{
+		showListeners,
+		"oc get pod -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,UID:.metadata.uid | grep {pod}",
+		"systemctl disable --now {unit}",
+		"kill {pid}",
+	}
 	return []Entry{
 		{
 			ID: PortInUse, Check: check, Level: Problem,
 			Symptom: "The state is `PortInUse`.",
 			Message: "Port {port} of the service is in use by {owner}",
-			Remediation: "Stop that program, or set another port in /etc/http01-proxyd/config.yaml on every control-plane node " +
+			Remediation: "Stop that program. Or set another port on every control-plane node in /etc/http01-proxyd/config.yaml " +
 				"(mode: CustomDeployment, customDeployment: {internalPort: …}).",
+			Commands: stop,
 		},
 		{
 			ID: MetricsPortInUse, Check: check, Level: Warning,
-			Symptom:     "Prometheus finds no metrics, or those of another program. The journal has `metrics are not served`. Challenges are answered.",
+			Symptom:     "Prometheus gets no metrics, or those of another program. Challenges are answered.",
 			Message:     "Metrics are not served on {address}, because the port is in use by {owner}",
-			Remediation: "Stop that program, or set another port in metrics.listenAddress of config.yaml and in the EndpointSlice and the ServiceMonitor.",
+			Remediation: "Stop that program. Or set another port in metrics.listenAddress of config.yaml, in the EndpointSlice and in the ServiceMonitor.",
+			Commands:    stop,
 		},
 	}
 }
@@ -65,54 +79,60 @@ const (
 // {path} is keepalived.conf, {manifest} keepalived's static pod, {manifests} its directory.
 func vipsEntries() []Entry {
 	const (
-		check    = "vips"
-		explicit = " Alternatively, set vips.api and vips.ingress in /etc/http01-proxyd/config.yaml."
-		symptom  = "The state is `NoVIPs`."
+		check      = "vips"
+		explicit   = " Or set vips.api and vips.ingress in /etc/http01-proxyd/config.yaml."
+		symptom    = "The state is `NoVIPs`."
+		keepalived = "crictl logs --tail=20 \"$(crictl ps -aq --name keepalived | head -n1)\""
 	)
 	return []Entry{
 		{
 			ID: KeepalivedConfigMissing, Check: check, Level: Problem,
 			Symptom:     symptom,
 			Message:     "{path} does not exist, although keepalived's static pod does ({manifest})",
-			Remediation: "Find out why that pod has not written the file (crictl ps -a --name keepalived, journalctl -u kubelet)." + explicit,
+			Remediation: "Find out why the pod did not write the file." + explicit,
+			Commands:    []string{"crictl ps -a --name keepalived", keepalived, "journalctl -u kubelet --since=-1h -g keepalived --no-pager"},
 		},
 		{
 			ID: KeepalivedConfigUnreadable, Check: check, Level: Problem,
 			Symptom: symptom + " Or it is `Serving` with `the last good VIPs stay in use`.",
 			Message: "keepalived.conf cannot be used: {error}",
-			Remediation: "Correct the file (keepalived -t -f {path} checks it) and make it world-readable (mode 0644). " +
-				"If it is incomplete, find out why (a full disk? crictl logs of the keepalived pod)." + explicit,
+			Remediation: "Correct the file, with mode 0644. " +
+				"If it is incomplete, the disk may be full, or its container fails." + explicit,
+			Commands: []string{"ls -l {path}", "df -h {path}", keepalived, "chmod 0644 {path}"},
 		},
 		{
 			ID: KeepalivedNoAPIInstance, Check: check, Level: Problem,
 			Symptom:     symptom,
-			Message:     "{path} has no vrrp_instance named *_API_<n> with an address",
-			Remediation: "Check that this is a control-plane node of a cluster whose API VIP keepalived manages." + explicit,
+			Message:     "{path} contains no vrrp_instance named *_API_<n> with an address",
+			Remediation: "Check that this is a control-plane node whose API VIP is managed by keepalived." + explicit,
+			Commands:    []string{"grep -n vrrp_instance {path}"},
 		},
 		{
 			ID: IngressVIPMissing, Check: check, Level: Problem,
 			Symptom:     symptom,
-			Message:     "{path} has the API VIP {vip} but no ingress VIP, and keepalived's static pod names none",
-			Remediation: "Check that {manifest} has --api-vips and --ingress-vips." + explicit,
+			Message:     "{path} contains the API VIP {vip} but no ingress VIP, and keepalived's static pod names none",
+			Remediation: "Check that {manifest} sets --api-vips and --ingress-vips." + explicit,
+			Commands:    []string{"grep -n -e vrrp_instance -A12 {path}", "grep -n -e -vips {manifest}"},
 		},
 		{
 			ID: KubeVIPUnusable, Check: check, Level: Problem,
 			Symptom:     symptom + " Or it is `Serving` with `the VIPs that are known stay in use`.",
 			Message:     "{error}",
-			Remediation: "Compare kube-vip's static pods in {manifests} with those of another control-plane node: each one has its VIP in the variable address." + explicit,
+			Remediation: "Compare kube-vip's static pods with those of another control-plane node: the variable address of each is its VIP." + explicit,
+			Commands:    []string{"grep -rn -A1 'name: address$' {manifests}"},
 		},
 		{
 			ID: VIPsUserManaged, Check: check, Level: Problem,
 			Symptom: "The state is `ExternalLoadBalancer`.",
 			Message: "The VIPs are user-managed and never on a node: OpenShift has disabled keepalived ({manifest})",
-			Remediation: "Configure that load balancer to forward port 80 of the API address to the ingress, as in " +
-				docurl.ExternalBalancer + ". This service has no task here.",
+			Remediation: "Let that load balancer forward port 80 of the API address to the ingress: see " +
+				docurl.ExternalBalancer + ". You do not need this service here.",
 		},
 		{
 			ID: VIPsShared, Check: check, Level: Warning,
 			Symptom:     "The state is `NotRequired`.",
-			Message:     "API and ingress share {vip}, so its port 80 belongs to the ingress and this service does nothing there",
-			Remediation: "No action is necessary while a router responds there, because challenges for the API's name reach it directly. Otherwise use a separate address for the API.",
+			Message:     "The API and the ingress share {vip}, so its port 80 belongs to the ingress and this service does nothing there",
+			Remediation: "You do not need to do anything while a router responds there. Otherwise, use a separate address for the API.",
 		},
 	}
 }
@@ -127,14 +147,15 @@ const (
 )
 
 // {chain} is family, table and name of a chain, {rule} a rule of it or its policy,
-// {vip} the API VIPs, {port} the port that the packets have in that chain, {sources} the
-// hosts that sent them.
+// {vip} the API VIPs, {port} the port of the packets in that chain, {sources} the
+// hosts that sent them, {source} and {address} one of them and its VIP. The trace knows the command
+// that lets packets pass a rule, so most entries here need none.
 func rulesetEntries() []Entry {
 	const (
 		check  = "ruleset"
-		source = "Change the ruleset at its source (a MachineConfig, /etc/sysconfig/nftables.conf, firewalld), because the next load or reboot reverts a change that was made by hand. " +
-			"With oc commatrix, regenerate the rules with --host-open-ports after the installation, or with the custom entry ingress,TCP,{port},,http01-proxyd,,,master,false."
-		until = " Until then, the command that check and trace print below this finding opens the port."
+		source = "Change the rule where it is defined: a MachineConfig, /etc/sysconfig/nftables.conf or firewalld. " +
+			"Run oc commatrix again with --host-open-ports after the installation, or with the custom entry ingress,TCP,{port},,http01-proxyd,,,master,false."
+		until = " Until its next load, the command opens the port."
 	)
 	return []Entry{
 		{
@@ -147,13 +168,18 @@ func rulesetEntries() []Entry {
 			ID: PacketNotRedirected, Check: check, Level: Problem, CausedBy: []ID{VIPLinkDown, VIPDADFailed},
 			Symptom:     "The state is `Serving`, but challenges are refused or get the response of another program. The counters of the table's chain `prerouting` stay at 0.",
 			Message:     "Packets from {sources} to port 80 of {vip} are not redirected to the service, because of chain {chain}: {rule}",
-			Remediation: "Exclude port 80 of {vip} from that rule, or run a nat chain at a priority above -110. An API VIP must not be in spec.externalIPs of a Service." + until,
+			Remediation: "Exclude port 80 of {vip} from that rule, or raise the priority of that nat chain above -110. An API VIP must not be in spec.externalIPs of a Service." + until,
 		},
 		{
 			ID: PacketLost, Check: check, Level: Problem,
 			Symptom:     "The state is `Serving`, but connections to the VIP time out, and no rule of nftables drops them.",
 			Message:     "Packets from {sources} to {vip} are lost on this host: {how}",
-			Remediation: "The kernel's counter shows the reason. Check the route back to the client (ip route get), rp_filter, net.netfilter.nf_conntrack_max, and legacy iptables rules (iptables-legacy -S).",
+			Remediation: "The kernel's counter shows why. Check the route back to the client, rp_filter, the size of the connection table, and legacy iptables rules (iptables-legacy -S).",
+			Commands: []string{
+				"ip route get {source} from {address}",
+				"sysctl net.ipv4.conf.all.rp_filter net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
+				"sysctl -w net.ipv4.conf.{filtering}.rp_filter=2",
+			},
 		},
 		{
 			ID: ReplyDropped, Check: check, Level: Problem,
@@ -163,10 +189,10 @@ func rulesetEntries() []Entry {
 		},
 		{
 			ID: LocalTrafficBlocked, Check: check, Level: Warning,
-			Symptom: "Self checks of pods in the host's network fail on the host that holds the VIP, while the CA gets the key. " +
-				"The message of the state ends with a note that requests of this host itself do not reach the service.",
+			Symptom: "The CA gets the key, but self checks of pods in the host's network fail on the holder of the VIP. " +
+				"The message of the state mentions it.",
 			Message:     "Connections of this host itself to port 80 of {vip} do not reach the service, because of chain {chain}: {rule}",
-			Remediation: "Where the ruleset is defined, add a rule that accepts packets on lo." + until,
+			Remediation: "Add a rule that accepts packets on lo where the ruleset is defined." + until,
 		},
 	}
 }
@@ -187,25 +213,35 @@ func clusterProxyEntries() []Entry {
 			ID: NoProxyLacksAPI, Check: check, Level: Problem,
 			Symptom:     "A challenge stays pending: cert-manager's self check gets an error page or no response, while curl from a host gets the key.",
 			Message:     "cert-manager's self check of http://{name} leaves through the egress proxy {proxy}, because NO_PROXY in {path} does not cover the name",
-			Remediation: "Add {name} or its domain to spec.noProxy of proxy/cluster. Processes that start afterwards use it, including cert-manager's pods.",
+			Remediation: "Add {name} or its domain to spec.noProxy of proxy/cluster. The machine-config-operator then reboots the nodes one by one, and cert-manager's pods restart.",
+			Commands: []string{
+				"oc get proxy cluster -o jsonpath='{.spec.noProxy}{\"\\n\"}'",
+				`oc patch proxy cluster --type=merge --patch='{"spec":{"noProxy":"'"$(oc get proxy cluster -o jsonpath='{.spec.noProxy}' | sed 's/$/,/')"'{name}"}}'`,
+			},
 		},
 		{
 			ID: ProxyFileInvalid, Check: check, Level: Warning,
-			Symptom:     "It is not known whether self checks leave through the egress proxy, or the condition `EgressProxyReady` is False with `InvalidProxy`.",
+			Symptom:     "The condition `EgressProxyReady` is False with `InvalidProxy`, or it is unknown whether self checks leave through the egress proxy.",
 			Message:     "{path} cannot be used: {error}",
-			Remediation: "Check proxy/cluster, from which the machine-config-operator writes the file.",
+			Remediation: "Check proxy/cluster. The machine-config-operator writes the file from it.",
+			Commands:    []string{showProxy},
 		},
 		{
 			ID: EgressNotReady, Check: check, Level: Problem,
 			Symptom:     "The condition `EgressProxyReady` is False with `NotReady`.",
 			Message:     "The egress proxy {proxy} from {source} is not accepted: {error}. {current}",
 			Remediation: "Let the egress proxy forward requests to egressProxy.readinessEndpoints of config.yaml, or set other endpoints there. The service retries at least every minute.",
+			Commands:    []string{showProxy, "http01-proxyd status -o wide", showJournal},
 		},
 		{
 			ID: EgressCAInvalid, Check: check, Level: Problem,
 			Symptom:     "The condition `EgressProxyReady` is False with `InvalidProxy`.",
 			Message:     "The CA bundle of the egress proxy cannot be used: {error}",
-			Remediation: "Check spec.trustedCA of proxy/cluster, from which the machine-config-operator writes {path}, or set egressProxy.trustedCA in /etc/http01-proxyd/config.yaml.",
+			Remediation: "Check spec.trustedCA of proxy/cluster, from which the machine-config-operator writes {path}. Or set egressProxy.trustedCA in /etc/http01-proxyd/config.yaml.",
+			Commands: []string{
+				"ls -l {path}", "openssl storeutl -noout -certs -text {path}",
+				"oc get proxy cluster -o jsonpath='{.spec.trustedCA.name}{\"\\n\"}'",
+			},
 		},
 	}
 }
@@ -220,36 +256,42 @@ const (
 	HostsInternalName ID = "hosts-internal-name"
 )
 
-// {problem} begins with file, line and column.
+// {problem} begins with file, line and column. {own} is the file if no MachineConfig owns it: a node is
+// degraded when such a file changes.
 func configEntries() []Entry {
 	const (
-		check   = "config"
-		symptom = "The state is `InvalidConfig`, and a change of the configuration has no effect."
+		check    = "config"
+		symptom  = "The state is `InvalidConfig`, and a change of the configuration has no effect."
+		delivery = " On OpenShift, change the MachineConfig instead: render and apply it again."
 	)
 	return []Entry{
 		{
 			ID: ConfigInvalid, Check: check, Level: Problem,
 			Symptom:     symptom,
 			Message:     "The configuration is invalid: {problem}",
-			Remediation: "{fix} A corrected file is reloaded automatically.",
+			Remediation: "{fix} The service reloads a corrected file automatically.",
+			Commands:    []string{"cat -n {path}", "http01-proxyd check --only config --config {path}"},
 		},
 		{
 			ID: ConfigUnreadable, Check: check, Level: Problem,
 			Symptom:     symptom,
 			Message:     "{path} cannot be used: {error}",
-			Remediation: "Make {path} a world-readable file (mode 0644). The service reloads it automatically.",
+			Remediation: "Make {path} a file that all users can read (mode 0644). The service reloads it automatically.",
+			Commands:    []string{"ls -ldZ {path}", "chmod 0644 {file}"},
 		},
 		{
 			ID: Disabled, Check: check, Level: Problem,
 			Symptom:     "The state is `Disabled`.",
-			Message:     `{path} has mode: "", which disables http01-proxyd`,
-			Remediation: "Remove that line, or set mode: DefaultDeployment.",
+			Message:     `{path} contains mode: "", which disables http01-proxyd`,
+			Remediation: "Remove that line, or set mode: DefaultDeployment." + delivery,
+			Commands:    []string{"grep -n '^mode:' {path}", "sed -i '/^mode:/d' {own}"},
 		},
 		{
 			ID: HostsInternalName, Check: check, Level: Warning,
 			Symptom:     "A Certificate for `api-int.<cluster>` is requested. If the API server presents it, the nodes are `NotReady`.",
 			Message:     "hosts in {path} contains {name}, by which the nodes reach the API. They trust only the cluster's own CA for it",
 			Remediation: "Remove {name} from hosts, and from dnsNames of the Certificate. Never use it in spec.servingCerts.namedCertificates of apiserver/cluster. See " + docurl.InternalName + ".",
+			Commands:    []string{"grep -n -A5 '^hosts:' {path}", showNamed},
 		},
 	}
 }
@@ -266,46 +308,57 @@ const (
 
 // {state} is the state that systemd or the service reports.
 func serviceEntries() []Entry {
-	const check = "service"
+	const (
+		check   = "service"
+		restart = "systemctl restart http01-proxyd"
+	)
 	return []Entry{
 		{
 			ID: ServiceNotRunning, Check: check, Level: Problem, CausedBy: []ID{SELinuxLabel},
 			Symptom:     "Connections to port 80 of the API VIP are refused. `systemctl status http01-proxyd` shows no status line.",
 			Message:     "The service is not running: {state}",
-			Remediation: "Run systemctl enable --now http01-proxyd. If it stops again, journalctl -u http01-proxyd shows why. A drop-in can take away a permission that the service needs.",
+			Remediation: "Start it. If it stops again, its journal shows why: a drop-in can remove a permission that the service needs.",
+			Commands: []string{
+				showJournal, "systemctl reset-failed {failed}", "systemctl enable --now http01-proxyd",
+			},
 		},
 		{
 			ID: ServiceUnresponsive, Check: check, Level: Problem, CausedBy: []ID{SELinuxLabel},
 			Symptom:     "`systemctl status http01-proxyd` reports that the service is active, but `http01-proxyd status` times out.",
 			Message:     "The service runs but does not respond: {state}",
-			Remediation: "Run systemctl restart http01-proxyd, which refuses no connection. systemd does the same automatically after 30 s (WatchdogSec=). If it hangs again, journalctl -u http01-proxyd shows its last action.",
+			Remediation: "Restart it, which refuses no connection. systemd does the same after 30 s (WatchdogSec=). If it hangs again, its journal shows the last action.",
+			Commands:    []string{restart, showJournal},
 		},
 		{
 			ID: ServiceReportUnreadable, Check: check, Level: Problem,
-			Symptom: "`http01-proxyd status` ends with `the service is running, but its report cannot be read`.",
-			Message: "The service runs, but its status report is not readable: {error}",
-			Remediation: "See the journal entry of the failed report (journalctl -u http01-proxyd EVENT=status-report). " +
-				"Run systemctl restart http01-proxyd, which refuses no connection and starts the installed version. Do not stop the process on the internal port, because it is the service.",
+			Symptom:     "`http01-proxyd status` ends with `the service is running, but its report cannot be read`.",
+			Message:     "The service runs, but its status report is not readable: {error}",
+			Remediation: "Restart the service, which refuses no connection and starts the installed version. Do not stop the process on the internal port: it is the service.",
+			Commands:    []string{"journalctl -u http01-proxyd EVENT=status-report -n 5 --no-pager", restart},
 		},
 		{
 			ID: ServiceNotReady, Check: check, Level: Problem,
-			Symptom: "The state is `ProxyUnavailable`, stays `Starting`, or is one that no other check explains.",
-			Message: "The service runs but is not ready: {state}",
-			Remediation: "See journalctl -u http01-proxyd for the reason, and ausearch -m avc -c http01-proxyd for what SELinux denies. " +
-				"systemctl restart http01-proxyd refuses no connection.",
+			Symptom:     "The state is `ProxyUnavailable`, stays `Starting`, or is one that no other check explains.",
+			Message:     "The service runs but is not ready: {state}",
+			Remediation: "The journal shows the reason, and the audit log what SELinux denies. A restart refuses no connection.",
+			Commands:    []string{showJournal, "ausearch -m avc -c http01-proxyd --start recent", restart},
 		},
 		{
 			ID: SELinuxLabel, Check: check, Level: Problem,
 			Symptom:     "The service does not start (`203/EXEC`) or lacks a permission, and SELinux is enforcing.",
 			Message:     "SELinux is enforcing, and {path} has the type {type}, from which systemd cannot start a service",
-			Remediation: "Run restorecon -v {path}, which sets the type bin_t of its directory.",
+			Remediation: "Restore the label. It then has the type bin_t of its directory.",
+			Commands:    []string{"restorecon -v {path}", "systemctl restart http01-proxyd"},
 		},
 		{
 			ID: SELinuxUnit, Check: check, Level: Warning,
-			Symptom: "A node is degraded after the MachineConfig was deleted, because `http01-proxyd-install.service` was not found. Or a unit of http01-proxyd is not loaded.",
-			Message: "SELinux is enforcing, and systemd may not read a unit of http01-proxyd: {detail}",
-			Remediation: "Run restorecon -v on that file. If it is below /usr/local/lib, then run chcon --reference=/usr/lib/systemd/system on it. Then run systemctl daemon-reload. " +
-				"The installer does this when it writes the file, and at each boot: systemctl status http01-proxyd-install shows whether it runs.",
+			Symptom:     "A node is degraded after the MachineConfig was deleted, because `http01-proxyd-install.service` was not found. Or a unit is not loaded.",
+			Message:     "SELinux is enforcing, and systemd may not read a unit of http01-proxyd: {detail}",
+			Remediation: "Restore its label. The installer does this when it writes the file and at each boot: check whether it runs.",
+			Commands: []string{
+				"restorecon -v {unit}", "chcon --reference=/usr/lib/systemd/system {unit}", "systemctl daemon-reload",
+				"systemctl status http01-proxyd-install --no-pager",
+			},
 		},
 	}
 }

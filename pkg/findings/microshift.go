@@ -26,45 +26,59 @@ const (
 // microShiftEntries are about the addresses. {dir} is MicroShift's directory, {node}
 // the node's addresses.
 func microShiftEntries() []Entry {
-	const check = "vips"
+	const (
+		check   = "vips"
+		show    = "microshift show-config"
+		links   = "ip -br address"
+		restart = "systemctl restart microshift"
+	)
 	return []Entry{
 		{
 			ID: MicroShiftConfigInvalid, Check: check, Level: Problem,
-			Symptom: "On a MicroShift host the state is `NoVIPs`, or its message reports that MicroShift's last good configuration stays in use.",
-			Message: "The configuration in {dir} is rejected: {error}",
-			Remediation: "Correct the file. microshift show-config prints MicroShift's own reading. The service reloads it automatically. " +
-				"MicroShift itself reads it when it restarts.",
+			Symptom:     "On a MicroShift host the state is `NoVIPs`, or its message reports that MicroShift's last good configuration stays in use.",
+			Message:     "The configuration in {dir} is rejected: {error}",
+			Remediation: "Correct the file. This service reloads it automatically; MicroShift reads it when it restarts.",
+			Commands:    []string{show, restart},
 		},
 		{
 			ID: MicroShiftRouterRemoved, Check: check, Level: Problem,
 			Symptom:     "On a MicroShift host the state is `UpstreamUnreachable`.",
 			Message:     "MicroShift's ingress.status is Removed, so no router can answer challenges",
-			Remediation: "Set it to Managed in {dir}, or configure your own router with vips.api and vips.ingress in /etc/http01-proxyd/config.yaml.",
+			Remediation: "Set it to Managed, or configure your own router with vips.api and vips.ingress in /etc/http01-proxyd/config.yaml.",
+			Commands: []string{
+				"grep -rn -A3 '^ingress:' {dir}",
+				"mkdir -p {dir}/config.d && printf 'ingress:\\n  status: Managed\\n' > {dir}/config.d/99-http01-proxyd.yaml",
+				restart,
+			},
 		},
 		{
 			ID: MicroShiftRouterNoAddress, Check: check, Level: Problem,
 			Symptom:     "On a MicroShift host the state is `UpstreamUnreachable`.",
 			Message:     "MicroShift's router listens on no address: no address or link in ingress.listenAddress is on this host",
 			Remediation: "Set ingress.listenAddress to addresses or links of this host.",
+			Commands:    []string{links, show},
 		},
 		{
 			ID: MicroShiftNodeAddressMissing, Check: check, Level: Problem,
 			Symptom:     "On a MicroShift host the state is `NoVIPs`.",
 			Message:     "MicroShift's node address {node} is not on this host",
 			Remediation: "Correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or add that address to a link.",
+			Commands:    []string{links, show},
 		},
 		{
 			ID: MicroShiftInternalAddressAsVIP, Check: check, Level: Problem,
 			Symptom: "The state names a VIP that is not redirected.",
 			Message: "{vip} is the internal address of MicroShift's API server and is not redirected",
-			Remediation: "Set vips.api to the address by which clients reach the API. If that is {vip}, and MicroShift does not run on this host, " +
+			Remediation: "Set vips.api to the address that clients use. If that is {vip}, and MicroShift does not run here, " +
 				"add it to another link than lo and br-ex, or with its network's prefix length.",
+			Commands: []string{links, show},
 		},
 		{
 			ID: MicroShiftNodeAddressInternal, Check: check, Level: Problem,
 			Symptom:     "On a MicroShift host the state is `NoVIPs`.",
 			Message:     "{node} is also the internal address of MicroShift's API server (apiServer.advertiseAddress), which is not redirected, and the router does not listen on its port 80",
 			Remediation: "Remove apiServer.advertiseAddress, or let the router listen on {node} on port 80 (ingress.listenAddress, ingress.ports.http).",
+			Commands:    []string{links, show},
 		},
 	}
 }
@@ -74,26 +88,31 @@ func internalAddressEntries() []Entry {
 	const (
 		check   = "internal-address"
 		symptom = "Pods of a MicroShift host do not reach the API server, and cert-manager creates no challenges."
+		show    = "ip -br address"
+		add     = "ip address add {address} dev lo"
 	)
 	return []Entry{
 		{
 			ID: MicroShiftInternalAddressMissing, Check: check, Level: Problem,
 			Symptom: symptom,
 			Message: "{address}, by which pods reach the API server, is neither on lo nor on br-ex",
-			Remediation: "Run systemctl status microshift. MicroShift adds the address when it starts. If the address disappears later, " +
-				"set microshift.manageAdvertiseAddress: true in /etc/http01-proxyd/config.yaml, so that this service keeps it on lo. If it is set already, http01-proxyd status shows the obstacle.",
+			Remediation: "MicroShift adds the address when it starts. If it disappears later, " +
+				"set microshift.manageAdvertiseAddress: true in /etc/http01-proxyd/config.yaml: this service then keeps it on lo. http01-proxyd status shows obstacles.",
+			Commands: []string{"systemctl status microshift --no-pager", add},
 		},
 		{
 			ID: MicroShiftAdvertiseAddressMissing, Check: check, Level: Problem,
 			Symptom:     "MicroShift does not start. " + symptom,
 			Message:     "{address} (apiServer.advertiseAddress) is on no link of this host. Neither MicroShift nor this service adds a configured address",
-			Remediation: "Add it to a link (nmcli connection modify … +ipv4.addresses {address}/32), or remove apiServer.advertiseAddress.",
+			Remediation: "Add it to a link, permanently with nmcli (connection modify, +ipv4.addresses), or remove apiServer.advertiseAddress.",
+			Commands:    []string{show, add},
 		},
 		{
 			ID: MicroShiftInternalAddressConflict, Check: check, Level: Problem,
 			Symptom:     symptom,
 			Message:     "{address}, by which pods reach the API server, is in use: {why}",
 			Remediation: "Set another network.serviceNetwork or apiServer.advertiseAddress in MicroShift's configuration, or remove the conflicting address.",
+			Commands:    []string{show, "ip route get {address}"},
 		},
 	}
 }
@@ -103,8 +122,9 @@ func microShiftRouterEntries() []Entry {
 		ID: MicroShiftRouterUnreachable, Check: "ingress", Level: Problem,
 		Symptom: "Connections to port 80 of a MicroShift node are refused or time out, although the state is `NotRequired`. Or the state is `UpstreamUnreachable`.",
 		Message: "MicroShift's router does not respond at {upstream} ({how})",
-		Remediation: "Run oc get pod,service -n openshift-ingress to see whether router-default runs and has that address. Then check ingress.listenAddress and ingress.ports of MicroShift's configuration, " +
-			"which applies after a restart of MicroShift, and the host's firewall.",
+		Remediation: "Check router-default in openshift-ingress, then ingress.listenAddress and ingress.ports of MicroShift's configuration, " +
+			"which MicroShift reads when it restarts, and the host's firewall.",
+		Commands: []string{"oc get pod,service -n openshift-ingress -o wide", "ss -lntp", "systemctl restart microshift"},
 	}}
 }
 
@@ -116,34 +136,42 @@ func microShiftCertificateEntries() []Entry {
 		check = "certificate"
 		// MicroShift creates them when it starts and the names have changed
 		// (pkg/util/cryptomaterial/certchains there).
-		restart = " Then run systemctl restart microshift, which creates new certificates when the names have changed."
+		restart = " Then restart MicroShift, which creates new certificates."
+		status  = "systemctl status microshift --no-pager"
+		show    = "microshift show-config"
+		journal = "journalctl -u microshift -n 50 --no-pager"
+		again   = "systemctl restart microshift"
 	)
 	return []Entry{
 		{
 			ID: MicroShiftAPIServerUnreachable, Check: check, Level: Problem,
 			Symptom:     "`oc` and all other clients of a MicroShift host's API cannot connect.",
 			Message:     "MicroShift's API server presents no certificate at {server}: {error}",
-			Remediation: "Run systemctl status microshift and journalctl -u microshift. If it runs, check the host's firewall.",
+			Remediation: "Check MicroShift, and then the host's firewall.",
+			Commands:    []string{status, journal},
 		},
 		{
 			ID: MicroShiftNamedCertificateIgnored, Check: check, Level: Problem,
 			Symptom: "A MicroShift host's API server presents its own certificate, although a new one is in place.",
-			Message: "apiServer.namedCertificates has a certificate for {requested}, but {server} presents one of its own, issued by {issuer}",
-			Remediation: "Check that certPath and keyPath exist and match. A renewed pair is loaded within about a minute. If the configuration has changed, or a file was missing when MicroShift " +
-				"started, run systemctl restart microshift. MicroShift ignores certificates for localhost, service names and cluster-internal addresses, and reports them in journalctl -u microshift.",
+			Message: "apiServer.namedCertificates contains a certificate for {requested}, but {server} presents one of its own, issued by {issuer}",
+			Remediation: "Check that certPath and keyPath exist and match. MicroShift loads a renewed pair within about a minute. Restart it if its configuration has changed, or a file was missing when it " +
+				"started. It ignores certificates for localhost, service names and cluster-internal addresses: its journal lists them.",
+			Commands: []string{show, journal, again},
 		},
 		{
 			ID: MicroShiftNameMissing, Check: check, Level: Problem,
 			Symptom:     "Clients reject the certificate of a MicroShift host's API because the name or the address does not match.",
 			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) does not contain that name",
 			Remediation: "Add the name to apiServer.subjectAltNames of MicroShift's configuration, or configure a certificate for it in apiServer.namedCertificates." + restart,
+			Commands:    []string{show, again},
 		},
 		{
 			ID: MicroShiftExternalClientGetsInternal, Check: check, Level: Problem,
 			Symptom: "External clients of a MicroShift host do not trust its API server (`certificate signed by unknown authority`).",
 			Message: "External clients that connect to {server} as {requested} get a certificate for internal clients, issued by {issuer}",
-			Remediation: "Use a name of apiServer.subjectAltNames in these clients. Without a name, the address selects the certificate. Remove apiServer.advertiseAddress if it is the node's own address, so that " +
-				"external and internal clients use different addresses." + restart,
+			Remediation: "Use a name of apiServer.subjectAltNames in these clients. Without a name, the address selects the certificate. Remove apiServer.advertiseAddress if it is the node's own " +
+				"address." + restart,
+			Commands: []string{show, again},
 		},
 	}
 }

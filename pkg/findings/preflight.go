@@ -26,80 +26,96 @@ const (
 const PreflightCheck = "preflight"
 
 // {entries} are paths and units, {config} is the name of a MachineConfig or of a
-// MachineOSConfig, {field} is the path of a field.
+// MachineOSConfig, {field} is the path of a field, {policy} the folder of the rendered policy.
 func preflightEntries() []Entry {
+	const (
+		apply = "sh {policy}/apply.sh"
+		owner = "oc get machineconfiguration cluster -o yaml --show-managed-fields"
+	)
 	return []Entry{
 		{
 			ID: PolicyEntriesMissing, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A change of the MachineConfigs drains and reboots all control-plane nodes.",
-			Message:     "The node disruption policy has no entry for {entries}. A merge patch or \"oc replace\" by another tool removes entries",
-			Remediation: "Run \"sh 10-policy/apply.sh\" in the folder of the rendered files before you apply or delete MachineConfigs.",
+			Message:     "The node disruption policy contains no entry for {entries}. A merge patch or \"oc replace\" of another tool removes entries",
+			Remediation: "Run 10-policy/apply.sh of the rendered files before you apply or delete MachineConfigs.",
+			Commands:    []string{apply},
 		},
 		{
 			ID: PolicyNotObserved, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A change of the MachineConfigs reboots the control-plane nodes, although the policy was applied.",
 			Message:     "The machine-config-operator has not observed the newest node disruption policy: {state}",
-			Remediation: "Run \"sh 10-policy/apply.sh\" in the folder of the rendered files, which waits. If it fails, see \"oc get clusteroperator machine-config\".",
+			Remediation: "Run 10-policy/apply.sh of the rendered files, which waits. If it fails, check the operator.",
+			Commands:    []string{apply, "oc get clusteroperator machine-config"},
 		},
 		{
 			ID: PolicyEntriesReboot, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A change of the MachineConfigs drains or reboots the control-plane nodes, although the policy was applied.",
-			Message:     "The node disruption policy has the action Reboot or Drain for {entries}",
-			Remediation: "Agree with the owner of the entry to remove it. \"oc get machineconfiguration cluster -o yaml --show-managed-fields\" shows the owner.",
+			Message:     "The node disruption policy sets the action Reboot or Drain for {entries}",
+			Remediation: "Ask the owner of the entry to remove it. The managed fields name the owner.",
+			Commands:    []string{owner},
 		},
 		{
 			ID: PolicyEntriesDiffer, Check: PreflightCheck, ClusterOnly: true, Level: Warning,
 			Symptom:     "An upgrade starts only with the next attempt of the installer or the next boot.",
-			Message:     "The node disruption policy has actions of another owner for {entries}",
-			Remediation: "Agree on the actions with the owner of the entry, then run \"sh 10-policy/apply.sh\" in the folder of the rendered files.",
+			Message:     "The node disruption policy contains actions of another owner for {entries}",
+			Remediation: "Agree on the actions with the owner of the entry, then run 10-policy/apply.sh of the rendered files.",
+			Commands:    []string{owner, apply},
 		},
 		{
 			ID: PolicyDropsEntries, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A downgrade drains and reboots all control-plane nodes, although the policy was applied.",
-			Message:     "The rendered policy has no entry for {entries}, but a MachineConfig of this service contains them. To apply it first removes their entries",
-			Remediation: "Apply the rendered MachineConfigs first, with the policy that is in force. Wait until the pool is updated, then run \"sh 10-policy/apply.sh\".",
+			Message:     "The rendered policy contains no entry for {entries}, but a MachineConfig of this service contains them. Applied first, the policy removes their entries",
+			Remediation: "Apply the rendered MachineConfigs first, and keep the active policy meanwhile. Wait until the pool is updated, then run 10-policy/apply.sh.",
+			Commands:    []string{"oc wait mcp/{pool} --for=condition=Updated --timeout=60m", apply},
 		},
 		{
 			ID: PoolPaused, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "Applied MachineConfigs do not arrive on the nodes.",
-			Message:     "The pool {pool} is paused: changes arrive together with all others when it is resumed, and one that needs a reboot reboots the nodes",
-			Remediation: "Resume the pool first: oc patch mcp/{pool} --type=merge --patch='{\"spec\":{\"paused\":false}}'.",
+			Message:     "The pool {pool} is paused: changes arrive together with all others when you resume it, and one that needs a reboot reboots the nodes",
+			Remediation: "Agree with the owner of the pause, then resume the pool.",
+			Commands:    []string{"oc get mcp {pool}", "oc patch mcp {pool} --type=merge --patch='{\"spec\":{\"paused\":false}}'"},
 		},
 		{
 			ID: PoolDegraded, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "Applied MachineConfigs arrive on some nodes only, or on none.",
 			Message:     "The pool {pool} is degraded: {reason}",
-			Remediation: "Correct the degraded node first. \"oc describe mcp {pool}\" names it.",
+			Remediation: "Correct the degraded node first. The description of the pool names it.",
+			Commands:    []string{"oc describe mcp {pool}"},
 		},
 		{
 			ID: PoolLayered, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "Every change of the MachineConfigs builds an image and reboots the nodes.",
-			Message:     "The pool {pool} has the MachineOSConfig {config}: {release} drains and reboots the nodes for every change, whatever the policy",
-			Remediation: "Plan the reboots, or upgrade to OpenShift 4.20 first. From 4.20, changes of files and units follow the policy.",
+			Message:     "The pool {pool} uses the MachineOSConfig {config}: {release} drains and reboots the nodes for every change, whatever the policy says",
+			Remediation: "Plan the reboots, or upgrade to OpenShift 4.20 first: then changes of files and units follow the policy.",
+			Commands:    []string{"oc get machineosconfig {config} -o yaml", "oc get clusterversion version"},
 		},
 		{
 			ID: MachineConfigOverlaps, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A changed configuration or unit has no effect on the nodes.",
 			Message:     "The MachineConfig {config} also contains {shared}: the MachineConfig whose name is last in the alphabet takes precedence",
-			Remediation: "Remove these files and units from {config}. A change of it without an entry in the policy reboots the nodes.",
+			Remediation: "Remove these files and units from {config}. This reboots the nodes unless the policy covers it.",
+			Commands:    []string{"oc get mc {config} -o yaml"},
 		},
 		{
 			ID: DNATMachineConfig, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "All of port 80 of the API VIP reaches the ingress, and challenges are not in the journal.",
 			Message:     "The MachineConfig {config} of cert-manager-operator's HTTP01Proxy redirects all of port 80 to the ingress. This service replaces it",
 			Remediation: "Delete the object HTTP01Proxy, so that the operator removes the MachineConfig. The removal reboots the nodes.",
+			Commands:    []string{"oc get http01proxies.operator.openshift.io -A", "oc get mc {config} -o yaml"},
 		},
 		{
 			ID: NamedCertificatesTooMany, Check: PreflightCheck, ClusterOnly: true, Level: Warning,
 			Symptom:     "The API servers do not present a certificate that was added to namedCertificates, and no client gets an error.",
-			Message:     "spec.servingCerts.namedCertificates has {count} entries, but kube-apiserver-operator accepts at most {limit} and keeps the previous certificates",
+			Message:     "spec.servingCerts.namedCertificates contains {count} entries, but kube-apiserver-operator accepts at most {limit} and keeps the previous certificates",
 			Remediation: "Use one certificate for several names. See " + docurl.TenCertificates + ".",
+			Commands:    []string{showNamed},
 		},
 		{
 			ID: NamedCertificateInternalName, Check: PreflightCheck, ClusterOnly: true, Level: Warning,
 			Symptom:     "Nodes are `NotReady` and the cluster is degraded after a certificate was added to namedCertificates.",
 			Message:     "{field} is {name}, by which the nodes reach the API. They trust only the cluster's own CA for it",
 			Remediation: "Remove {name} from names, and from dnsNames of the Certificate. See " + docurl.InternalName + ".",
+			Commands:    []string{showNamed},
 		},
 	}
 }

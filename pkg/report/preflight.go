@@ -22,4 +22,6 @@ type PreflightFinding struct {
 	Level       string `json:"level"` // problem or warning
 	Message     string `json:"message"`
 	Remediation string `json:"remediation"`
+	// Commands show what is wrong, and then fix or limit it, when they are run on a workstation.
+	Commands []string `json:"commands,omitempty"`
 }

@@ -103,7 +103,7 @@ func explain(e findings.Entry, program string) terminal.Finding {
 	}
 	return terminal.Finding{
 		ID: string(e.ID), Level: string(e.Level), Check: e.Check, Cause: cause, Symptom: e.Symptom,
-		Message: e.Message + ".", Remediation: e.Remediation, Example: e.Example, Verification: verification,
-		Documentation: e.ID.URL(),
+		Message: e.Message + ".", Remediation: e.Remediation, Commands: e.Commands,
+		Example: e.Example, Verification: verification, Documentation: e.ID.URL(),
 	}
 }

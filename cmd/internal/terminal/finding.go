@@ -21,15 +21,17 @@ type FindingList struct {
 type Finding struct {
 	ID string `json:"id"` // never changes
 	// warning: challenges may fail later or for some clients; problem: challenges fail
-	Level         string `json:"level"`
-	Check         string `json:"check"`             // the check that detects it
-	Cause         string `json:"cause,omitempty"`   // the value of CAUSE in the journal, and of a label of the metrics
-	Symptom       string `json:"symptom"`           // what is visible without check
-	Message       string `json:"message"`           // what is wrong
-	Remediation   string `json:"remediation"`       // how to fix it
-	Example       string `json:"example,omitempty"` // YAML that the remediation mentions
-	Verification  string `json:"verification"`      // how to verify that it is fixed
-	Documentation string `json:"documentation"`     // URL
+	Level       string `json:"level"`
+	Check       string `json:"check"`           // the check that detects it
+	Cause       string `json:"cause,omitempty"` // the value of CAUSE in the journal, and of a label of the metrics
+	Symptom     string `json:"symptom"`         // what is visible without check
+	Message     string `json:"message"`         // what is wrong
+	Remediation string `json:"remediation"`     // how to fix it
+	// Commands show what is wrong, and then fix it: on a workstation if they begin with oc, otherwise on the host.
+	Commands      []string `json:"commands,omitempty"`
+	Example       string   `json:"example,omitempty"` // YAML that the remediation mentions
+	Verification  string   `json:"verification"`      // how to verify that it is fixed
+	Documentation string   `json:"documentation"`     // URL
 }
 
 // Findings explains the findings.
@@ -43,6 +45,7 @@ func Findings(findings []Finding) Text {
 			p.writeRow("Symptom", "", f.Symptom)
 			p.writeRow("Cause", "", f.Message)
 			p.writeRow("Remediation", "", f.Remediation)
+			p.writeBlock("Commands", strings.Join(f.Commands, "\n"))
 			p.writeBlock("Example", f.Example)
 			p.writeRow("Verification", "", f.Verification)
 			p.writeRow("Check", "", f.Check)

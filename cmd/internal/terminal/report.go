@@ -111,7 +111,9 @@ func Preflight(r report.Preflight) Text {
 		}
 		all := make([]report.ClusterProblem, len(r.Findings))
 		for i, f := range r.Findings {
-			all[i] = report.ClusterProblem{ID: f.ID, Level: f.Level, Message: f.Message, Remediation: f.Remediation}
+			all[i] = report.ClusterProblem{
+				ID: f.ID, Level: f.Level, Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
+			}
 		}
 		p.writeProblems(all)
 		p.writeMissing("Not examined", r.NotExamined)

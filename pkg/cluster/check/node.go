@@ -10,6 +10,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -126,7 +127,7 @@ func (parsed document) node(name string) (Node, error) {
 			}
 			n.Findings = append(n.Findings, report.ClusterProblem{
 				ID: f.ID, Level: f.Level, Check: c.Name, Message: clean(f.Message), Remediation: clean(f.Remediation),
-				Commands: commandsOn(name, f.Commands), Sources: first(f.Sources),
+				Commands: Commands(name, findings.ID(f.ID), first(f.Commands)), Sources: first(f.Sources),
 			})
 		}
 	}
@@ -135,28 +136,6 @@ func (parsed document) node(name string) (Node, error) {
 		return Node{}, fmt.Errorf("%d findings, and %d checks that were skipped", len(n.Findings), len(n.NotChecked))
 	}
 	return n, nil
-}
-
-// commandsOn returns the forms of a node's commands for a workstation.
-func commandsOn(node string, commands []string) (all []string) {
-	for _, command := range first(commands) {
-		if command = CommandOn(node, command); command != "" {
-			all = append(all, command)
-		}
-	}
-	return all
-}
-
-// plainCommand matches a command of words that no shell interprets.
-var plainCommand = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+( [A-Za-z0-9_./:=,@%+-]+)*$`)
-
-// CommandOn returns the form of a node's command for a workstation. A node is not trusted: the result is
-// empty if the shell of the workstation would do more than run the command on the node.
-func CommandOn(node, command string) string {
-	if len(command) > maxText || !plainCommand.MatchString(command) {
-		return ""
-	}
-	return fmt.Sprintf("oc debug node/%s -- chroot /host %s", node, command)
 }
 
 // first returns the first elements of a list of a node.

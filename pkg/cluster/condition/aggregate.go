@@ -31,7 +31,7 @@ func newCondition(hosts []HostReport, problems []problem, now time.Time) report.
 	v := evaluate(hosts)
 	parts := v.message
 	for _, p := range problems {
-		parts = append(parts, p.message)
+		parts = append(parts, p.text())
 	}
 	switch reports, total := len(filter(hosts, HostReport.answered)), len(hosts); {
 	case reports < total:

@@ -15,50 +15,22 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// problem is one problem of the cluster.
+// problem is one problem of the cluster. Its texts contain {vip} for the VIPs that it is about.
 type problem struct {
-	id, level, message string
-	remediation        string // a sentence
-	hosts              []HostReport
+	id             findings.ID
+	level, message string
+	remediation    string // sentences
+	hosts          []HostReport
+	vips           []netip.Addr
 }
 
-// vipText stands for VIPs in the message of a problem. Both families have one problem, if only the VIP
-// differs.
-const vipText = "{vip}"
-
-// vipProblems collects the problems of VIPs, by their texts.
-type vipProblems struct {
-	all  []problem
-	vips [][]string // of each problem
-}
-
-func (c *vipProblems) add(vip netip.Addr, found ...problem) {
-	for _, p := range found {
-		i := slices.IndexFunc(c.all, func(o problem) bool {
-			return o.id == p.id && o.message == p.message && o.remediation == p.remediation &&
-				slices.Equal(names(o.hosts), names(p.hosts))
-		})
-		if i < 0 {
-			i = len(c.all)
-			c.all, c.vips = append(c.all, p), append(c.vips, nil)
-		}
-		c.vips[i] = append(c.vips[i], vip.String())
-	}
-}
-
-// problems returns the problems with the VIPs in their messages.
-func (c *vipProblems) problems() []problem {
-	for i, vips := range c.vips {
-		c.all[i].message = strings.ReplaceAll(c.all[i].message, vipText, strings.Join(vips, " and "))
-	}
-	return c.all
+func newProblem(id findings.ID, level, message, remediation string, hosts []HostReport) problem {
+	return problem{id, level, message, remediation, hosts, nil}
 }
 
 func heldTwice(holders []HostReport) problem {
-	return problem{
-		string(findings.VIPDuplicate), report.LevelProblem, vipText + " is held by " + joinNames(holders),
-		"Check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved.", holders,
-	}
+	e, _ := findings.Lookup(findings.VIPDuplicate)
+	return newProblem(e.ID, report.LevelProblem, "{vip} is held by "+joinNames(holders), e.Remediation, holders)
 }
 
 func notHeld(vip netip.Addr, hosts []HostReport) problem {
@@ -66,62 +38,95 @@ func notHeld(vip netip.Addr, hosts []HostReport) problem {
 	if isBGP(hosts, vip) {
 		manager = "kube-vip and the API server"
 	}
-	return problem{
-		string(findings.VIPUnassigned), report.LevelProblem, "no host holds " + vipText,
-		fmt.Sprintf("Check %s on %s.", manager, joinNames(hosts)), hosts,
-	}
+	return newProblem(findings.VIPUnassigned, report.LevelProblem, "no host holds {vip}",
+		fmt.Sprintf("Check %s on %s.", manager, joinNames(hosts)), hosts)
 }
 
 // maybeHeld is the problem that no host reports that it holds a VIP. A host that does
 // not know its VIPs, or has not reported, may hold it.
 func maybeHeld(hosts []HostReport) problem {
-	return problem{
-		string(findings.VIPUnassigned), report.LevelWarning, "no host reports that it holds " + vipText,
-		fmt.Sprintf("Solve the problems of %s first: a VIP may be there.", joinNames(hosts)), hosts,
-	}
+	return newProblem(findings.VIPUnassigned, report.LevelWarning, "no host reports that it holds {vip}",
+		fmt.Sprintf("Solve the problems of %s first: a VIP may be there.", joinNames(hosts)), hosts)
 }
 
 func notReady(h HostReport) problem {
-	return problem{
-		string(findings.ServiceNotReady), report.LevelProblem,
+	return newProblem(findings.ServiceNotReady, report.LevelProblem,
 		fmt.Sprintf("%s is not ready (%s): %s", h.Name, cmp.Or(h.Condition.Reason, report.NotReachable),
 			cmp.Or(h.Problem, h.Condition.Message)),
-		fmt.Sprintf("Run http01-proxyd check on %s.", h.Name),
-		[]HostReport{h},
-	}
+		fmt.Sprintf("Run http01-proxyd check on %s.", h.Name), []HostReport{h})
 }
 
 func notReporting(h HostReport) problem {
 	if h.Condition.Reason == report.NotRunning {
 		f := findings.New(findings.ServiceNotRunning, findings.Values{"state": h.Condition.Message})
-		return problem{string(f.ID), string(f.Level), h.Name + ": the service is not running", f.Remediation, []HostReport{h}}
+		return newProblem(f.ID, string(f.Level), h.Name+": the service is not running", f.Remediation, []HostReport{h})
 	}
-	return problem{
-		string(findings.NodeNotReporting), report.LevelProblem, h.problemText(),
-		cmp.Or(h.Remediation, fmt.Sprintf("Check the service on %s: systemctl status http01-proxyd.", h.Name)),
-		[]HostReport{h},
-	}
-}
-
-// commands returns the commands for a workstation that show the problem, or fix it.
-func (p problem) commands() []string {
-	command := map[string]string{
-		string(findings.ServiceNotRunning): "systemctl start http01-proxyd",
-		string(findings.NodeNotReporting):  "http01-proxyd status",
-	}[p.id]
-	if command == "" {
-		return nil
-	}
-	return []string{check.CommandOn(p.hosts[0].Name, command)}
+	return newProblem(findings.NodeNotReporting, report.LevelProblem, h.problemText(),
+		cmp.Or(h.Remediation, fmt.Sprintf("Check the service on %s.", h.Name)), []HostReport{h})
 }
 
 // incomplete is the problem that the end of a host's report is missing.
 func incomplete(h HostReport) problem {
-	return problem{
-		string(findings.NodeNotReporting), report.LevelWarning, h.Name + ": " + h.Note,
-		fmt.Sprintf("Run http01-proxyd status on %s. A service of this version has no such report.", h.Name),
-		[]HostReport{h},
+	return newProblem(findings.NodeNotReporting, report.LevelWarning, h.Name+": "+h.Note,
+		fmt.Sprintf("Run http01-proxyd status on %s. A service of this version has no such report.", h.Name), []HostReport{h})
+}
+
+// forVIP adds the problem for a VIP. If it is the same as that of another VIP, such as the one of the other
+// address family, they are one problem.
+func forVIP(all []problem, vip netip.Addr, p problem) []problem {
+	i := slices.IndexFunc(all, func(q problem) bool {
+		return q.id == p.id && q.message == p.message && q.remediation == p.remediation && len(q.vips) > 0
+	})
+	if i < 0 {
+		i, all = len(all), append(all, p)
 	}
+	all[i].vips = append(slices.Clone(all[i].vips), vip)
+	return all
+}
+
+// text returns the message with the VIPs.
+func (p problem) text() string {
+	names := make([]string, len(p.vips))
+	for i, vip := range p.vips {
+		names[i] = vip.String()
+	}
+	conjunction := " and "
+	if strings.HasPrefix(p.message, "no host") {
+		conjunction = " or "
+	}
+	message := p.message
+	if len(names) > 1 {
+		message = strings.ReplaceAll(message, "{vip} is ", "{vip} are ")
+	}
+	return strings.ReplaceAll(message, "{vip}", strings.Join(names, conjunction))
+}
+
+// commands returns the commands of the problem's entry for a workstation, for each host and VIP.
+func (p problem) commands() (all []string) {
+	e, _ := findings.Lookup(p.id)
+	vips := []string{""}
+	if len(p.vips) > 0 {
+		vips = vips[:0]
+		for _, vip := range p.vips {
+			vips = append(vips, vip.String())
+		}
+	}
+	for _, template := range e.Commands {
+		for _, h := range p.hosts {
+			for _, vip := range vips {
+				command, complete := findings.FillCommand(template, findings.Values{"node": h.Name, "vip": vip})
+				if !complete {
+					continue
+				}
+				for _, c := range check.Commands(h.Name, e.ID, []string{command}) {
+					if !slices.Contains(all, c) {
+						all = append(all, c)
+					}
+				}
+			}
+		}
+	}
+	return all
 }
 
 // differences are the problems between hosts that each work.
@@ -140,7 +145,7 @@ func differences(hosts []HostReport) (all []problem) {
 
 func difference(id findings.ID, values findings.Values, hosts []HostReport) problem {
 	f := findings.New(id, values)
-	return problem{string(f.ID), string(f.Level), strings.ToLower(f.Message[:1]) + f.Message[1:], f.Remediation, hosts}
+	return newProblem(f.ID, string(f.Level), strings.ToLower(f.Message[:1])+f.Message[1:], f.Remediation, hosts)
 }
 
 // maxClockSkew is the difference between the clocks of two machines that is not
@@ -152,13 +157,10 @@ const maxClockSkew = time.Minute
 func clockProblems(hosts []HostReport, now time.Time) (all []problem) {
 	for _, h := range hosts {
 		if ahead := h.Time.Sub(now).Round(time.Second); ahead > maxClockSkew {
-			all = append(all, problem{
-				string(findings.ClockOffset), report.LevelWarning,
+			all = append(all, newProblem(findings.ClockOffset, report.LevelWarning,
 				fmt.Sprintf("the report of %s is from %s: its clock is ahead by %v, or the clock of this machine is behind", h.Name,
 					h.Time.UTC().Format(time.RFC3339), ahead),
-				"Check the time servers of both: chronyc tracking.",
-				[]HostReport{h},
-			})
+				"Check the time servers of both.", []HostReport{h}))
 		}
 	}
 	return all

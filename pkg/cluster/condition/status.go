@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
@@ -38,7 +37,7 @@ func ClusterStatus(hosts []HostReport, now time.Time) report.ClusterStatus {
 	}
 	for _, p := range problems {
 		s.Problems = append(s.Problems, report.ClusterProblem{
-			ID: p.id, Level: p.level, Message: p.message, Remediation: p.remediation, Nodes: names(p.hosts),
+			ID: string(p.id), Level: p.level, Message: p.text(), Remediation: p.remediation, Nodes: names(p.hosts),
 			Commands: p.commands(),
 		})
 	}
@@ -71,18 +70,10 @@ func hostProblems(hosts []HostReport, now time.Time) (all []report.ClusterProble
 
 // problemOf returns a finding of a host as a problem of the cluster, with the commands for a workstation.
 func (h HostReport) problemOf(f findings.Finding) report.ClusterProblem {
-	p := report.ClusterProblem{
+	return report.ClusterProblem{
 		ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation,
+		Commands: check.Commands(h.Name, f.ID, f.Commands),
 	}
-	for _, command := range f.Commands {
-		if !strings.HasPrefix(command, "oc ") {
-			command = check.CommandOn(h.Name, command)
-		}
-		if command != "" {
-			p.Commands = append(p.Commands, command)
-		}
-	}
-	return p
 }
 
 func clusterVIP(hosts []HostReport, vip netip.Addr) report.ClusterVIP {
@@ -123,20 +114,20 @@ func clusterProblems(hosts []HostReport, now time.Time) (all []problem) {
 	blind := func(vip netip.Addr) []HostReport {
 		return filter(hosts, func(h HostReport) bool { return !h.answered() || !h.ready() && h.vip(vip).State == "" })
 	}
-	var c vipProblems
 	for _, vip := range requiredVIPs(hosts) {
 		switch holders := vipHolders(hosts, vip); {
 		case len(holders) > 1 && isBGP(hosts, vip):
 		case len(holders) > 1:
-			c.add(vip, heldTwice(holders))
+			all = forVIP(all, vip, heldTwice(holders))
 		case len(holders) == 0 && len(blind(vip)) > 0:
-			c.add(vip, maybeHeld(blind(vip)))
+			all = forVIP(all, vip, maybeHeld(blind(vip)))
 		case len(holders) == 0:
-			c.add(vip, notHeld(vip, hosts))
+			all = forVIP(all, vip, notHeld(vip, hosts))
 		}
-		c.add(vip, testProblems(hosts, vip)...)
+		for _, p := range testProblems(hosts, vip) {
+			all = forVIP(all, vip, p)
+		}
 	}
-	all = c.problems()
 	for _, h := range hosts {
 		switch {
 		case !h.answered():

@@ -3,6 +3,7 @@
 package condition_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -27,6 +29,7 @@ func TestClusterStatus(t *testing.T) {
 	problem := func(id, level, message, remediation string, nodes ...string) report.ClusterProblem {
 		return report.ClusterProblem{ID: id, Level: level, Message: message, Remediation: remediation, Nodes: nodes}
 	}
+	held, _ := findings.Lookup(findings.VIPDuplicate)
 	silentProblem := problem("node-not-reporting", "problem", "m2: no output within 1m0s", "Increase --timeout.", "m2")
 	silentProblem.Commands = []string{"oc debug node/m2 -- chroot /host http01-proxyd status"}
 	for name, tt := range map[string]struct {
@@ -48,8 +51,7 @@ func TestClusterStatus(t *testing.T) {
 			"False",
 			[]report.ClusterVIP{vip(vip4, 5, "m0", "m1")},
 			[]report.ClusterProblem{problem("vip-duplicate", "problem", "192.0.2.5 is held by m0 and m1",
-				"Check that the keepalived processes reach each other, or query the hosts again if the VIP has just moved.", "m0",
-				"m1")},
+				held.Remediation, "m0", "m1")},
 		},
 		"BGP": {
 			[]condition.HostReport{host(t, "m0", report.Serving, 1, held4+" BGP"), host(t, "m1", report.Serving, 2,
@@ -109,14 +111,14 @@ func TestClusterStatus(t *testing.T) {
 			"True",
 			[]report.ClusterVIP{vip(vip4, 3, "m0")},
 			[]report.ClusterProblem{problem("vips-differ", "warning", "the API VIPs differ: 192.0.2.5 on m0, none on m1",
-				"Compare vips in the configuration, and keepalived.conf or kube-vip's static pods, of these hosts.", "m0", "m1")},
+				"Compare vips in the configuration of these hosts, and keepalived.conf or kube-vip's static pods.", "m0", "m1")},
 		},
 		"a clock": {
 			[]condition.HostReport{ahead, standby},
 			"True",
 			[]report.ClusterVIP{vip(vip4, 3, "m0")},
 			[]report.ClusterProblem{problem("clock-offset", "warning",
-				"the report of m0 is from 2026-01-02T03:40:00Z: its clock is ahead by 30m0s, or the clock of this machine is behind", "Check the time servers of both: chronyc tracking.", "m0")},
+				"the report of m0 is from 2026-01-02T03:40:00Z: its clock is ahead by 30m0s, or the clock of this machine is behind", "Check the time servers of both.", "m0")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +130,8 @@ func TestClusterStatus(t *testing.T) {
 			if diff := cmp.Diff(tt.vips, got.VIPs, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("VIPs (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.problems, got.Problems, cmpopts.EquateEmpty()); diff != "" {
+			commands := cmpopts.IgnoreFields(report.ClusterProblem{}, "Commands")
+			if diff := cmp.Diff(tt.problems, got.Problems, cmpopts.EquateEmpty(), commands); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 			for i, n := range got.Nodes {
@@ -141,6 +144,49 @@ func TestClusterStatus(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestProblemsOfBothFamilies: a fault of both address families is one problem, with the commands of each
+// node and VIP. Those that show the state come first.
+func TestProblemsOfBothFamilies(t *testing.T) {
+	t.Parallel()
+	both := func(state string) []string { return []string{vip4 + state, vip6 + state} }
+	const query, remove = `sh -c 'ip -br address show to %s; crictl ps --name keepalived'`,
+		`sh -c 'pgrep -x keepalived || ip address delete %[1]s dev "$(ip -br address show to %[1]s | cut -d" " -f1 | cut -d@ -f1)"'`
+	var deleted []string
+	for _, form := range []string{query, remove} {
+		for _, node := range []string{"m0", "m1"} {
+			for _, vip := range []string{vip4, vip6} {
+				deleted = append(deleted, "oc debug node/"+node+" -- chroot /host "+fmt.Sprintf(form, vip))
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		hosts    []condition.HostReport
+		message  string
+		commands []string
+	}{
+		"held twice": {
+			[]condition.HostReport{
+				host(t, "m0", report.Serving, 1, both(" Held 3")...), host(t, "m1", report.Serving, 2, both(" Held 5")...),
+			},
+			"192.0.2.5 and 2001:db8::5 are held by m0 and m1",
+			deleted,
+		},
+		"held by none": {
+			[]condition.HostReport{host(t, "m0", report.Standby, 1, both(" Standby 3")...)},
+			"no host holds 192.0.2.5 or 2001:db8::5",
+			[]string{`oc debug node/m0 -- chroot /host sh -c 'crictl ps -a --name "keepalived|kube-vip"; ip -br address'`},
+		},
+	} {
+		problems := condition.ClusterStatus(tt.hosts, at(10)).Problems
+		if len(problems) != 1 || problems[0].Message != tt.message {
+			t.Fatalf("%s: %+v", name, problems)
+		}
+		if diff := cmp.Diff(tt.commands, problems[0].Commands); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

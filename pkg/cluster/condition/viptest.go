@@ -56,15 +56,13 @@ func testProblems(hosts []HostReport, vip netip.Addr) (all []problem) {
 	}
 	for _, result := range report.VIPTestResults() {
 		if from := unreachable[result]; len(from) > 0 {
-			all = append(all, problem{
-				string(findings.VIPUnreachableFromHere), report.LevelProblem,
-				fmt.Sprintf("port 80 of %s cannot be reached from %s: %s", vipText, joinNames(from), result.Describe()),
-				"Run oc http01 check, which follows the packets of all nodes and names the rule that drops them.", from,
-			})
+			all = append(all, newProblem(findings.VIPUnreachableFromHere, report.LevelProblem,
+				fmt.Sprintf("port 80 of {vip} cannot be reached from %s: %s", joinNames(from), result.Describe()),
+				"Run oc http01 check, which follows the packets of all nodes and names the rule that drops them.", from))
 		}
 	}
 	if both := twoHosts(hosts, vip); len(both) > 0 && !isBGP(hosts, vip) {
-		all = append(all, difference(findings.VIPTwoHosts, findings.Values{"vip": vipText}, both))
+		all = append(all, difference(findings.VIPTwoHosts, nil, both))
 	}
 	return all
 }

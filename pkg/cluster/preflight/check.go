@@ -56,12 +56,14 @@ type checker struct {
 
 // find adds a finding. It merges equal findings of several objects.
 func (c *checker) find(id findings.ID, values findings.Values) {
-	f := findings.New(id, values)
-	one := report.PreflightFinding{
-		ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation,
+	f := findings.New(id, values.With("policy", c.objects.policyFolder).With("pool", c.pool))
+	equal := func(other report.PreflightFinding) bool {
+		return other.ID == string(f.ID) && other.Message == f.Message
 	}
-	if !slices.Contains(c.report.Findings, one) {
-		c.report.Findings = append(c.report.Findings, one)
+	if !slices.ContainsFunc(c.report.Findings, equal) {
+		c.report.Findings = append(c.report.Findings, report.PreflightFinding{
+			ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
+		})
 	}
 }
 
@@ -161,7 +163,7 @@ func (c *checker) checkPolicy() {
 		state := fmt.Sprintf("it has observed the generation %d of %d", observed, live.Metadata.Generation)
 		c.find(findings.PolicyNotObserved, findings.Values{"state": state})
 	case len(late) > 0:
-		c.find(findings.PolicyNotObserved, findings.Values{"state": "the policy in force has no entry for " + join(late)})
+		c.find(findings.PolicyNotObserved, findings.Values{"state": "the active policy contains no entry for " + join(late)})
 	}
 }
 

@@ -4,6 +4,8 @@ package preflight
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
@@ -14,11 +16,13 @@ import (
 type Objects struct {
 	live     *machineConfiguration
 	rendered *machineConfiguration
-	pools    []pool
-	layered  []layeredPool
-	configs  []machineConfig
-	version  *clusterVersion
-	// apiServer lists the named certificates.
+	// policyFolder is that of the rendered policy, which has apply.sh beside it; empty if it is unknown.
+	policyFolder string
+	pools        []pool
+	layered      []layeredPool
+	configs      []machineConfig
+	version      *clusterVersion
+	// apiServer has the named certificates.
 	apiServer *apiServer
 	// layeredKnown: the files show whether there are MachineOSConfigs. A List of other
 	// kinds does not: it is the same if that kind was not queried.
@@ -69,6 +73,10 @@ func (o *Objects) add(object machineconfig.ReadObject) error {
 		err := object.Load(&c)
 		if c.Metadata.Generation > 0 || c.Status != nil {
 			return errors.Join(err, set(object, &o.live))
+		}
+		folder := filepath.Dir(object.File)
+		if _, noScript := os.Stat(filepath.Join(folder, "apply.sh")); noScript == nil { // other layouts have none
+			o.policyFolder = folder
 		}
 		return errors.Join(err, set(object, &o.rendered))
 	case kindPool:

@@ -63,7 +63,7 @@ func TestChallengeLines(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	want := []string{
 		`level=INFO msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms" event=challenge-started vip=192.0.2.5 client=203.0.113.9:1234 client_kind=other method=GET host=api.example.com token_prefix=evaGxfAD status=200 outcome=ok upstream=192.0.2.6:80 cause="" duration_ms=3.1 requests=1 requests_ok=1 span_ms=3`,
-		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 got 502 in 3.1 ms (ingress-refused: 192.0.2.6:80 refuses connections. Check that a router runs there. On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are its HTTP and HTTPS ports.) (before: 200)" event=challenge-changed`,
+		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\": a client from 203.0.113.9 got 502 in 3.1 ms (ingress-refused: 192.0.2.6:80 refuses connections. Check that a router runs there: on a cluster, on the holder of the ingress VIP. upstream.port and upstream.httpsPort must be its ports.) (before: 200)" event=challenge-changed`,
 		`level=WARN msg="challenge evaGxfAD… for \"api.example.com\" has ended: others 2/3 ok, last → 502 ingress-refused, 3.1 ms, 0 s" event=challenge-ended`,
 	}
 	if len(lines) != len(want) {

@@ -157,8 +157,11 @@ func (c certificateClient) judgeDates(p prober.CertificateResult, now time.Time)
 	all := verdict.Certificate(presented{CertificateResult: p}.asReported(now), now)
 	for i, f := range all {
 		if isOwn(p.Certificate.Issuer) && f.ID != findings.CertificateNotYetValid {
-			all[i].Remediation = "MicroShift issued it: check the host's clock, then run systemctl restart microshift, " +
-				"which renews the certificate. journalctl -u microshift shows why it was not renewed automatically."
+			all[i].Remediation = "MicroShift issued it: check the host's clock, then restart MicroShift, " +
+				"which renews the certificate. Its journal shows why it was not renewed automatically."
+			all[i].Commands = []string{
+				"date --utc", "journalctl -u microshift -n 50 --no-pager", "systemctl restart microshift",
+			}
 		}
 	}
 	return all

@@ -48,7 +48,8 @@ func (n Names) Check() result.Result {
 		for _, s := range n.Servers {
 			servers = append(servers, s.Addr.Addr().String())
 		}
-		return result.Found(findings.DNSNoServer, findings.Values{"servers": strings.Join(servers, ", ")})
+		values := findings.Values{"servers": strings.Join(servers, ", "), "server": servers[0]}
+		return result.Found(findings.DNSNoServer, values)
 	}
 	var matches []findings.Finding
 	var texts []string
@@ -97,7 +98,7 @@ func (n Names) judge(v View) []findings.Finding {
 			continue
 		}
 		f := findings.New(findings.DNSOtherAddress, findings.Values{
-			"name": v.Name, "type": RecordType(addr.Is6()), "address": addr.String(),
+			"name": v.Name, "type": RecordType(addr.Is6()), "address": addr.String(), "server": v.Server.Addr.Addr().String(),
 			"how": response.Describe(other.Page), "vips": result.JoinAddresses(vips),
 		})
 		if other.Page.Connected == 0 && !other.Neighbour {

@@ -93,7 +93,7 @@ func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
 	default:
 		addr, _ := netip.ParseAddrPort(c.Upstream)
 		why := cause.Failure{Cause: c.Cause, Addr: addr}
-		f := why.Finding(cause.Context{})
+		f := why.Finding(cause.Context{Name: c.Host})
 		// The detail of the service includes the error.
 		if says, _, ok := strings.Cut(c.Detail, ". "+f.Remediation); ok {
 			f.Message = says
@@ -103,16 +103,14 @@ func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
 }
 
 func statusFinding(c report.RecentChallenge) (findings.Finding, bool) {
+	values := findings.Values{"upstream": c.Upstream, "router": c.Upstream, "name": c.Host}
 	switch c.Status {
 	case 0, 200:
 		return findings.Finding{}, false
 	case 404:
-		return findings.New(findings.TokenUnknown, findings.Values{"upstream": c.Upstream, "name": c.Host}), true
+		return findings.New(findings.TokenUnknown, values), true
 	default:
-		return findings.New(findings.ResponseStatus, findings.Values{
-			"upstream": c.Upstream, "name": c.Host,
-			"how": fmt.Sprintf("status %d", c.Status),
-		}), true
+		return findings.New(findings.ResponseStatus, values.With("how", fmt.Sprintf("status %d", c.Status))), true
 	}
 }
 

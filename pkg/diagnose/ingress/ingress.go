@@ -59,7 +59,7 @@ func (i Ingress) Check() result.Result {
 			all.FindAt(findings.New(findings.MicroShiftRouterUnreachable,
 				findings.Values{"upstream": a.Addr.String(), "how": response.Describe(a.Page)}), a.Addr)
 		default:
-			all.FindAt(i.attribute(a.finding(fault), a), a.Addr)
+			all.FindAt(i.attribute(a.finding(fault, i.Name), a), a.Addr)
 		}
 	})
 }
@@ -113,8 +113,10 @@ func (i Ingress) CheckRoute(token string, recent ...*report.RecentChallenge) res
 	return r
 }
 
-func (a Response) finding(fault findings.ID) findings.Finding {
-	f := a.Page.Failure(string(fault), a.Addr).Finding(a.Page.Context)
+func (a Response) finding(fault findings.ID, name string) findings.Finding {
+	context := a.Page.Context
+	context.Name = name
+	f := a.Page.Failure(string(fault), a.Addr).Finding(context)
 	if a.Page.Location != "" {
 		f.Message += fmt.Sprintf(" (its Location is %q)", a.Page.Location)
 	}
@@ -140,10 +142,10 @@ func (i Ingress) judgeEach(judge func(Response, *result.Subjects)) result.Result
 // one, to a challenge that does not exist. Without a finding it returns a text.
 func (a Response) judgeChallenge(name, token string) (f findings.Finding, text string) {
 	fault := response.Fault(a.Page)
-	values := findings.Values{"upstream": a.Addr.String(), "name": name}
+	values := findings.Values{"upstream": a.Addr.String(), "router": a.Addr.String(), "name": name}
 	switch {
 	case fault != "" && (token != "" || fault != findings.RouteMissing):
-		return a.finding(fault), ""
+		return a.finding(fault, name), ""
 	case token == "":
 		return a.judgeUnknownToken(values, name)
 	case a.Page.Status == 404:

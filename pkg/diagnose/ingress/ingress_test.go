@@ -145,7 +145,7 @@ func TestAttributeToEgress(t *testing.T) {
 			tt.change(&c.EgressProxy)
 			i := Ingress{NeedsEgress: egress.Settings{Config: c}.Proxied([]netip.Addr{at.Addr()})}
 			a := Response{at, protocol.FetchResult{Cause: "ingress-unreachable"}}
-			f := i.attribute(a.finding(findings.IngressUnreachable), a)
+			f := i.attribute(a.finding(findings.IngressUnreachable, ""), a)
 			if slices.Contains(f.CausedBy, findings.EgressNotReady) != tt.want {
 				t.Errorf("caused by %q", f.CausedBy)
 			}

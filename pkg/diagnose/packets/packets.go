@@ -187,6 +187,18 @@ func (o obstacle) explains(other obstacle) bool {
 	return decided && o.id == other.id && !missing(other.sources, o.sources) && !missing(other.vips, o.vips)
 }
 
+// reversePathLink returns the link on which reverse path filtering dropped a packet, as sysctl names it,
+// or "".
+func reversePathLink(p report.TracedPacket) string {
+	filtered := slices.ContainsFunc(p.Counters, func(c report.KernelCounter) bool {
+		return strings.HasSuffix(c.Name, "IPReversePathFilter")
+	})
+	if !filtered || len(p.Steps) == 0 {
+		return ""
+	}
+	return strings.ReplaceAll(p.Steps[len(p.Steps)-1].Device, ".", "/")
+}
+
 // maxSources bounds the hosts of an obstacle. A node with fewer cannot be missing for them.
 const maxSources = 16
 
@@ -225,6 +237,8 @@ func (all obstacles) findings(port uint16) (list []findings.Finding) {
 			"sources": result.JoinAddresses(o.sources), "vip": result.JoinAddresses(o.vips),
 			"port":  strconv.Itoa(int(step.Port)),
 			"chain": trace.ChainName(step), "rule": trace.RuleText(step), "how": o.packet.Message,
+			"source": o.packet.Client.Addr().String(), "address": o.packet.VIP.Addr().String(),
+			"filtering": reversePathLink(o.packet),
 		})
 		if before, _, named := strings.Cut(f.Message, ", because of chain"); named && !decided {
 			f.Message = before + ": " + o.packet.Message

@@ -17,6 +17,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
+// machineConfigDaemon is where the machine-config-daemon keeps its state. A node with it is degraded when
+// a file of a MachineConfig changes.
+const machineConfigDaemon = "/etc/machine-config-daemon"
+
 // maxProblems bounds the findings about a file that is not a configuration.
 const maxProblems = 10
 
@@ -35,13 +39,21 @@ func (c Configuration) Check() result.Result {
 	var problems config.Problems
 	switch {
 	case errors.As(c.Err, &problems):
-		return result.Of(configFindings(problems)...)
+		return result.Of(configFindings(problems, c.Path)...)
 	case errors.Is(c.Err, fs.ErrPermission) && !c.Privileged:
 		return result.Skip("%v", c.Err)
 	case c.Err != nil:
-		return result.Found(findings.ConfigUnreadable, findings.Values{"error": c.Err.Error(), "path": c.Path})
+		values := findings.Values{"error": c.Err.Error(), "path": c.Path}
+		if errors.Is(c.Err, fs.ErrPermission) {
+			values["file"] = c.Path
+		}
+		return result.Found(findings.ConfigUnreadable, values)
 	case !c.Enabled:
-		return result.Found(findings.Disabled, findings.Values{"path": c.Path})
+		values := findings.Values{"path": c.Path}
+		if _, err := os.Stat(machineConfigDaemon); errors.Is(err, fs.ErrNotExist) {
+			values["own"] = c.Path
+		}
+		return result.Found(findings.Disabled, values)
 	case len(c.InternalHosts) > 0:
 		values := findings.Values{"path": c.Path, "name": strings.Join(c.InternalHosts, " and ")}
 		return result.Found(findings.HostsInternalName, values)
@@ -60,14 +72,14 @@ func (c Configuration) Check() result.Result {
 }
 
 // configFindings returns a finding for each problem.
-func configFindings(problems config.Problems) []findings.Finding {
+func configFindings(problems config.Problems, path string) []findings.Finding {
 	var all []findings.Finding
 	for i, p := range problems {
 		where := p.Position() + ": " + p.Message
 		if i == maxProblems {
 			where = fmt.Sprintf("%s, and %d more", where, len(problems)-i-1)
 		}
-		values := findings.Values{"problem": where, "fix": sentence(p.Remediation)}
+		values := findings.Values{"problem": where, "fix": sentence(p.Remediation), "path": path}
 		all = append(all, findings.New(findings.ConfigInvalid, values))
 		if i == maxProblems {
 			break

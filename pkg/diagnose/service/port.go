@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -49,13 +50,31 @@ func metricsPortFinding(at netip.AddrPort) (findings.Finding, bool) {
 	if !listens || isService(owner) {
 		return findings.Finding{}, false
 	}
-	return findings.New(findings.MetricsPortInUse, findings.Values{"address": at.String(), "owner": owner}), true
+	values := portValues(at.Port(), owner).With("address", at.String())
+	return findings.New(findings.MetricsPortInUse, values), true
+}
+
+// portValues are the values of a finding about a port. A command stops the pod of the owner, or else
+// its unit, or else its process.
+func portValues(port uint16, owner string) findings.Values {
+	values := findings.Values{"port": strconv.Itoa(int(port)), "owner": owner}
+	for _, f := range [][2]string{
+		{"pod", `, pod ([0-9a-f-]{32,36}) `},
+		{"unit", `(?:^|\) of )unit ([\w@.:-]+\.(?:service|socket)) `},
+		{"pid", `^process (\d+) `},
+	} {
+		if found := regexp.MustCompile(f[1]).FindStringSubmatch(owner); found != nil {
+			values[f[0]] = found[1]
+			break
+		}
+	}
+	return values
 }
 
 func (s *Service) checkInternalPort(port uint16, idle bool) result.Result {
 	reason, _ := s.State()
 	owner, listens, err := socketowner.DescribeTCPPort(port)
-	taken := result.Found(findings.PortInUse, findings.Values{"port": strconv.Itoa(int(port)), "owner": owner})
+	taken := result.Found(findings.PortInUse, portValues(port, owner))
 	switch {
 	case reason == report.PortInUse:
 		return taken

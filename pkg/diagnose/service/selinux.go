@@ -60,7 +60,7 @@ func (s selinux) unitFindings() []findings.Finding {
 		return nil
 	}
 	detail := removerPath + " has the type " + kind
-	return []findings.Finding{findings.New(findings.SELinuxUnit, findings.Values{"detail": detail})}
+	return []findings.Finding{findings.New(findings.SELinuxUnit, findings.Values{"detail": detail, "unit": removerPath})}
 }
 
 // labelType is the third field of user:role:type:level.

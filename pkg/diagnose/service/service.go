@@ -91,7 +91,11 @@ func (s *Service) Check() result.Result {
 	case s.isUnresponsive():
 		return result.Found(findings.ServiceUnresponsive, findings.Values{"state": err.Error()})
 	case reason == "":
-		return result.Found(findings.ServiceNotRunning, findings.Values{"state": s.unitState()})
+		values := findings.Values{"state": s.unitState()}
+		if u, _ := s.unit(); u.ActiveState == "failed" { // the start limit may prevent another start
+			values["failed"] = Name
+		}
+		return result.Found(findings.ServiceNotRunning, values)
 	default:
 		f := findings.New(findings.ServiceNotReady, findings.Values{"state": reported})
 		// Other checks may report the cause. The service's user may not be able to read a file

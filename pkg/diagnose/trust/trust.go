@@ -63,9 +63,9 @@ func (t Sources) Check(reported report.Trust) result.Result {
 	case admin == nil:
 		return result.Pass("the configuration does not use TLS to the ingress")
 	case reported.Path == admin.Path() && reported.Error != "" && reported.Kind == report.TrustNone:
-		return result.Found(findings.NoTrustedCA, findings.Values{"problem": reported.Error})
+		return result.Found(findings.NoTrustedCA, findings.Values{"problem": reported.Error, "path": admin.Path()})
 	case reported.Path == admin.Path() && reported.Error != "":
-		return result.Found(findings.CABundleInvalid, findings.Values{"problem": reported.Error})
+		return result.Found(findings.CABundleInvalid, findings.Values{"problem": reported.Error, "path": admin.Path()})
 	case t.Unreadable() != nil:
 		return result.Skip("%v", t.Unreadable())
 	case t.system != nil:
@@ -79,9 +79,9 @@ func (t Sources) Check(reported report.Trust) result.Result {
 	case err == nil:
 		return result.Pass("%s", trust.Describe(admin.Path(), admin.Roots()))
 	case admin.Loaded() || !t.privileged: // only root can read the last good bundle
-		return result.Found(findings.CABundleInvalid, findings.Values{"problem": err.Error()})
+		return result.Found(findings.CABundleInvalid, findings.Values{"problem": err.Error(), "path": admin.Path()})
 	default:
-		return result.Found(findings.NoTrustedCA, findings.Values{"problem": err.Error()})
+		return result.Found(findings.NoTrustedCA, findings.Values{"problem": err.Error(), "path": admin.Path()})
 	}
 }
 
@@ -91,7 +91,7 @@ func (t Sources) checkSystem() result.Result {
 		return result.Found(findings.NoTrustedCA, findings.Values{"problem": err.Error()})
 	}
 	if err := t.configured.Err(); err != nil { // and there was no earlier one
-		return result.Found(findings.CABundleInvalid, findings.Values{"problem": err.Error()})
+		return result.Found(findings.CABundleInvalid, findings.Values{"problem": err.Error(), "path": t.configured.Path()})
 	}
 	at := t.system.Source()
 	return result.Pass("%s does not exist, so the %d CAs of this host are trusted (%s)",

@@ -36,6 +36,7 @@ type OtherFailure struct {
 // adds. No child process sends them.
 type Context struct {
 	Host          string   // of the request
+	Name          string   // of the API, whose challenge failed; empty if a client chose it
 	VerifyNames   []string // of upstream.verifyNames
 	TrustedCAs    string   // for the ingress, in one line
 	AdditionalCAs string   // also trusted behind an egress proxy; empty: none
@@ -134,7 +135,11 @@ func (f *Failure) findingFor(upstream string, c Context) findings.Finding {
 	case f.ViaProxy && c.AdditionalCAs != "":
 		c.TrustedCAs = c.AdditionalCAs
 	}
-	finding := findings.New(id, findings.Values{"upstream": upstream, "error": f.Details.Text(c), "proxy": proxy})
+	values := findings.Values{"upstream": upstream, "error": f.Details.Text(c), "proxy": proxy, "name": c.Name}
+	if f.Addr.IsValid() {
+		values["router"], values["address"] = f.Addr.String(), f.Addr.Addr().String()
+	}
+	finding := findings.New(id, values)
 	if f.ViaProxy {
 		return finding.ViaEgressProxy()
 	}

@@ -46,8 +46,9 @@ func HostCertificate(r report.Report, c report.Certificate, now time.Time) []fin
 // Certificate evaluates the remaining lifetime of a certificate, and its renewal.
 func Certificate(c report.Certificate, now time.Time) []findings.Finding {
 	values := findings.Values{
-		"server": c.Address, "requested": cmp.Or(c.Name, "clients without SNI"), "issuer": strconv.Quote(c.Issuer),
-		"date": c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)), "renewal": "",
+		"server": c.Address, "name": c.Name, "requested": cmp.Or(c.Name, "clients without SNI"),
+		"issuer": strconv.Quote(c.Issuer),
+		"date":   c.NotAfter.UTC().Format(time.RFC3339), "left": report.Age(c.NotAfter.Sub(now)), "renewal": "",
 	}
 	if renewal := c.DescribeRenewal(now); renewal != "" {
 		values["renewal"] = "; " + renewal

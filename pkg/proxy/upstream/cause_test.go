@@ -39,9 +39,8 @@ func TestDetailNamesOtherAddresses(t *testing.T) {
 		{Cause: findings.IngressTimeout, Addr: netip.MustParseAddrPort("[2001:db8::6]:80")},
 	}}
 	const want = "192.0.2.6:80 refuses connections; then [2001:db8::6]:80 did not accept the connection in time. Check " +
-		"that a router runs there. " +
-		"On a cluster it must run on the holder of the ingress VIP. Check that upstream.port and upstream.httpsPort are " +
-		"its HTTP and HTTPS ports."
+		"that a router runs there: on a cluster, on the holder of the ingress VIP. upstream.port and upstream.httpsPort " +
+		"must be its ports."
 	if got := e.Detail(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -194,7 +194,7 @@ func TestTLSThroughProxy(t *testing.T) {
 					"HTTP/1.1 503 Service Unavailable\r\nProxy-Status: router; "+
 						"error=destination_unavailable\r\nContent-Length: 0\r\n\r\n")
 			},
-			want: findings.EgressDenied, code: 502, message: "An ingress that sets an error in Proxy-Status",
+			want: findings.EgressDenied, code: 502, message: "The ingress itself must not set an error in Proxy-Status",
 		},
 		"looks into it, not trusted": {
 			proxy: &fakeEgressProxy{interception: man.config(t, api)},

@@ -122,12 +122,12 @@ func TestClusterEnvironment(t *testing.T) {
 		{
 			name: "a clock that is behind", want: []string{"clock-offset"},
 			inject: shiftClock(2 * time.Minute),
-			texts:  map[string]string{"clock-offset": "This host's clock is 2m0s behind that of 198.51.100.10"},
+			texts:  map[string]string{"clock-offset": "This host's clock is 2m0s behind the clock of 198.51.100.10"},
 		},
 		{
 			name: "a clock that is ahead", want: []string{"clock-offset"},
 			inject: shiftClock(-90 * time.Second),
-			texts:  map[string]string{"clock-offset": "This host's clock is 1m30s ahead of that of 198.51.100.10"},
+			texts:  map[string]string{"clock-offset": "This host's clock is 1m30s ahead of the clock of 198.51.100.10"},
 		},
 		{name: "a clock that is a little off", want: []string{}, inject: shiftClock(30 * time.Second)},
 	})
@@ -165,7 +165,7 @@ func TestRenewalAttempts(t *testing.T) {
 	r := c.expectFindings(n, []string{"renewal-attempt-failed"}, "--status-socket", path)
 	c.expectText(r, "renewal-attempt-failed", "was not renewed by an attempt at "+failed.Format(time.RFC3339),
 		"failed renewal attempts: 1, with cert-manager's defaults, further attempts before the expiry: at most 6",
-		"After the fix run cmctl renew")
+		"After the fix, request a new certificate")
 	// Without the report of the service, the renewal time shows how many are left.
 	r = c.expectFindings(n, []string{})
 	if text := r.Check("certificate").Text; !strings.Contains(text,

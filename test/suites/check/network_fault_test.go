@@ -22,6 +22,7 @@ type faultCase struct {
 	flags  []string
 	want   []string          // expected findings
 	texts  map[string]string // expected parts of their texts
+	fixed  bool              // the commands of the first finding end the fault
 }
 
 // runFaults puts each fault into one cluster in turn.
@@ -38,6 +39,10 @@ func (c *cluster) runFaults(t *testing.T, faults []faultCase) {
 			r := c.expectFindings(on, f.want, f.flags...)
 			for id, text := range f.texts {
 				c.expectText(r, id, text)
+			}
+			if f.fixed {
+				must(c.t, on.RunCommands(c.t.Context(), r.Commands(f.want[0])))
+				c.expectFindings(on, []string{}, f.flags...)
 			}
 			for _, result := range r.Checks {
 				for _, found := range result.Findings {

@@ -71,8 +71,8 @@ func TestIngress(t *testing.T) {
 		{name: "a firewall drops the router's port", inject: filtered("drop"), want: []string{"ingress-timeout"}},
 		{
 			name: "a router that closes connections", want: []string{"ingress-closed-connection"},
-			texts: map[string]string{"ingress-closed-connection": "The router may expect the PROXY protocol " +
-				"(hostNetwork.protocol: PROXY of the IngressController). In that case, set upstream.proxyProtocol"},
+			texts: map[string]string{"ingress-closed-connection": "If the router expects the PROXY protocol " +
+				"(hostNetwork.protocol: PROXY of the IngressController), set upstream.proxyProtocol"},
 			inject: func(c *cluster) { c.replaceRouter(func() { c.startNginx(80, "return 444;") }) },
 		},
 		{

@@ -53,7 +53,7 @@ func TestKeepalivedConf(t *testing.T) {
 		{
 			"without ingress", fmt.Sprintf(vrrpInstance+vrrpInstance, "lab_API_0", c.API.V4, "lab_API_1", c.API.V6), "NoVIPs",
 			"ingress-vip-missing",
-			fmt.Sprintf("has the API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
+			fmt.Sprintf("contains the API VIP %s and %s but no ingress VIP", c.API.V4, c.API.V6),
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestConfiguration(t *testing.T) {
 		{
 			"one mistake", n.DefaultConfig() + "upstream:\n  prot: 80\n", "InvalidConfig",
 			[]string{"config-invalid"},
-			[]string{"config.yaml:5:3: ", `"prot"`, " A corrected file is reloaded automatically."},
+			[]string{"config.yaml:5:3: ", `"prot"`, " The service reloads a corrected file automatically."},
 		},
 		{
 			"two mistakes", n.DefaultConfig() + "upstream:\n  port: 99999\nhosts: [a b]\n", "InvalidConfig",
@@ -220,6 +220,11 @@ func TestConfiguration(t *testing.T) {
 			c.configure(tt.text, tt.reason)
 			r := c.expectFindings(n, tt.ids)
 			c.expectText(r, tt.ids[0], tt.texts...)
+			if tt.reason == "Disabled" {
+				must(t, n.RunCommands(t.Context(), r.Commands("disabled")))
+				c.awaitReason(c.Services[0], "Serving")
+				c.expectFindings(n, []string{})
+			}
 		})
 	}
 	c.configure(n.DefaultConfig(), "Serving")

@@ -28,6 +28,7 @@ type faultCase struct {
 	text        string   // part of the certificate check's text without findings
 
 	documented bool // the document has the state
+	fixed      bool // the commands of the first finding end the fault
 }
 
 // TestFaults tests one fault at a time.
@@ -66,7 +67,7 @@ func TestFaults(t *testing.T) {
 		},
 		{
 			name: "no router", config: "ingress: {status: Removed}\n", reason: "UpstreamUnreachable", documented: true,
-			want: []string{"microshift-router-removed"}, firstTexts: []string{"Managed"},
+			want: []string{"microshift-router-removed"}, firstTexts: []string{"Managed"}, fixed: true,
 		},
 		{
 			name: "a router on an address of another host", config: "ingress: {listenAddress: [192.0.2.99]}\n",
@@ -129,7 +130,7 @@ func TestFaults(t *testing.T) {
 			name:       "expired certificates of MicroShift",
 			edit:       func(_ *host, s *servingCertificates) { s.left = -time.Hour },
 			want:       []string{"certificate-expired"},
-			firstTexts: []string{"kube-apiserver-external-signer", "systemctl restart microshift"},
+			firstTexts: []string{"kube-apiserver-external-signer", "restart MicroShift"},
 		},
 		{
 			name: "certificates of MicroShift that were not renewed",
@@ -150,7 +151,7 @@ func TestFaults(t *testing.T) {
 			name: "a certificate that MicroShift ignores", edit: admins("Public CA", []string{apiName}, []string{apiName},
 				80*day, true),
 			want:       []string{"microshift-named-certificate-ignored"},
-			firstTexts: []string{"for " + apiName, "kube-apiserver-external-signer", "journalctl -u microshift"},
+			firstTexts: []string{"for " + apiName, "kube-apiserver-external-signer", "its journal"},
 		},
 		{
 			name: "a certificate for another name", edit: admins("Public CA", []string{"www.edge.test"}, []string{apiName},
@@ -202,6 +203,11 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			h.expectCheckText(r, "certificate", f.text)
+			if f.fixed {
+				must(t, h.node().RunCommands(t.Context(), r.Commands(f.want[0])))
+				h.awaitMessage(service, "NotRequired", "")
+				h.check()
+			}
 		})
 	}
 }

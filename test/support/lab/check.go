@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // CheckReport is the output of `http01-proxyd check -o json`. Operators' scripts read this
@@ -83,6 +86,37 @@ func (r CheckReport) Commands(id string) (commands []string) {
 		}
 	}
 	return commands
+}
+
+// RunCommands runs the commands of a finding on the node, each in a shell of its own, as an administrator
+// pastes them. It leaves out those of oc, which run on a workstation. A query may fail, because the node
+// lacks its program. All nodes share the processes of this machine, so pgrep finds none: use it where
+// keepalived was killed on the node.
+func (n *Node) RunCommands(ctx context.Context, commands []string) error {
+	bin := filepath.Join(n.Dir, "commands")
+	var problems []error
+	for name, text := range map[string]string{"pgrep": "exit 1", "crictl": "exit 0", "systemctl": "exit 0"} {
+		problems = append(problems, os.MkdirAll(bin, 0o700),
+			os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700)) //nolint:gosec // a program
+	}
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("prepare the commands of a finding: %w", err)
+	}
+	ran := 0
+	for _, command := range commands {
+		if strings.HasPrefix(command, "oc ") {
+			continue
+		}
+		if _, err := n.Run(ctx, "sh", "-c", `PATH="$0:$PATH" exec sh -c "$1"`, bin, command); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		ran++
+	}
+	if ran == 0 {
+		return fmt.Errorf("none of %d commands succeeded: %w", len(commands), errors.Join(problems...))
+	}
+	return nil
 }
 
 // Check returns the result of a check by name, or the zero value.

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+)
+
+// plainCommand matches a command of words that no shell interprets. A first word with = would set a variable.
+var plainCommand = regexp.MustCompile(`^[A-Za-z0-9_./-]+( [A-Za-z0-9_./:=,@%+-]+)*$`)
+
+// Commands returns the forms of the commands of a node's finding for a workstation. A command of oc is
+// left as it is. It has the administrator's rights, so it must be that of the finding's entry.
+func Commands(node string, id findings.ID, commands []string) (all []string) {
+	entry, _ := findings.Lookup(id)
+	for _, command := range commands {
+		if !strings.HasPrefix(command, "oc ") {
+			command = CommandOn(node, command)
+		} else if !entry.HasCommand(command) {
+			continue
+		}
+		if command != "" {
+			all = append(all, command)
+		}
+	}
+	return all
+}
+
+// CommandOn returns the form of a node's command for a workstation. The node is not trusted: its shell
+// runs the command, and that of the workstation does nothing else. The result is empty if the command is
+// too long, or if a terminal would not show what it runs.
+func CommandOn(node, command string) string {
+	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
+	switch {
+	case strings.TrimSpace(command) == "", len(command) > maxText, strings.ContainsFunc(command, unprintable):
+		return ""
+	case plainCommand.MatchString(command):
+		return "oc debug node/" + node + " -- chroot /host " + command
+	}
+	return "oc debug node/" + node + " -- chroot /host sh -c " + findings.ShellWord(command)
+}
