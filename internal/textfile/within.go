@@ -64,5 +64,5 @@ func Within[T any](path string, access func() (T, error)) (value T, err error) {
 }
 
 func hangs(path string) error {
-	return fmt.Errorf("reading %s has not returned for %v: %w", path, Timeout, ErrHangs)
+	return fmt.Errorf("reading %s has not finished after %v: %w", path, Timeout, ErrHangs)
 }

@@ -113,7 +113,7 @@ func (p *parser) checkEgress() {
 	)
 	use := p.values["egressProxy.upstream"]
 	if p.values["egressProxy.file"] != nil && c.EgressProxy.Inline() {
-		p.problem(inline, "keep one of the two", "egressProxy has both a file and a proxy URL")
+		p.problem(inline, "keep one of the two", "egressProxy sets both a file and a proxy URL")
 	}
 	if !c.EgressProxy.Inline() && c.EgressProxy.NoProxy != "" {
 		p.problem(inline, "add httpProxy or httpsProxy", "egressProxy.noProxy is set without a proxy")

@@ -317,7 +317,7 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"proxy twice": {
 			"egressProxy: {file: /etc/p.env, httpProxy: \"proxy:3128\"}",
-			`c.yaml:1:44: egressProxy has both a file and a proxy URL: keep one of the two`,
+			`c.yaml:1:44: egressProxy sets both a file and a proxy URL: keep one of the two`,
 		},
 		"noProxy alone": {
 			"egressProxy: {noProxy: a.example}",
@@ -447,7 +447,7 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"any host and a name": {
 			`hosts: [a.example, "*"]`,
-			`c.yaml:1:20: hosts has "*", which means any name, and names: keep only the names, or only "*"`,
+			`c.yaml:1:20: hosts contains names and "*", which means any name: keep only the names, or only "*"`,
 		},
 		"any host twice": {`hosts: ["*", "*"]`, `c.yaml:1:14: "*" is listed twice in hosts: keep one`},
 		"any host through the proxy by name": {

@@ -149,7 +149,7 @@ func (p *parser) checkHosts() {
 	case at < 0:
 	case len(c.Hosts) > 1:
 		p.problem(p.values["hosts"].Content[at], "keep only the names, or only \"*\"",
-			"hosts has \"*\", which means any name, and names")
+			"hosts contains names and \"*\", which means any name")
 	default:
 		c.Hosts, c.AnyHost = nil, true
 	}

@@ -132,9 +132,9 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 	s.stop()
 }
 
-// TestReloadIsInForce: after READY=1 every connection is answered by the new configuration,
+// TestReloadIsActive: after READY=1 every connection is answered by the new configuration,
 // also if its egress proxy has a name that must be resolved first.
-func TestReloadIsInForce(t *testing.T) {
+func TestReloadIsActive(t *testing.T) {
 	s := startService(t, writeKey, explicit)
 	s.awaitReason(report.Serving)
 	for i, want := range []int{400, 200, 400} {

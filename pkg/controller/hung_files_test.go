@@ -43,7 +43,7 @@ func TestStalledFileRead(t *testing.T) {
 			isReady := func(r report.Report) bool {
 				for _, c := range r.Conditions {
 					if c.Type == condition {
-						return c.Status == "True" || !strings.Contains(c.Message, "has not returned for 200ms")
+						return c.Status == "True" || !strings.Contains(c.Message, "has not finished after 200ms")
 					}
 				}
 				return false
@@ -53,7 +53,7 @@ func TestStalledFileRead(t *testing.T) {
 			end := mountStalled(t, stalled)
 			s.configure(explicit + fmt.Sprintf(path, filepath.Join(stalled, "file")) + "\n")
 			s.await("the stall", func(r report.Report) bool { return !isReady(r) })
-			s.awaitLog("has not returned for 200ms")
+			s.awaitLog("has not finished after 200ms")
 			checkAnswered(t, "during the stall")
 			end()
 			s.await("its end", isReady)
@@ -91,11 +91,11 @@ func TestFirstConfigurationWithHungFile(t *testing.T) {
 func TestBlockingInclude(t *testing.T) {
 	const instances = "vrrp_instance lab_API_0 {\nvirtual_ipaddress {\n" + vip + "\n}\n}\n" +
 		"vrrp_instance lab_INGRESS_0 {\nvirtual_ipaddress {\n" + ingressAddr + "\n}\n}\n"
-	const hangs = "stalled/%s has not returned for 5s: check its file system"
+	const hangs = "stalled/%s has not finished after 5s: check its file system"
 	for name, tt := range map[string]struct{ included, want string }{
 		"a file of procfs that blocks": {"link", "link is a file of the kernel, such as one in /proc or /sys"},
 		"a file that hangs":            {"stalled/file", fmt.Sprintf(hangs, "file")},
-		"a directory that hangs":       {"stalled/*.conf", "stalled has not returned for 5s: check its file system"},
+		"a directory that hangs":       {"stalled/*.conf", "stalled has not finished after 5s: check its file system"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addNetwork(t, writeKey)
@@ -117,7 +117,7 @@ func TestBlockingInclude(t *testing.T) {
 			checkAnswered(t, "while the include hangs")
 			s.configure(explicit)
 			s.awaitLog("new configuration active")
-			if log := s.log.String(); strings.Contains(log, "has not returned for 10s") {
+			if log := s.log.String(); strings.Contains(log, "has not finished after 10s") {
 				t.Error("reading stalled")
 			}
 			s.stop()
@@ -136,10 +136,10 @@ func TestHungDropIns(t *testing.T) {
 	s.awaitReason(report.Serving)
 	mountStalled(t, filepath.Join(s.dir, "config.d"))
 	s.configure(explicit + "microshift: {directory: " + s.dir + "}\n")
-	s.awaitLog("config.d has not returned for 5s: check its file system")
+	s.awaitLog("config.d has not finished after 5s: check its file system")
 	s.configure(explicit + "hosts: [api.example.com]\n")
 	s.await("the next configuration", func(r report.Report) bool { return len(r.AcceptedHosts.Names) == 1 })
-	if log := s.log.String(); strings.Contains(log, "has not returned for 10s") {
+	if log := s.log.String(); strings.Contains(log, "has not finished after 10s") {
 		t.Error("reading stalled")
 	}
 	s.stop()

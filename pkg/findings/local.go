@@ -116,7 +116,7 @@ func vipsEntries() []Entry {
 		},
 		{
 			ID: KubeVIPUnusable, Check: check, Level: Problem,
-			Symptom:     symptom + " Or it is `Serving` with `the VIPs that are known stay in use`.",
+			Symptom:     symptom + " Or it is `Serving` with `the known VIPs stay in use`.",
 			Message:     "{error}",
 			Remediation: "Compare kube-vip's static pods with those of another control-plane node: the variable address of each is its VIP." + explicit,
 			Commands:    []string{"grep -rn -A1 'name: address$' {manifests}"},

@@ -13,7 +13,7 @@ const TrustConditionType = "UpstreamTrustReady"
 // The reasons of that condition besides NotRequired, which means that no request uses
 // TLS.
 const (
-	TrustInForce Reason = "InForce" // True: the configured bundle
+	TrustLoaded Reason = "Loaded" // True: the configured bundle
 	// True: the CAs of this host, because the configured bundle does not exist
 	SystemTrust         Reason = "SystemTrust"
 	TrustRejected       Reason = "Rejected"            // False: the bundle is rejected, and the previous one stays in use
@@ -81,7 +81,7 @@ func (t Trust) Evaluate() (reason Reason, message string) {
 	case t.Kind == TrustSystem:
 		return SystemTrust, fmt.Sprintf("%s is in use, because %s does not exist", t.describeSource(), t.Path)
 	default:
-		return TrustInForce, t.describeSource() + " is in use"
+		return TrustLoaded, t.describeSource() + " is in use"
 	}
 }
 

@@ -105,7 +105,7 @@ func TestWriteTextInvalidConfig(t *testing.T) {
 	b := newTracker()
 	result := tracker.ReconcileResult{
 		Reason:  report.InvalidConfig,
-		Message: "a; b; the last good configuration stays in force",
+		Message: "a; b; the last accepted configuration stays in use",
 	}
 	result.Config = report.Config{
 		Source: "last-accepted", Path: "/etc/c.yaml",
@@ -123,7 +123,7 @@ Events:         VIP transitions: 0, table repairs: 0
 Challenges:     0 forwarded
 Version:        v1
 
-Problem:        ✗ [service-not-ready] InvalidConfig: a; b; the last good configuration stays in force
+Problem:        ✗ [service-not-ready] InvalidConfig: a; b; the last accepted configuration stays in use
 `
 	got, _, _ := strings.Cut(renderText(t, b.Report(report.Table{}), start, terminal.View{Wide: true}), "Fix:")
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -31,11 +31,11 @@ func TestTrustConditionAndRow(t *testing.T) {
 				Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 2,
 				Since: start.Add(-3 * time.Minute),
 			},
-			"True InForce", "✓ /etc/b.crt (2 CAs) is in use, since 3m ago",
+			"True Loaded", "✓ /etc/b.crt (2 CAs) is in use, since 3m ago",
 		},
 		"some left out": {
 			report.Trust{Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 1, Ignored: out, IgnoredTotal: 3},
-			"True InForce", "! InForce [ca-bundle-partial]: /etc/b.crt (1 CA) is in use",
+			"True Loaded", "! Loaded [ca-bundle-partial]: /etc/b.crt (1 CA) is in use",
 		},
 		"this host's": {
 			report.Trust{Kind: report.TrustSystem, Path: bundle, Source: system, Certificates: 140},

@@ -272,7 +272,7 @@ func TestSiteRefused(t *testing.T) {
 				Config: given("egressProxy: {file: /etc/p.env}\n"),
 				Proxy:  proxyObject("", "  httpProxy: proxy:1\n"),
 			},
-			"proxy.yaml and my.yaml: egressProxy has both a file and a proxy URL: keep one of the two",
+			"proxy.yaml and my.yaml: egressProxy sets both a file and a proxy URL: keep one of the two",
 		},
 		"a proxy of other kind": {
 			proxy("", "  httpProxy: socks5://u:secret@proxy:1\n"),

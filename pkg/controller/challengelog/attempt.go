@@ -64,15 +64,15 @@ func (c *Challenge) attempt() Attempt {
 	case ca >= 0 && (c.Answered > 0 || !unknownClient(c.clients[ca].kind)):
 		s := &c.clients[ca]
 		a.Invalid, a.Cause = c.Answered > 0, s.lastFailure.cause
-		a.Text = fmt.Sprintf("%d of %d requests of the CA were not answered with 200, the last with %s",
+		a.Text = fmt.Sprintf("%d of %d requests of the CA did not get 200; the last response was %s",
 			s.total-s.answered, s.total, s.lastFailure.text())
 	case selfCheck >= 0 && c.clients[selfCheck].answered == 0:
 		s := &c.clients[selfCheck]
 		a.Cause = s.lastFailure.cause
-		a.Text = "cert-manager's self check was not answered with 200, at last with " + s.lastFailure.text()
+		a.Text = "cert-manager's self check never got 200; the last response was " + s.lastFailure.text()
 	case c.Answered == 0:
 		a.Cause = c.result.cause
-		a.Text = fmt.Sprintf("%d requests for its challenge were not answered with 200, the last with %s",
+		a.Text = fmt.Sprintf("%d requests for its challenge did not get 200; the last response was %s",
 			c.Requests, c.result.text())
 	case !validated:
 		a.Text = "cert-manager's self check succeeded, and no CA sent a request to this host"

@@ -32,13 +32,13 @@ func TestAttempt(t *testing.T) {
 		"a self check that never succeeds": {
 			requests: ask(report.CertManager, 404, 503, 503),
 			want: Attempt{
-				Text:  "cert-manager's self check was not answered with 200, at last with 503 route-missing",
+				Text:  "cert-manager's self check never got 200; the last response was 503 route-missing",
 				Cause: "route-missing",
 			},
 		},
 		"a token that the solver does not have": {
 			requests: ask(report.CertManager, 404),
-			want:     Attempt{Text: "cert-manager's self check was not answered with 200, at last with 404"},
+			want:     Attempt{Text: "cert-manager's self check never got 200; the last response was 404"},
 		},
 		"no CA": {
 			requests: ask(report.CertManager, 200, 200),
@@ -48,7 +48,7 @@ func TestAttempt(t *testing.T) {
 			requests: append(ask(report.CertManager, 200, 200), ask(report.LetsEncrypt, 200, 502, 502)...),
 			want: Attempt{
 				Invalid: true,
-				Text:    "2 of 3 requests of the CA were not answered with 200, the last with 502 ingress-refused",
+				Text:    "2 of 3 requests of the CA did not get 200; the last response was 502 ingress-refused",
 				Cause:   "ingress-refused",
 			},
 		},
@@ -60,17 +60,17 @@ func TestAttempt(t *testing.T) {
 			requests: append(ask(report.CertManager, 200), ask(report.OtherClient, 503)...),
 			want: Attempt{
 				Invalid: true,
-				Text:    "1 of 1 requests of the CA were not answered with 200, the last with 503 route-missing",
+				Text:    "1 of 1 requests of the CA did not get 200; the last response was 503 route-missing",
 				Cause:   "route-missing",
 			},
 		},
 		"only a CA, for a token that no solver has": {
 			requests: ask(report.Pebble, 404, 404),
-			want:     Attempt{Text: "2 of 2 requests of the CA were not answered with 200, the last with 404"},
+			want:     Attempt{Text: "2 of 2 requests of the CA did not get 200; the last response was 404"},
 		},
 		"a self check and a stranger, for a token that no solver has": {
 			requests: append(ask(report.CertManager, 404), ask(report.OtherClient, 404)...),
-			want:     Attempt{Text: "cert-manager's self check was not answered with 200, at last with 404"},
+			want:     Attempt{Text: "cert-manager's self check never got 200; the last response was 404"},
 		},
 		"a stranger":   {requests: ask(report.OtherClient, 404, 404), none: true},
 		"a Go program": {requests: ask(report.StepCA, 404, 404), none: true},
@@ -88,14 +88,14 @@ func TestAttempt(t *testing.T) {
 				request(report.OtherClient, 1, 0, 503), request(report.OtherClient, 1, 10*time.Second, 503),
 			},
 			want: Attempt{
-				Text:  "2 requests for its challenge were not answered with 200, the last with 503 route-missing",
+				Text:  "2 requests for its challenge did not get 200; the last response was 503 route-missing",
 				Cause: "route-missing",
 			},
 		},
 		"a CA that follows no answer": {
 			requests: ask(report.LetsEncrypt, 503),
 			want: Attempt{
-				Text:  "1 of 1 requests of the CA were not answered with 200, the last with 503 route-missing",
+				Text:  "1 of 1 requests of the CA did not get 200; the last response was 503 route-missing",
 				Cause: "route-missing",
 			},
 		},

@@ -114,7 +114,7 @@ func (s clientStats) summary() string {
 }
 
 func suppressedMessage(n uint64) string {
-	return report.Count(n, "more request") + " for challenges in the last minute have no entries of their own"
+	return report.Count(n, "more challenge request") + " in the last minute, not logged one by one"
 }
 
 // formatSpan formats the duration of a challenge as systemd formats time spans.

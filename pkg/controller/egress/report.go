@@ -39,7 +39,7 @@ func (w *Watcher) report(routes []egress.ProxiedAddress) report.EgressProxy {
 	case w.stalled:
 		r.InvalidInput = report.EgressInputFile
 		r.Message = fmt.Sprintf("reading egressProxy.file, egressProxy.trustedCA or the CAs of this host "+
-			"has not returned for %v: check the file systems of these files", w.StallTimeout)
+			"has not finished after %v: check the file systems of these files", w.StallTimeout)
 	case a.rejection != nil:
 		r.Message = a.rejection.Error()
 	case r.Pending:

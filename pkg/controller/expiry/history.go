@@ -142,7 +142,7 @@ func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time
 		text := subject + "expired at " + formatTime(c.NotAfter) + ": clients reject it; " + remediation
 		return event{slog.LevelError, text, c}
 	}
-	text := fmt.Sprintf("%sexpires in %s, at %s, of a lifetime of %s: its renewal is late; ",
+	text := fmt.Sprintf("%sexpires in %s, at %s (lifetime %s): its renewal is late; ",
 		subject, report.Age(c.NotAfter.Sub(now)), formatTime(c.NotAfter), report.Age(c.NotAfter.Sub(c.NotBefore)))
 	if i := slices.IndexFunc(g, func(c report.Certificate) bool { return c.RenewalDue(now) }); i >= 0 {
 		text += report.DescribeAttempts(g[i].AttemptsLeft(now)) + "; "

@@ -49,7 +49,7 @@ func TestEvents(t *testing.T) {
 	)
 	late := func(attempts int) string {
 		return fmt.Sprintf(
-			" of a lifetime of 90d: its renewal is late; with cert-manager's defaults, further attempts before the expiry: "+
+			" (lifetime 90d): its renewal is late; with cert-manager's defaults, further attempts before the expiry: "+
 				"at most %d%s", attempts, tail)
 	}
 	for name, looks := range map[string][]reading{
@@ -70,14 +70,14 @@ func TestEvents(t *testing.T) {
 				70,
 				all{presents(vip4, api, "a", 0)},
 				[]string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by " +
-					"\"R11\", expires in 20d, at 2026-05-30 00:00 UTC," + late(20)},
+					"\"R11\", expires in 20d, at 2026-05-30 00:00 UTC" + late(20)},
 			},
 			{71, all{presents(vip4, api, "a", 0)}, nil},
 			{
 				82,
 				all{presents(vip4, api, "a", 0)},
 				[]string{"ERROR the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by " +
-					"\"R11\", expires in 8d, at 2026-05-30 00:00 UTC," + late(11)},
+					"\"R11\", expires in 8d, at 2026-05-30 00:00 UTC" + late(11)},
 			},
 			{83, all{presents(vip4, api, "a", 0)}, nil},
 			{
@@ -100,7 +100,7 @@ func TestEvents(t *testing.T) {
 				presents(vip6, api, "a", 0),
 			}, []string{
 				"ERROR the certificate that the API server presents on 192.0.2.5:6443, [2001:db8::5]:6443 for clients without " +
-					"SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(9),
+					"SNI, api.example.com, issued by \"R11\", expires in 5d, at 2026-05-30 00:00 UTC" + late(9),
 			}},
 		},
 		"a list of names is cut": {
@@ -109,13 +109,13 @@ func TestEvents(t *testing.T) {
 				presents(vip4, "d", "a", 0), presents(vip4, "e", "a", 0), presents(vip4, "f", "a", 0),
 			}, []string{
 				"ERROR the certificate that the API server presents on 192.0.2.5:6443 for a, b, c, d and 2 more, issued by " +
-					"\"R11\", expires in 5d, at 2026-05-30 00:00 UTC," + late(9),
+					"\"R11\", expires in 5d, at 2026-05-30 00:00 UTC" + late(9),
 			}},
 		},
 		"one for each name": {
 			{0, all{presents(vip4, "", "i", 0), presents(vip4, api, "a", -70)}, []string{
 				"WARN the certificate that the API server presents on 192.0.2.5:6443 for api.example.com, issued by \"R11\", " +
-					"expires in 20d, at 2026-03-21 00:00 UTC," + late(20),
+					"expires in 20d, at 2026-03-21 00:00 UTC" + late(20),
 			}},
 		},
 		"an older certificate returns": {
@@ -138,7 +138,7 @@ func TestEvents(t *testing.T) {
 				75,
 				all{unanswered(vip4, ""), unanswered(vip4, api)},
 				[]string{"WARN the certificate that the API server presents on 192.0.2.5:6443 for clients without SNI, " +
-					"api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC," + late(17)},
+					"api.example.com, issued by \"R11\", expires in 15d, at 2026-05-30 00:00 UTC" + late(17)},
 			},
 			{76, all{presents(vip4, "", "a", 0), presents(vip4, api, "b", 76)}, []string{
 				"INFO the API server presents a certificate again on 192.0.2.5:6443 for clients without SNI, api.example.com",

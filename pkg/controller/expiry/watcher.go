@@ -138,9 +138,9 @@ func (w *Watcher) logMissingName(err error) {
 		return
 	}
 	w.lastNameError = err.Error()
-	w.log.Warn("the API's name is not known: only the certificate that the API server presents to clients without SNI "+
-		"is watched, and ACME usually renews another one; "+
-		"set hosts in the configuration to all names of the API (requests for other names are rejected then)",
+	w.log.Warn("the API's name is not known: the service watches only the certificate for clients that send no name (SNI), "+
+		"and ACME usually renews another one; set hosts in the configuration to all names of the API "+
+		"(the service then rejects requests for other names)",
 		slog.String("event", "certificate-name"), slog.Any("error", err))
 }
 

@@ -67,8 +67,8 @@ func (k *Table) open() error {
 	}
 	if !persistent && !k.persistenceWarned {
 		k.persistenceWarned = true
-		k.log.Info("this kernel keeps no table without its process (Linux 6.9 does): after a crash, "+
-			"connections to the VIPs are refused until the service runs again; a restart refuses none",
+		k.log.Info("this kernel removes the table if the service crashes (Linux 6.9 and later keep it): connections to "+
+			"the VIPs are then refused until the service runs again; a restart of the service refuses none",
 			slog.String("event", "table"))
 	}
 	k.conn = conn

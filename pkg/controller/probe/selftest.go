@@ -376,7 +376,7 @@ func (t *SelfTester) logChange(before, after testedVIP, f findings.Finding) {
 	switch {
 	case after.suspected || !after.isKnown():
 	case !is.OK && was.Cause != is.Cause:
-		t.Log.Error(fmt.Sprintf("the self-test of port 80 of %v fails, also when repeated (%s): %s", is.VIP, f.ID, f),
+		t.Log.Error(fmt.Sprintf("the self-test of port 80 of %v failed twice (%s): %s", is.VIP, f.ID, f),
 			slog.String("event", "self-test-failed"), vip, slog.String("cause", is.Cause))
 	case is.OK && before.isKnown() && !was.OK:
 		t.Log.Info(fmt.Sprintf("the self-test of port 80 of %v succeeds again, after %s (%s)",
@@ -388,7 +388,7 @@ func (t *SelfTester) logChange(before, after testedVIP, f findings.Finding) {
 // logError logs once why self-tests give no result.
 func (t *SelfTester) logError(err error) {
 	if err != nil && t.lastError == nil {
-		t.Log.Warn("the self-test has no result; retrying", slog.String("event", "self-test"), slog.Any("error", err))
+		t.Log.Warn("the self-test could not run; retrying", slog.String("event", "self-test"), slog.Any("error", err))
 	}
 	t.lastError = err
 }

@@ -234,7 +234,7 @@ func TestSelfTestFailure(t *testing.T) {
 		s.expectCauses("reported", vip4+" ingress-refused")
 		s.expect("sooner while it fails", 10*time.Minute, "1h20m20s 192.0.2.5", "1h25m20s 192.0.2.5")
 		if n := s.lines(
-			`msg="the self-test of port 80 of 192.0.2.5 fails, also when repeated (ingress-refused): 192.0.2.6:80 refuses connections. Check`); n != 1 {
+			`msg="the self-test of port 80 of 192.0.2.5 failed twice (ingress-refused): 192.0.2.6:80 refuses connections. Check`); n != 1 {
 			t.Errorf("%d lines about one failure", n)
 		}
 		s.change(func() { s.bypassed = true })

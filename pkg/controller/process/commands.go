@@ -399,7 +399,7 @@ func (s *Supervisor) sendListener(port uint16) bool {
 		return s.send(listen, old)
 	case errors.Is(changed, errNotCompared):
 		message := fmt.Sprintf("cannot check the listening socket on port %d: "+
-			"raise LimitNOFILE of the unit if this is repeated", port)
+			"raise LimitNOFILE of the unit if this happens again", port)
 		s.Log.Error(message, slog.String("event", "listen"), slog.Any("error", changed))
 		_ = s.process.Kill()
 		return false

@@ -178,7 +178,7 @@ func (s *Exporter) answerRequests(conn *wire.Parent, ready chan<- struct{}) erro
 		}
 		if event.Ready != nil {
 			if ready == nil {
-				return errors.New("it has reported twice that it is ready")
+				return errors.New("it reported twice that it is ready")
 			}
 			close(ready)
 			ready = nil

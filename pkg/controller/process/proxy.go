@@ -124,6 +124,6 @@ func (p *Proxy) awaitAlive() error {
 		return nil
 	}
 	p.KillAndClose()
-	return fmt.Errorf("cannot start the proxy process; the lines before this one contain what it wrote: %w",
+	return fmt.Errorf("cannot start the proxy process (the lines before this one are its output): %w",
 		errors.Join(err, p.Err()))
 }

@@ -121,7 +121,7 @@ func (c *configuration) accept(found content, known bool) {
 	switch {
 	case !known:
 	case found.absent:
-		c.log.Info(c.path+" does not exist any more: the defaults are active", slog.String("event", "config"))
+		c.log.Info(c.path+" no longer exists: the defaults are active", slog.String("event", "config"))
 	default:
 		c.log.Info("new configuration active: "+c.path, slog.String("event", "config"))
 	}

@@ -99,7 +99,7 @@ func decide(s observation) plan {
 	switch {
 	case s.config.VIPs.Explicit():
 	case s.isBGP() && s.kubeVIPErr != nil:
-		p.Message += fmt.Sprintf(" (%v; the VIPs that are known stay in use)", s.kubeVIPErr)
+		p.Message += fmt.Sprintf(" (%v; the known VIPs stay in use)", s.kubeVIPErr)
 	case !s.isBGP() && s.pod.HasVIPs() && s.podErr != nil:
 		p.Message += fmt.Sprintf(" (%v; the last good VIPs stay in use)", s.podErr)
 	case !s.isBGP() && s.keepalived.Stale:

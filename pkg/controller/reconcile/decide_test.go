@@ -150,7 +150,7 @@ func TestDecide(t *testing.T) {
 			}}, kubeVIPErr: errors.New("read m/kube-vip.yaml: no")}},
 			want: plan{Plan: decision.Plan{
 				Reason: report.Standby, Serves: true,
-				Message:  "not on this host: 192.0.2.5 (read m/kube-vip.yaml: no; the VIPs that are known stay in use)",
+				Message:  "not on this host: 192.0.2.5 (read m/kube-vip.yaml: no; the known VIPs stay in use)",
 				Decision: ownership.Decision{Standby: addrs("192.0.2.5")}, Ingress: addrs("192.0.2.6"),
 			}, port: 8888, management: "BGP"},
 		},

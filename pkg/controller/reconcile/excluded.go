@@ -20,7 +20,7 @@ func (o observation) describeInternal(internal []netip.Addr) (text, remediation 
 	if o.microShift.Present {
 		return address.Join(internal) + " is the internal address of MicroShift's API server, which is never redirected", ""
 	}
-	return address.Join(internal) + " is a single address on lo or br-ex, where MicroShift has the internal address of " +
+	return address.Join(internal) + " is a single address on lo or br-ex, where MicroShift puts the internal address of " +
 			"its API server, which is never redirected",
 		"; if it is a VIP, move it to another link, or add it with the prefix length of its network"
 }

@@ -126,7 +126,7 @@ func (r *fileReader) readOthers(now time.Time) time.Duration {
 	if r.found.keepalived.Stale {
 		stale = r.found.keepalived.Err
 	}
-	r.errors.logOnChange("keepalived", "keepalived.conf is not used; VIPs that are known stay in use", stale)
+	r.errors.logOnChange("keepalived", "keepalived.conf is not used; the known VIPs stay in use", stale)
 	watch = append(watch, r.keepalivedPath)
 	watch = append(watch, r.found.keepalived.Discovery.Files...)
 	return settled.ShorterWait(retry, r.found.keepalived.RetryAfter)
@@ -161,7 +161,7 @@ func (r *fileReader) readAPINames(now time.Time) (retry time.Duration) {
 func (r *fileReader) readKubeVIP(now time.Time) (retry time.Duration) {
 	found, retry, err := r.kubeVIP.Read(now)
 	r.found.kubeVIP, r.found.kubeVIPErr = found, err
-	r.errors.logOnChange("kube-vip", "a static pod of kube-vip is not used; the VIPs that are known stay in use", err)
+	r.errors.logOnChange("kube-vip", "a static pod of kube-vip is not used; the known VIPs stay in use", err)
 	return retry
 }
 
@@ -173,7 +173,7 @@ func (r *fileReader) readKeepalivedPod(now time.Time) (retry time.Duration) {
 	r.found.userManaged = managed
 	r.found.pod, retry, err = r.keepalivedPod.Read(now)
 	r.found.podErr = err
-	r.errors.logOnChange("manifest", "keepalived's static pod is not used; the VIPs that are known stay in use", err)
+	r.errors.logOnChange("manifest", "keepalived's static pod is not used; the known VIPs stay in use", err)
 	r.found.staticPod = ""
 	if r.found.pod.Present {
 		r.found.staticPod = staticpod.KeepalivedPath(r.manifests)
@@ -196,7 +196,7 @@ func (r *fileReader) readMicroShift(now time.Time) (watch []string, retry time.D
 	if problem == nil {
 		problem = decision.PendingRestart(r.found.microShiftFiles.Newer)
 	}
-	r.errors.logOnChange("microshift", "MicroShift's files are not what the running MicroShift uses", problem)
+	r.errors.logOnChange("microshift", "MicroShift does not use its configuration files as they are now", problem)
 	return r.found.microShiftFiles.Watch, r.found.microShiftFiles.RetryAfter
 }
 

@@ -251,7 +251,7 @@ func (l *Loop) startRead(reload bool) {
 func (l *Loop) shutDown() {
 	if l.querySuccessor() {
 		if err := l.handOver(); err != nil {
-			l.Log.Error("cannot keep the table for the next process: connections are refused until it has created a new one",
+			l.Log.Error("cannot keep the table for the next process: connections are refused until it creates a new one",
 				slog.String("event", "table"), slog.Any("error", err))
 		}
 		return
@@ -320,7 +320,7 @@ func (l *Loop) followOnce() {
 	p := decide(s)
 	followed, err := l.applier.follow(p)
 	if err != nil {
-		l.Log.Error("cannot apply the VIPs of this host to the table: the next process does",
+		l.Log.Error("cannot apply the VIPs of this host to the table: the next process will",
 			slog.String("event", "table"), slog.Any("error", err))
 	}
 	if followed {
@@ -460,7 +460,7 @@ func (l *Loop) takeFiles(r asyncread.Result[files]) (reloading bool) {
 			f.configState = report.Config{Source: sourceNone, Path: l.ConfigPath}
 		}
 		f.reload = ""
-		f.configErr = fmt.Errorf("reading %s, or a file that it names, has not returned for %v: "+
+		f.configErr = fmt.Errorf("reading %s, or a file that it names, has not finished after %v: "+
 			"check the file systems of these files", l.ConfigPath, stallTimeout)
 		f.configState.Error = f.configErr.Error()
 	}

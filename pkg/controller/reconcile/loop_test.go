@@ -312,7 +312,7 @@ func TestAddressEventDuringRead(t *testing.T) {
 			t.Errorf("while the read hangs (-want +got):\n%s", diff)
 		}
 		idle(stallTimeout)
-		f.expect("a read that hangs", report.InvalidConfig, "has not returned for 10s")
+		f.expect("a read that hangs", report.InvalidConfig, "has not finished after 10s")
 		close(hang)
 		synctest.Wait()
 		f.expect("a read that has returned", report.Serving, "")
@@ -339,7 +339,7 @@ func TestFirstReadHangs(t *testing.T) {
 			t.Errorf("notifications (-want +got):\n%s", diff)
 		}
 		idle(2 * time.Second)
-		f.expect("a first read that stalls", report.InvalidConfig, "stays as the previous process has left it")
+		f.expect("a first read that stalls", report.InvalidConfig, "stays as the previous process left it")
 		close(hang)
 		synctest.Wait()
 		f.expect("after the first read", report.Serving, "")

@@ -107,7 +107,7 @@ func TestDecideMicroShift(t *testing.T) {
 			config:   `{microshift: {directory: ""}, vips: {api: ["10.44.0.0"], ingress: [192.0.2.6]}}`,
 			observed: func(s *observation) { s.microShift = decision.State{}; s.setSingleAddress("10.44.0.0", "lo") },
 			reason:   report.NoVIPs,
-			message: "10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of its API " +
+			message: "10.44.0.0 is a single address on lo or br-ex, where MicroShift puts the internal address of its API " +
 				"server, which is never redirected: " +
 				"set vips.api to the address that clients use for the API; if it is a VIP, move it to another link, or add it " +
 				"with the prefix length of its network",
@@ -115,7 +115,7 @@ func TestDecideMicroShift(t *testing.T) {
 		"not looked at, and one of two is alone on br-ex": {
 			config:   `{microshift: {directory: ""}, vips: {api: ["fd02::1:0", 192.0.2.10], ingress: [192.0.2.6, "2001:db8::6"]}}`,
 			observed: func(s *observation) { s.microShift = decision.State{}; s.setSingleAddress("fd02::1:0", "br-ex") },
-			reason:   report.Serving, message: "fd02::1:0 is a single address on lo or br-ex, where MicroShift has",
+			reason:   report.Serving, message: "fd02::1:0 is a single address on lo or br-ex, where MicroShift puts",
 			held: "[192.0.2.10]", ingress: "[192.0.2.6 2001:db8::6]", ports: [2]uint16{80, 443},
 		},
 		"its directory does not exist, and manageAdvertiseAddress is set": {
@@ -327,7 +327,7 @@ func TestMicroShiftNewer(t *testing.T) {
 			f.fileEvents <- struct{}{}
 			idle(time.Second)
 			c := f.tracker.Report(report.Table{}).Condition()
-			if c.Reason != reason || strings.Contains(c.Message, "which reads it after systemctl restart microshift") != newer {
+			if c.Reason != reason || strings.Contains(c.Message, "since MicroShift started: run systemctl restart microshift") != newer {
 				t.Errorf("%s: %s: %s", when, c.Reason, c.Message)
 			}
 			f.withLock(func() {

@@ -56,11 +56,11 @@ func (l *Loop) withConfigError(reason report.Reason, message string) (report.Rea
 	rejected := strings.ReplaceAll(err.Error(), "\n", "; ")
 	switch {
 	case !s.read:
-		return report.InvalidConfig, rejected + "; until then, this host stays as the previous process has left it"
+		return report.InvalidConfig, rejected + "; until then, this host stays as the previous process left it"
 	case !s.configKnown:
 		return report.InvalidConfig, rejected + "; no table is installed until the file is corrected"
 	case reason.Ready(), reason == report.Disabled, reason == report.ExternalLoadBalancer:
-		return report.InvalidConfig, fmt.Sprintf("%s; the last good configuration stays in force (%s: %s)",
+		return report.InvalidConfig, fmt.Sprintf("%s; the last accepted configuration stays in use (%s: %s)",
 			rejected, reason, message)
 	default:
 		return reason, fmt.Sprintf("%s; in addition, the configuration is rejected: %s", message, rejected)
@@ -86,7 +86,7 @@ func (l *Loop) reportVIPChanges(before, after []report.VIP) {
 			l.RecordChange(vipEntry(vip, "vip-lost", fmt.Sprintf("VIP %v left this host", vip)))
 		} else { // it may still be on the host
 			l.RecordChange(vipEntry(vip, "vip-released",
-				fmt.Sprintf("port 80 of %v is no longer redirected: it is not an API VIP any more", vip)))
+				fmt.Sprintf("port 80 of %v is no longer redirected: it is no longer an API VIP", vip)))
 		}
 	}
 	l.Tracker.CountEvents(func(e *report.Events) { e.VIPTransitions += n })

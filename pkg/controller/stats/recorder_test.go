@@ -93,7 +93,7 @@ func TestFloodWritesFewLines(t *testing.T) {
 		t.Errorf("%d lines immediately, %d at the end", started, all)
 	}
 	for _, want := range []string{
-		"more requests for challenges in the last minute have no entries of their own",
+		"more challenge requests in the last minute, not logged one by one",
 		`msg="1201 requests rejected in the last minute: 1 bad-request, 1200 not-challenge" event=rejected rejected_bad_request=1 rejected_not_challenge=1200 count=1201`,
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -96,7 +96,7 @@ func (c *trafficCounts) snapshot() report.Traffic {
 	return t
 }
 
-// sourceLifetime is how long a source without requests keeps its count of its own if there
+// sourceLifetime is how long a source without requests keeps its own count if there
 // is no room for another one.
 const sourceLifetime = time.Hour
 

@@ -301,7 +301,7 @@ func (t *Tracker) SetTrust(trust report.Trust, now time.Time) {
 	defer t.mu.Unlock()
 	t.report.Trust = trust
 	reason, message := trust.Evaluate()
-	ready := reason == report.TrustInForce || reason == report.SystemTrust || reason == report.NotRequired
+	ready := reason == report.TrustLoaded || reason == report.SystemTrust || reason == report.NotRequired
 	t.setPartCondition(report.TrustConditionType, ready, reason, message, now)
 }
 

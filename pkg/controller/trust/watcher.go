@@ -107,7 +107,7 @@ func (w *Watcher) publish(output func(Output)) {
 	next := Output{w.read.path, w.read.cas, w.read.report}
 	if w.stalled {
 		next.Report.NoUsableCertificate = false
-		next.Report.Error = fmt.Sprintf("reading upstream.trustedCA or the CAs of this host has not returned for %v, "+
+		next.Report.Error = fmt.Sprintf("reading upstream.trustedCA or the CAs of this host has not finished after %v, "+
 			"and new configurations wait for it: check the file systems of these files", w.StallTimeout)
 		if next.Report.Certificates == 0 {
 			next.Report.Kind = report.TrustNone

@@ -185,7 +185,7 @@ func TestCABundleIsFollowed(t *testing.T) {
 	w.expectReceived(system, a)
 	w.awaitReport("the administrator's bundle", func(s report.Trust, reason report.Reason) bool {
 		return s.Kind == report.TrustAdmin && s.Certificates == 1 && cmp.Equal(s.Subjects, []string{"CN=A"}) &&
-			!s.Since.IsZero() && reason == report.TrustInForce
+			!s.Since.IsZero() && reason == report.TrustLoaded
 	})
 	w.write("ca-bundle.crt", "") // invalid: the last good CAs stay, and nothing is passed on
 	w.awaitReason(report.TrustRejected)
@@ -199,7 +199,7 @@ func TestCABundleIsFollowed(t *testing.T) {
 	both := `the CA of ca-bundle.crt ("CN=B")`
 	w.expectReceived(system, a, both)
 	w.awaitReport("one ignored certificate", func(s report.Trust, reason report.Reason) bool {
-		return s.IgnoredTotal == 1 && s.Ignored[0].Subject == "CN=old2" && reason == report.TrustInForce
+		return s.IgnoredTotal == 1 && s.Ignored[0].Subject == "CN=old2" && reason == report.TrustLoaded
 	})
 	must(t, os.Remove(filepath.Join(w.dir, "ca-bundle.crt")))
 	w.expectReceived(system, a, both, system)
@@ -241,9 +241,9 @@ func TestLastGoodCABundleAfterRestart(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(dir, "state")))
 	third := newWatcherTest(t, dir).start()
 	third.awaitReason(report.NothingTrusted)
-	third.expectReceived("nothing of ca-bundle.crt")
+	third.expectReceived("no CA of ca-bundle.crt")
 	third.replaceBundle(cas.pem("B"))
-	third.expectReceived("nothing of ca-bundle.crt", `the CA of ca-bundle.crt ("CN=B")`)
+	third.expectReceived("no CA of ca-bundle.crt", `the CA of ca-bundle.crt ("CN=B")`)
 }
 
 func TestCABundleIsReadOnlyForTLS(t *testing.T) {

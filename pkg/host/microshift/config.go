@@ -78,7 +78,7 @@ func (c Config) APINames() (names []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		err = cmp.Or(err, errors.New("MicroShift's configuration has no name of the API"))
+		err = cmp.Or(err, errors.New("MicroShift's configuration contains no name of the API"))
 	}
 	return names, err
 }

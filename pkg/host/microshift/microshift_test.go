@@ -682,7 +682,7 @@ func TestAPINames(t *testing.T) {
 		want    []string
 		wantErr string
 	}{
-		"the defaults":  {microshift.Config{BaseDomain: "example.com"}, nil, "has no name of the API"},
+		"the defaults":  {microshift.Config{BaseDomain: "example.com"}, nil, "contains no name of the API"},
 		"a base domain": {microshift.Config{BaseDomain: "edge.test"}, []string{"api.edge.test"}, ""},
 		"all": {
 			microshift.Config{

@@ -22,7 +22,7 @@ import (
 const timeout = 5 * time.Second
 
 // Conn is a connection to the kernel's table. It belongs to one goroutine; a reader of the table in
-// another goroutine needs a Conn of its own. The table exists from the first Apply until Remove or
+// another goroutine needs its own Conn. The table exists from the first Apply until Remove or
 // Close, or until the process ends. A table of OpenPersistent exists until Remove.
 type Conn struct {
 	dial    func() (*socket, error)

@@ -48,7 +48,7 @@ func parseEnvironment(text string) (s ProxySettings, err error) {
 		name = effectiveName(values, name)
 		u, problem := parseProxyURL(values[name])
 		if problem != nil && err == nil {
-			err = fmt.Errorf("line %d: %s %w: give %s", lines[name], name, problem, proxyURLForm)
+			err = fmt.Errorf("line %d: %s %w: specify %s", lines[name], name, problem, proxyURLForm)
 		}
 		return u
 	}

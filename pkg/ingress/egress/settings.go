@@ -32,10 +32,10 @@ const ConfigurationSource = "configuration"
 func FromConfiguration(httpProxy, httpsProxy, noProxy string) (s ProxySettings, err error) {
 	s = ProxySettings{NoProxy: noProxy, Source: ConfigurationSource}
 	if s.http, err = parseProxyURL(httpProxy); err != nil {
-		return ProxySettings{}, fmt.Errorf("egressProxy.httpProxy %w: give %s", err, proxyURLForm)
+		return ProxySettings{}, fmt.Errorf("egressProxy.httpProxy %w: specify %s", err, proxyURLForm)
 	}
 	if s.https, err = parseProxyURL(httpsProxy); err != nil {
-		return ProxySettings{}, fmt.Errorf("egressProxy.httpsProxy %w: give %s", err, proxyURLForm)
+		return ProxySettings{}, fmt.Errorf("egressProxy.httpsProxy %w: specify %s", err, proxyURLForm)
 	}
 	return s, nil
 }

@@ -180,7 +180,7 @@ func Describe(origin string, roots []Certificate) string {
 	}
 	switch len(roots) {
 	case 0:
-		return "nothing of " + origin
+		return "no CA of " + origin
 	case 1:
 		return fmt.Sprintf("the CA of %s (%s)", origin, names[0])
 	default:

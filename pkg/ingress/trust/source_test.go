@@ -318,7 +318,7 @@ func TestDescribe(t *testing.T) {
 	t.Parallel()
 	one := trust.Certificate{Subject: "CN=A"}
 	for want, roots := range map[string][]trust.Certificate{
-		`nothing of f`:         nil,
+		`no CA of f`:           nil,
 		`the CA of f ("CN=A")`: {one},
 		`the 2 CAs of f ("CN=A", "O=` + strings.Repeat("x", 75) + `…")`: {one, {Subject: "O=" + strings.Repeat("x", 500)}},
 		`the 4 CAs of f ("CN=A", "CN=A", "CN=A", …)`:                    {one, one, one, one},

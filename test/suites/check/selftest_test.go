@@ -102,7 +102,7 @@ func TestSelfTest(t *testing.T) {
 		c.onCleanup(func(ctx context.Context) error { return c.Worker.StartRouter(ctx, lab.RouterOptions{}) })
 		log.expectNotCounted(c.awaitSelfTests(s, "ingress-refused"))
 		if text := log.text(); !strings.Contains(text,
-			"the self-test of port 80 of 192.0.2.5 fails, also when repeated (ingress-refused): 192.0.2.6:80 refuses connections") {
+			"the self-test of port 80 of 192.0.2.5 failed twice (ingress-refused): 192.0.2.6:80 refuses connections") {
 			t.Errorf("the log:\n%s", text)
 		}
 		// The fault itself explains the self-test.

@@ -49,7 +49,7 @@ func TestTrustedCA(t *testing.T) {
 			[]string{"no-trusted-ca"},
 			[]string{bundle + ": the file contains no certificate"},
 		},
-		{"one left out", good + old, "InForce", []string{"ca-bundle-partial"}, []string{
+		{"one left out", good + old, "Loaded", []string{"ca-bundle-partial"}, []string{
 			`"CN=Old CA", serial `,
 			`: expired on `,
 		}},
@@ -62,7 +62,7 @@ func TestTrustedCA(t *testing.T) {
 			"the previous CAs stay trusted",
 			`"CN=Old CA"`,
 		}},
-		{"good", good, "InForce", []string{}, nil},
+		{"good", good, "Loaded", []string{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			write(t, tt.text)

@@ -240,7 +240,7 @@ func TestConfiguration(t *testing.T) {
 		stalled := t.TempDir()
 		file := filepath.Join(stalled, "file")
 		for want, flags := range map[string][]string{
-			file + " has not returned for 5s: check its file system": {"--config", file},
+			file + " has not finished after 5s: check its file system": {"--config", file},
 			"reading the files of this host has not returned within 8s: check their file systems": {
 				"--config", file, "--state-dir", stalled, "--manifests", stalled, "--timeout", "8s",
 			},

@@ -43,7 +43,7 @@ func TestBundleChanges(t *testing.T) {
 			p.awaitTrust(t, s, false)
 			tt.write(t, path, good)
 			p.awaitTrust(t, s, true)
-			p.awaitTrustReason(t, s, "True", "InForce")
+			p.awaitTrustReason(t, s, "True", "Loaded")
 		})
 	}
 	replaceFile(t, path, good)
@@ -62,7 +62,7 @@ func TestBundleChanges(t *testing.T) {
 			p.awaitTrustReason(t, s, "False", "")
 			p.awaitTrust(t, s, true)
 			replaceFile(t, path, good)
-			p.awaitTrustReason(t, s, "True", "InForce")
+			p.awaitTrustReason(t, s, "True", "Loaded")
 		})
 	}
 	t.Run("unreadable", func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestBundleChanges(t *testing.T) {
 		p.awaitTrust(t, s, true)
 		must(t, os.Remove(path))
 		must(t, os.WriteFile(path, good, 0o600))
-		p.awaitTrustReason(t, s, "True", "InForce")
+		p.awaitTrustReason(t, s, "True", "Loaded")
 	})
 	t.Run("deleted", func(t *testing.T) {
 		must(t, os.Remove(path))

@@ -53,7 +53,7 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 			text, want = without, "HTTP/1.1 502 "
 		}
 		replaceFile(t, path, text)
-		if err := p.awaitInForce(ctx, want); err != nil {
+		if err := p.awaitBundle(ctx, want); err != nil {
 			t.Errorf("change %d: %v\n%s", i, err, s.Tail(10))
 			break
 		}
@@ -65,8 +65,8 @@ func TestBundleChangesUnderLoad(t *testing.T) {
 	}
 }
 
-// awaitInForce waits for this answer for the name with the other CA's certificate.
-func (p *fixture) awaitInForce(ctx context.Context, prefix string) error {
+// awaitBundle waits for this answer for the name with the other CA's certificate.
+func (p *fixture) awaitBundle(ctx context.Context, prefix string) error {
 	return lab.Eventually(ctx, prefix, func(ctx context.Context) error {
 		text, err := p.challenge(ctx, p.API.V4, probedName, "is-it-in-force")
 		if err == nil && !strings.HasPrefix(text, prefix) {

@@ -47,7 +47,7 @@ func TestInternalAddressNotRedirected(t *testing.T) {
 			}
 			s := h.start(given("10.44.0.0"), "NoVIPs")
 			h.awaitMessage(s, "NoVIPs",
-				"10.44.0.0 is a single address on lo or br-ex, where MicroShift has the internal address of "+
+				"10.44.0.0 is a single address on lo or br-ex, where MicroShift puts the internal address of "+
 					"its API server, which is never redirected: set vips.api to the address that clients use for the API; "+
 					"if it is a VIP, move it to another link, or add it with the prefix length of its network")
 			h.expectNotRedirected()

@@ -13,7 +13,7 @@ const (
 	// and changes the internal address.
 	edited  = "node: {nodeIP: 192.0.2.11}\ningress: {ports: {http: 8080}}\nnetwork: {serviceNetwork: [10.96.0.0/16]}\n"
 	pending = microShiftDir +
-		"/config.yaml changed since MicroShift was started, which reads it after systemctl restart microshift"
+		"/config.yaml has changed since MicroShift started: run systemctl restart microshift"
 )
 
 // microShiftRuns runs a unit with MicroShift's name that only sleeps. MicroShift itself is

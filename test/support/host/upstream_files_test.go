@@ -51,7 +51,7 @@ func TestUpstreamFiles(t *testing.T) {
 	s.requireNoError(s.node.WriteFile(proxyCA, string(authority.Certificate()), 0o600)) // of machine-config-operator
 	s.systemctl("start", unit)
 	s.awaitStatus("Serving: ")
-	s.awaitCondition(trusted, "InForce", "(1 CA) is in use")
+	s.awaitCondition(trusted, "Loaded", "(1 CA) is in use")
 	s.awaitCondition(egress, "Direct", "192.0.2.99:3128")
 	s.challenge()
 

@@ -132,7 +132,7 @@ func PendingRestart(newer []string) error {
 	if more := len(newer) - maxFilesNamed; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Errorf("%s changed since MicroShift was started, which reads it after systemctl restart microshift", names)
+	return fmt.Errorf("%s has changed since MicroShift started: run systemctl restart microshift", names)
 }
 
 // absentNodeAddressFix is the remediation for a node address that is not on the host. No other

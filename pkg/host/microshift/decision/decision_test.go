@@ -167,8 +167,8 @@ func TestDecide(t *testing.T) {
 		"changed since MicroShift was started": {
 			state:  func(s *decision.State) { s.Newer = []string{"/m/1", "/m/2", "/m/3", "/m/4"} },
 			reason: report.NotRequired,
-			message: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more changed since MicroShift was started, which " +
-				"reads it after systemctl restart microshift)",
+			message: "(MicroShift's configuration: /m/1, /m/2, /m/3 and 1 more has changed since MicroShift started: " +
+				"run systemctl restart microshift)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
