@@ -71,8 +71,8 @@ func TestClusterEnvironment(t *testing.T) {
 				presentCertificate(90*day, 80*day, apiName)(c)
 				c.replaceInternal()
 			},
-			texts: map[string]string{"certificate-replaces-internal": "192.0.2.5:6443 presents for api-int.lab.test the " +
-				"certificate of api.lab.test (issued by \"Lab CA\")."},
+			texts: map[string]string{"certificate-replaces-internal": "192.0.2.5:6443 and [fd4e:5f2a:9c01:1::5]:6443 " +
+				"presents for api-int.lab.test the certificate of api.lab.test (issued by \"Lab CA\")."},
 		},
 		{
 			name: "a named certificate for both", want: []string{"certificate-replaces-internal"},
