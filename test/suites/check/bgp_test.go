@@ -92,7 +92,7 @@ func TestBGP(t *testing.T) {
 	t.Run("duplicate address detection has failed", func(t *testing.T) {
 		c := c.forSubtest(t)
 		c.withBGP(n, service)
-		c.run(n, fmt.Sprintf("ip address add %s/128 dev br-ex", c.API.V6), fmt.Sprintf("ip address del %s/128 dev br-ex",
+		c.run(n, fmt.Sprintf("ip address add %s/128 dev br-ex", c.API.V6), fmt.Sprintf("ip address flush dev br-ex to %s",
 			c.API.V6))
 		must(t, lab.Eventually(t.Context(), "the end of duplicate address detection", func(ctx context.Context) error {
 			shown, err := n.Run(ctx, "ip", "-6", "address", "show", "dev", "br-ex", "dadfailed")
@@ -104,6 +104,8 @@ func TestBGP(t *testing.T) {
 		r := c.expectFindings(n, []string{"vip-dad-failed"})
 		c.expectText(r, "vip-dad-failed",
 			fmt.Sprintf("The API VIP %s is on br-ex of this host, but the kernel does not use it", c.API.V6))
+		must(t, n.RunCommands(t.Context(), r.Commands("vip-dad-failed")))
+		c.expectFindings(n, []string{})
 	})
 	t.Run("a static pod without a VIP", func(t *testing.T) {
 		c := c.forSubtest(t)

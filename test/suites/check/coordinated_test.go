@@ -84,6 +84,70 @@ func (c *cluster) clusterCheck() (found clusterReport, code int) {
 	return found, code
 }
 
+// TestTwoHolders has the API VIPs on two nodes, because keepalived was killed on one. oc http01 status reports
+// both families in one problem, whose commands delete the VIPs where keepalived does not run, and nowhere else.
+func TestTwoHolders(t *testing.T) {
+	c := healthy(t, nil)
+	twoHolders(c)
+	type problem struct {
+		ID, Message string
+		Commands    []string
+	}
+	duplicates := func() (found []problem) {
+		out, _ := c.plugin("status", "-o", "json")
+		var s struct{ Problems []problem }
+		must(t, json.Unmarshal([]byte(out), &s))
+		return slices.DeleteFunc(s.Problems, func(p problem) bool { return p.ID != "vip-duplicate" })
+	}
+	var found []problem
+	must(t, eventually(t, func() error {
+		both := c.API.V4.String() + " and " + c.API.V6.String()
+		if found = duplicates(); len(found) != 1 || !strings.Contains(found[0].Message, both) {
+			return fmt.Errorf("%+v", found)
+		}
+		return nil
+	}))
+	// keepalived still runs on the second node.
+	for _, command := range found[0].Commands {
+		out, err := exec.CommandContext(t.Context(), "env", "PATH="+c.debugPods(c.ControlPlane[1].Name)+":"+os.Getenv("PATH"),
+			"sh", "-c", command).CombinedOutput()
+		t.Logf("%s: %v\n%s", command, err, out)
+	}
+	for _, vip := range c.API.Both() {
+		for i, want := range []bool{false, true, false} {
+			if held, err := c.ControlPlane[i].Holds(t.Context(), vip); err != nil || held != want {
+				t.Errorf("%s holds %s: %v, %v", c.ControlPlane[i], vip, held, err)
+			}
+		}
+	}
+	must(t, eventually(t, func() error {
+		if found := duplicates(); len(found) > 0 {
+			return fmt.Errorf("%+v", found)
+		}
+		return nil
+	}))
+}
+
+// debugPods returns a directory with an oc that runs commands on the nodes of the lab. pgrep finds keepalived on one
+// of them.
+func (c *cluster) debugPods(withKeepalived string) string {
+	c.t.Helper()
+	dir := c.t.TempDir()
+	var nodes strings.Builder
+	for _, n := range c.ControlPlane {
+		fmt.Fprintf(&nodes, "node/%s) ns=%s ;;\n", n.Name, n.Namespace)
+	}
+	for name, text := range map[string]string{
+		"oc": "[ \"$1 $3 $4 $5\" = \"debug -- chroot /host\" ] || exit 9\nnode=$2\ncase $node in\n" + nodes.String() +
+			"*) exit 9 ;;\nesac\nshift 5\nNODE=$node exec nsenter --net=/run/netns/$ns \"$@\"\n",
+		"pgrep":  "[ \"$NODE\" = node/" + withKeepalived + " ] && echo 1\n",
+		"crictl": "exit 0\n",
+	} {
+		must(c.t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o700))
+	}
+	return dir
+}
+
 // TestCoordinated: the tests of the other nodes arrive while the holder follows packets:
 // a single run of oc http01 check names the nodes whose packets a rule of the holder drops.
 // The services send no tests here. trace shows the same rule.

@@ -59,6 +59,30 @@ func TestPortTaken(t *testing.T) {
 	c.awaitReason(s, "Serving")
 }
 
+// TestPortTakenByProcess holds that the commands of the finding end the process that uses the port.
+func TestPortTakenByProcess(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	c.stop(c.Services[0])
+	listener, err := n.Listen(t.Context(), ":8888")
+	must(t, err)
+	file, err := listener.(*net.TCPListener).File()
+	must(t, err)
+	user := lab.Command{Name: "user-of-the-port", Path: "/bin/sleep", Args: []string{"1h"}, Files: []*os.File{file}}
+	p, err := n.Start(user)
+	must(t, err)
+	must(t, errors.Join(listener.Close(), file.Close()))
+	s, err := n.StartService(t.Context(), lab.ServiceOptions{Binary: shared.binary})
+	must(t, err)
+	t.Cleanup(func() { c.stop(s) })
+	c.awaitReason(s, "PortInUse")
+	r := c.expectFindings(n, []string{"port-in-use"})
+	must(t, n.RunCommands(t.Context(), r.Commands("port-in-use")))
+	<-p.Exited()
+	c.awaitReason(s, "Serving")
+	c.expectFindings(n, []string{})
+}
+
 // TestServiceDown holds that check reports that the service is down, and a port that another
 // process uses meanwhile.
 func TestServiceDown(t *testing.T) {

@@ -26,6 +26,7 @@ type packetCase struct {
 	file   string // of firewallCases, instead of text
 	before string // a command on the holder; undo reverts it
 	undo   string
+	second bool // the holder has a second NIC
 
 	v4, v6 bool // a client gets the response of the service
 	ids    []string
@@ -158,6 +159,14 @@ func TestRuleset(t *testing.T) {
 			v4:   true, v6: true, ids: []string{"packet-lost"}, texts: []string{standby.String(), "IPReversePathFilter"},
 		},
 		{
+			name: "strict reverse path filter, and a second link to the client", second: true,
+			// Clients find the VIP on br-ex only.
+			before: "sysctl -qw net.ipv4.conf.second.arp_ignore=8; ip route add " + standby.String() + "/32 dev second; sysctl -qw net.ipv4.conf.br-ex.rp_filter=1",
+			undo:   "sysctl -qw net.ipv4.conf.br-ex.rp_filter=0; ip route del " + standby.String() + "/32 dev second",
+			v4:     true, v6: true, ids: []string{"packet-lost"}, texts: []string{standby.String(), "IPReversePathFilter"},
+			fixed: true,
+		},
+		{
 			name: "only this host itself",
 			text: "table inet x {\nchain y { type filter hook output priority 0; oif lo tcp dport 8888 drop; }\n}\n", v4: true,
 			v6: true, ids: []string{"local-traffic-blocked"}, texts: []string{"chain inet x y", "tcp dport 8888 drop"},
@@ -191,10 +200,7 @@ func TestRuleset(t *testing.T) {
 			if len(tt.ids) == 0 || len(r.Commands(tt.ids[0])) == 0 {
 				t.Fatalf("no command: %+v", r)
 			}
-			for _, command := range r.Commands(tt.ids[0]) {
-				_, err := c.holder().Run(t.Context(), "sh", "-c", command)
-				must(t, err)
-			}
+			must(t, c.holder().RunCommands(t.Context(), r.Commands(tt.ids[0])))
 			c.expectPackets(true, true)
 			c.expectFindings(c.holder(), []string{}, "--only", "ruleset")
 		})
@@ -231,6 +237,9 @@ func (c *cluster) loadCase(tt packetCase) {
 		if text = string(content); strings.HasSuffix(tt.file, ".ipt") {
 			tool = []string{"iptables-nft-restore"}
 		}
+	}
+	if tt.second {
+		c.secondNIC(n)
 	}
 	before, err := n.Run(c.t.Context(), "nft", "list", "tables")
 	must(c.t, err)

@@ -69,3 +69,38 @@ func TestCheckNamesDropIns(t *testing.T) {
 	s.systemctl("stop", unit)
 	s.awaitFinding("service", "service-not-running", unit+" is inactive")
 }
+
+// TestServiceCommands holds that the commands of the findings about the service end each fault.
+func TestServiceCommands(t *testing.T) {
+	s := startServing(t)
+	for _, tt := range []struct {
+		name, id string
+		inject   func()
+	}{
+		{"stopped", "service-not-running", func() { s.systemctl("stop", unit) }},
+		{"disabled", "service-not-running", func() { s.systemctl("disable", "--now", unit) }},
+		{"failed", "service-not-running", func() {
+			s.systemctl("stop", unit)
+			s.override("Restart=no\nExecStartPre=/bin/false")
+			_, _ = s.node.Run(t.Context(), "systemctl", "start", unit)
+			s.requireNoError(s.node.RemoveFile(dropIn))
+			s.systemctl("daemon-reload")
+		}},
+		{"hanging", "service-unresponsive", func() { s.run("kill", "-STOP", s.property("MainPID")) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.inject()
+			s.awaitFinding("service", tt.id, "")
+			r, err := s.check(t.Context())
+			s.requireNoError(err)
+			commands := r.Commands(tt.id)
+			if len(commands) == 0 {
+				t.Fatalf("no command: %+v", r.Check("service"))
+			}
+			for _, command := range commands {
+				s.run("sh", "-c", command)
+			}
+			s.awaitStatus("Serving: holds ")
+		})
+	}
+}
