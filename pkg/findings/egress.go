@@ -29,7 +29,7 @@ func egressEntries() []Entry {
 			Reply:   "the egress proxy is not available",
 			Symptom: unavailable,
 			Message: "The egress proxy {proxy}, through which {upstream} is reached, is not available ({error})",
-			Remediation: "Check that the egress proxy runs, its URL in httpProxy and httpsProxy, " +
+			Remediation: "Check the egress proxy, its URL in httpProxy and httpsProxy, " +
 				"and this host's routes and firewall towards it." + directIngress,
 			Commands: []string{showProxy, "cat /etc/mco/proxy.env", askProxy},
 		},
@@ -56,7 +56,7 @@ func egressEntries() []Entry {
 			Reply:   "the egress proxy rejected the request",
 			Symptom: rejected,
 			Message: "The egress proxy {proxy} does not forward to {upstream}: {error}",
-			Remediation: "The egress proxy's log shows the reason. It must allow this host's requests (CONNECT to the ingress VIP with https, the API's name in plain HTTP), " +
+			Remediation: "See the egress proxy's log. The proxy must allow this host's requests (CONNECT to the ingress VIP with https, the API's name in plain HTTP), " +
 				"and reach the ingress. The ingress itself must not set an error in Proxy-Status or X-Squid-Error." + directIngress,
 			Commands: []string{showProxy, askProxy},
 		},

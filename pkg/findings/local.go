@@ -155,7 +155,7 @@ func rulesetEntries() []Entry {
 		check  = "ruleset"
 		source = "Change the rule where it is defined: a MachineConfig, /etc/sysconfig/nftables.conf or firewalld. " +
 			"Run oc commatrix again with --host-open-ports after the installation, or with the custom entry ingress,TCP,{port},,http01-proxyd,,,master,false."
-		until = " Until its next load, the command opens the port."
+		until = " Until the ruleset is loaded again, the command opens the port."
 	)
 	return []Entry{
 		{

@@ -149,7 +149,7 @@ func vipPortEntries() []Entry {
 			Symptom: "A host on standby got no answer of http01-proxyd at port 80 of the VIP three times in a row. The holder can still report `Serving`: it tests the VIP from itself only.",
 			Message: "Port 80 of the API VIP {vip} cannot be reached from this host: {how}",
 			Remediation: "Run oc http01 check, which follows the packets. " +
-				"Typical causes: the holder's firewall blocks port 80 or 8888, a second host has the VIP, a wrong route, a holder without the service.",
+				"Typical causes are a firewall of the holder that blocks port 80 or 8888, a second host with the VIP, a wrong route, and a holder without the service.",
 			Commands: []string{"oc http01 check", "ip route get {vip}", "ip neighbour show {vip}"},
 		},
 		{
@@ -299,7 +299,7 @@ const (
 func certificateEntries() []Entry {
 	const (
 		check    = "certificate"
-		renew    = "After the fix, request a new certificate: cert-manager waits up to 32 h by itself."
+		renew    = "After the fix, request a new certificate: otherwise, cert-manager waits up to 32 h."
 		token    = " Trace a pending challenge with --token. "
 		internal = "Remove {internal} from names in spec.servingCerts.namedCertificates of apiserver/cluster, and from dnsNames of the Certificate. "
 		apiPods  = "crictl ps -a --name kube-apiserver"

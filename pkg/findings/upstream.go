@@ -134,7 +134,7 @@ func ingressEntries() []Entry {
 			ID: IngressPROXYProtocol, Exchange: true, Check: check, Level: Problem,
 			Symptom:     "Challenges get 400 with the router's page since upstream.proxyProtocol was set.",
 			Message:     "{upstream} answers 400 to a connection that begins with a PROXY protocol header, which the router probably does not expect",
-			Remediation: "Set upstream.proxyProtocol: off, or enable the protocol at the router (hostNetwork.protocol: PROXY of the IngressController). If it is enabled, see the router's log: the 400 may come from the solver, or be about the other version.",
+			Remediation: "Set upstream.proxyProtocol: off, or enable the protocol at the router (hostNetwork.protocol: PROXY of the IngressController). If it is enabled, the 400 comes from the solver, or the router expects the other version: see its log.",
 			Commands:    []string{showPROXY, showRouterLog},
 		},
 		{
