@@ -54,7 +54,7 @@ func clusterEntries() []Entry {
 			Remediation: twoHolders + "The commands delete it where keepalived does not run. Otherwise, VRRP packets are lost: permit IP protocol 112 at the switch and in the hosts' firewalls.",
 			Commands: []string{
 				onNode + "sh -c 'ip -br address show to {vip}; crictl ps --name keepalived'",
-				onNode + `sh -c 'pgrep -x keepalived || ip address delete {vip} dev "$(ip -br address show to {vip} | cut -d" " -f1 | cut -d@ -f1)"'`,
+				onNode + "sh -c '" + deleteLeftVIP + "'",
 			},
 		},
 	}

@@ -128,8 +128,9 @@ const (
 	showListeners = "ss -lntp 'sport = :{port}'"
 
 	// deleteLeftVIP deletes an address that a killed keepalived left behind.
-	deleteLeftVIP = "pgrep -x keepalived || ip address delete {vip} dev {link}"
-	twoHolders    = "If keepalived was killed on one of them, delete the VIP there. "
+	deleteLeftVIP = `pgrep -x keepalived || ip -br address show to {vip} | ` +
+		`while read -r link _ address _; do ip address delete "$address" dev "${link%@*}"; done`
+	twoHolders = "If keepalived was killed on one of them, delete the VIP there. "
 
 	// renewNow sets the condition that "cmctl renew" sets, at each Certificate with the name.
 	renewNow = `oc get certificate -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,NAMES:.spec.dnsNames | ` +

@@ -153,7 +153,8 @@ func TestProblemsOfBothFamilies(t *testing.T) {
 	t.Parallel()
 	both := func(state string) []string { return []string{vip4 + state, vip6 + state} }
 	const query, remove = `sh -c 'ip -br address show to %s; crictl ps --name keepalived'`,
-		`sh -c 'pgrep -x keepalived || ip address delete %[1]s dev "$(ip -br address show to %[1]s | cut -d" " -f1 | cut -d@ -f1)"'`
+		`sh -c 'pgrep -x keepalived || ip -br address show to %s | while read -r link _ address _; ` +
+			`do ip address delete "$address" dev "${link%%@*}"; done'`
 	var deleted []string
 	for _, form := range []string{query, remove} {
 		for _, node := range []string{"m0", "m1"} {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,6 +108,7 @@ func TestTwoHolders(t *testing.T) {
 		}
 		return nil
 	}))
+	c.expectHolderByMAC()
 	// keepalived still runs on the second node.
 	for _, command := range found[0].Commands {
 		out, err := exec.CommandContext(t.Context(), "env", "PATH="+c.debugPods(c.ControlPlane[1].Name)+":"+os.Getenv("PATH"),
@@ -125,6 +127,30 @@ func TestTwoHolders(t *testing.T) {
 			return fmt.Errorf("%+v", found)
 		}
 		return nil
+	}))
+}
+
+// expectHolderByMAC runs the command of vip-two-hosts on a node without the VIPs: it prints an address of a holder.
+func (c *cluster) expectHolderByMAC() {
+	c.t.Helper()
+	out, err := c.standby().Run(c.t.Context(), shared.binary, "explain", "vip-two-hosts", "-o", "json")
+	must(c.t, err)
+	var explained struct{ Findings []struct{ Commands []string } }
+	must(c.t, json.Unmarshal([]byte(out), &explained))
+	command := strings.ReplaceAll(explained.Findings[0].Commands[0], "{vip}", c.API.V4.String())
+	must(c.t, eventually(c.t, func() error {
+		for _, at := range []netip.Addr{c.API.V4, c.ControlPlane[0].Addresses.V4, c.ControlPlane[1].Addresses.V4} {
+			if conn, err := c.standby().Dial(c.t.Context(), "tcp", netip.AddrPortFrom(at, 22).String()); err == nil {
+				_ = conn.Close() // only the neighbour table matters
+			}
+		}
+		out, err := c.standby().Run(c.t.Context(), "sh", "-c", command)
+		for _, m := range c.ControlPlane[:2] {
+			if err == nil && strings.Contains(out, m.Addresses.V4.String()+" ") {
+				return nil
+			}
+		}
+		return errors.Join(err, fmt.Errorf("%s printed %q", command, out))
 	}))
 }
 
