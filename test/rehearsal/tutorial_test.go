@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -169,7 +170,18 @@ func (w *workstation) expectedOutputs() []expected {
 		{document: expiredRunbook, output: `node_firewall(.|\n)*expired on(.|\n)*` + expiredRunbook + `(.|\n)*exit code 3`},
 		{document: expiredRunbook, output: `condition met\n$`, before: w.openFirewall},
 		{document: expiredRunbook, output: `issuer=.*Pebble(.|\n)*✓ certificate`, before: w.awaitPresented},
+		{commands: w.renewalByFinding(), output: `^certificate\S*/api-certificate patched\n$`},
 	}
+}
+
+// renewalByFinding returns the command of the finding about an expired certificate that requests another one.
+func (w *workstation) renewalByFinding() string {
+	w.t.Helper()
+	out := must1(exec.CommandContext(run, binary, "explain", "certificate-expired", "-o", "json").Output())(w.t)
+	var explained struct{ Findings []struct{ Commands []string } }
+	must(w.t, json.Unmarshal(out, &explained))
+	commands := explained.Findings[0].Commands
+	return strings.ReplaceAll(commands[len(commands)-1], "{name}", w.name)
 }
 
 // newWorkstation starts a cluster in which the tutorial has not begun yet.
