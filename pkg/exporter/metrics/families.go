@@ -99,8 +99,8 @@ func (m *metricSet) addRequests(t report.Traffic) {
 	for _, c := range t.Requests {
 		f.add(float64(c.Count), string(c.Outcome), string(c.ClientKind))
 	}
-	failed := m.counter("upstream_errors_total", "Challenge requests that the ingress did not answer as such, by the ID of the "+
-		"cause. http01-proxyd explain ID prints the remediation.",
+	failed := m.counter("upstream_errors_total", "Challenge requests that failed at the ingress, by the ID of the cause. "+
+		"http01-proxyd explain ID prints the remediation.",
 		oneOf("cause", findings.Causes()...))
 	for _, cause := range findings.Causes() {
 		failed.set(0, cause)
@@ -200,7 +200,7 @@ func (m *metricSet) addVIPTests(r report.Report) {
 		}
 	}
 	m.counter("test_requests_total", "Test requests that this host received on port 80 of its API VIPs. The other "+
-		"control-plane hosts send them, but anybody can.").set(float64(r.TestRequests.Total))
+		"control-plane hosts send them. Anybody else can, too.").set(float64(r.TestRequests.Total))
 	tests := m.counter("vip_tests_total", "Test requests that this host sent to port 80 of API VIPs on other hosts, by "+
 		"result.", oneOf("result", report.VIPTestResults()...))
 	for _, result := range report.VIPTestResults() {

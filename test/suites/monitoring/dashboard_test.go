@@ -5,8 +5,6 @@ package monitoring
 import (
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/stat"
 	"github.com/grafana/grafana-foundation-sdk/go/table"
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
-	"sigs.k8s.io/yaml"
 )
 
 // panel is what the tests read of a panel of Grafana.
@@ -149,21 +146,4 @@ func TestPanels(t *testing.T) {
 	if len(ids) < 20 {
 		t.Errorf("%d panels, want more", len(ids))
 	}
-}
-
-// TestQueriesParse holds that Prometheus can parse every query.
-func TestQueriesParse(t *testing.T) {
-	type recording struct {
-		Record string `json:"record"`
-		Expr   string `json:"expr"`
-	}
-	var recordings []recording
-	for _, q := range queries(t) {
-		recordings = append(recordings, recording{"dashboard:query", q})
-	}
-	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": recordings}}})
-	must(t, err)
-	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, ruleFile), text, 0o600))
-	promtool(t, dir, "check", "rules", "--lint=none", ruleFile)
 }
