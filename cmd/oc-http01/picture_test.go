@@ -78,7 +78,7 @@ func firewalled(t *testing.T) iter.Seq2[string, map[string]string] {
 			VIPs:          []report.VIP{{Address: vip, Family: "IPv4", State: report.VIPStandby, Since: now.Add(-50 * time.Hour)}},
 			AcceptedHosts: report.AcceptedHosts{Names: []string{"api.paris.example.com"}, Source: report.HostsAPIName},
 		}
-		reason, message := report.Standby, "holds no API VIP"
+		reason, message := report.Standby, "not on this host: 192.0.2.5"
 		if i == 0 {
 			reason, message = report.Serving, "holds 192.0.2.5"
 			r.VIPs[0].State = report.VIPHeld

@@ -349,7 +349,8 @@ func TestTimelineBars(t *testing.T) {
 		state   report.VIPState
 		want    []string
 	}{
-		"no change": {[]report.Change{starting}, report.VIPStandby, []string{"Standby 10.000%+90.000%"}},
+		"no change":  {[]report.Change{starting}, report.VIPStandby, []string{"Standby 10.000%+90.000%"}},
+		"no history": {nil, report.VIPHeld, []string{"Held 0.000%+100.000%"}},
 		"arrival": {
 			[]report.Change{starting, change(25, "Standby", "Held")},
 			report.VIPHeld,

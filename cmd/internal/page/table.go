@@ -33,7 +33,7 @@ func table(t section.Table, ids anchors) element {
 			case c.Marked:
 				words = mark(c.Level, words)
 			case c.Level != "":
-				words = el("span", class("mark "+string(c.Level)), words) // only coloured, as in the text
+				words = el("span", class("mark "+string(c.Level)), el("span", words)) // only coloured, as in the text
 			}
 			parts{align(t.Columns[i]), words, moment(c.Time)}.addTo(&tag)
 			tag.addTo(&line)

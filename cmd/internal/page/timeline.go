@@ -37,8 +37,11 @@ func observed(r report.Report, now time.Time) window {
 	for _, c := range r.History { // earlier releases report their time in whole seconds
 		w = w.include(c.Time)
 	}
-	return w
+	return w.include(w.end.Add(-minWindow))
 }
+
+// minWindow is the shortest time that a timeline shows.
+const minWindow = 10 * time.Second
 
 func (w window) include(t time.Time) window {
 	return window{
@@ -115,9 +118,6 @@ func newLane(name, state string, since time.Time, changes []report.Change, w win
 // timeline draws lanes over one axis. Widths are percentages, so that it fits every
 // screen and the text keeps its size.
 func timeline(id string, lanes []lane, w window) element {
-	if least := w.end.Add(-10 * time.Second); w.begin.After(least) {
-		w.begin = least
-	}
 	chart := el("div", class("timeline"))
 	for i, l := range lanes {
 		drawing := image(fmt.Sprintf("%s-%d", id, i), "lane", l.title(),

@@ -41,6 +41,10 @@ const (
 	acmePath = "/.well-known/acme-challenge/"
 )
 
+// dropped is a rule of a firewall. The finding about it has a command.
+const dropped = "add table inet site; add chain inet site input { type filter hook input priority 10; }; " +
+	"add rule inet site input tcp dport 8888 drop"
+
 // TestPages shows the status and the check of a node that lost its VIPs, took them over
 // again, and forwarded challenges: on every device without a request, without JavaScript
 // and without a message in the console. It takes a picture of each page on each screen.
@@ -54,6 +58,8 @@ func TestPages(t *testing.T) {
 	must(t, err)
 	cluster := clusterPage(t, shared.lab)
 	must(t, shared.lab.Worker.StopRouter(t.Context()))
+	_, err = shared.lab.ControlPlane[0].Run(t.Context(), "nft", dropped)
+	must(t, err)
 	checked, code, err := shared.lab.ControlPlane[0].CheckText(t.Context(), shared.binary, "--name", name, "-o", "html")
 	must(t, err)
 	if code == 0 {
@@ -103,7 +109,7 @@ func TestPages(t *testing.T) {
 				{Role: "table", Name: "Results"},
 				{Role: "table", Name: "The last challenges, newest first"},
 			},
-			[]string{"ingress-refused", "Fix: ", "vip-holder"},
+			[]string{"ingress-refused", "Fix: ", "vip-holder", ">nft insert rule inet site input tcp dport 8888 accept</pre>"},
 		},
 	} {
 		path := save(t, hostPaths(shared.lab, page.text))
