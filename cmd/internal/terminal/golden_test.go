@@ -210,7 +210,7 @@ func TestGoldenWatch(t *testing.T) {
 			host := terminal.Watch("12:30:00  http01-proxyd on master0, every 2s; Ctrl-C ends",
 				terminal.Report(s.shown, goldenNow), section.Challenges(s.shown.Challenges, goldenNow))
 			compareScreen(t, "watch/"+name+".80x24.txt", render(t, host, view))
-			cluster := terminal.Watch("12:30:00  3 control-plane nodes, every 10s; Ctrl-C ends",
+			cluster := terminal.Watch("12:30:00  http01-proxyd on 3 control-plane nodes, every 10s; Ctrl-C ends",
 				terminal.ClusterStatus(s.cluster()), section.ClusterChallenges(s.hosts(), goldenNow))
 			compareScreen(t, "cluster-watch/"+name+".80x24.txt", render(t, cluster, view))
 		})
