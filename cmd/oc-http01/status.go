@@ -111,11 +111,11 @@ func (f *nodeFlags) watch(ctx context.Context, out, errOut io.Writer, interval t
 		for _, h := range hosts {
 			all[h.Name] = h.Report
 		}
-		const title = "%s  http01-proxyd on %d control-plane nodes, every %v; Ctrl-C ends"
+		title := fmt.Sprintf("%s  http01-proxyd on %d control-plane nodes, every %v; Ctrl-C ends",
+			now.Format(time.TimeOnly), len(hosts), interval)
 		text := terminal.ClusterStatus(s)
 		last = cli.Update{
-			Document: s, Text: text, Screen: terminal.Watch(fmt.Sprintf(title, now.Format(time.TimeOnly), len(hosts), interval), text,
-				section.ClusterChallenges(all, now)),
+			Document: s, Text: text, Screen: terminal.Watch(title, text, section.ClusterChallenges(all, now)),
 		}
 		return last, nil
 	})
