@@ -61,8 +61,8 @@ func proxyProtocolVersion(p config.ProxyProtocol) ProxyProtocol {
 	}
 }
 
-// CauseContext returns what the sender of these settings knows about a failure. Nil values are
-// unknown.
+// CauseContext returns what the sender of these settings knows about a failure. Nil
+// values are unknown.
 func CauseContext(u *Upstream, cas *CABundle, e *Egress) cause.Context {
 	known := cause.Context{}
 	if u != nil {

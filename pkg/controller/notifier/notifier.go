@@ -52,8 +52,8 @@ func New(log *slog.Logger, tracker *tracker.Tracker, applied func() func(context
 	}
 }
 
-// Ready implements reconcile.Notifier: it makes Run notify systemd that the start or a reload
-// is complete. It never blocks.
+// Ready implements reconcile.Notifier: it makes run notify systemd that the start or a reload has
+// completed. It never blocks.
 func (n *Notifier) Ready() { n.ready.Put(readyRequest{n.reloads.Load(), n.applied()}) }
 
 // RunReady completes each start and reload when the proxy answers by its settings, until

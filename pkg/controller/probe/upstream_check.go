@@ -107,8 +107,8 @@ func (c *UpstreamCheck) holdsVIP() bool {
 	return len(c.held) > 0
 }
 
-// Run probes at intervals and on request until ctx ends. probe makes the proxy process connect
-// to each address.
+// Run probes at intervals and on request until ctx ends. probe makes the proxy process connect to
+// each address.
 func (c *UpstreamCheck) Run(ctx context.Context, probe func(context.Context) []protocol.Reachability) error {
 	due := time.Now().Add(probeRetryInterval)
 	var last time.Time

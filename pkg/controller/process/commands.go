@@ -187,8 +187,8 @@ func (s *Supervisor) startDrain(generation uint64) *Proxy {
 	return s.process
 }
 
-// ProbeUpstreams makes the process that answers clients connect to each ingress address.
-// Without a reply the result is nil. One goroutine calls it.
+// ProbeUpstreams makes the process that answers clients connect to each ingress address. Without a
+// reply the result is nil. One goroutine calls it.
 func (s *Supervisor) ProbeUpstreams(ctx context.Context) []protocol.Reachability {
 	p := s.serving.Load()
 	if p == nil {
@@ -198,7 +198,7 @@ func (s *Supervisor) ProbeUpstreams(ctx context.Context) []protocol.Reachability
 }
 
 // TestVIPs makes the process that answers clients send a test request to each VIP. Without
-// results, or with results of other VIPs, it returns nil. One goroutine calls it.
+// results, or with those of other VIPs, it returns nil. One goroutine calls it.
 func (s *Supervisor) TestVIPs(ctx context.Context, vips []netip.Addr) []protocol.VIPTested {
 	p := s.serving.Load()
 	if p == nil {

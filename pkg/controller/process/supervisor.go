@@ -131,8 +131,8 @@ func (s *Supervisor) publishPorts() {
 	s.ports.Store(&ports)
 }
 
-// PutSettings takes the settings of the process, which replace settings that it did not receive
-// yet. It never blocks.
+// PutSettings takes the settings of the process, in place of those that it has not received yet. It never
+// blocks.
 func (s *Supervisor) PutSettings(v Settings) { s.settings.Put(v) }
 
 // Run supervises first and its successors until ctx ends. Then no process is left.

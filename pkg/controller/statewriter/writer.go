@@ -61,8 +61,7 @@ func New(log *slog.Logger) *Writer {
 	}
 }
 
-// Save schedules the write of a file, and replaces an earlier content that is still waiting. It
-// never blocks.
+// Save queues the content of a file, in place of one that is queued already. It never blocks.
 func (w *Writer) Save(event, name string, write func() error) {
 	w.mu.Lock()
 	w.unsaved[name] = &stateFile{event: event, write: write}

@@ -46,7 +46,7 @@ func (t *Tracker) CountTestRequests(counts []report.TestSource, now time.Time) {
 	}
 }
 
-// CountEvents lets count change the counters of events.
+// CountEvents calls count with the counters of events.
 func (t *Tracker) CountEvents(count func(*report.Events)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -21,8 +21,8 @@ type Sources struct {
 	MicroShift    microshift.Snapshot
 }
 
-// Names returns the known names of the API, and the file or the directory that contains them.
-// err is the reason for unknown names.
+// Names returns the known names of the API, and the file or the directory that contains them. The
+// reason for unknown names is err.
 func (s Sources) Names() (names []string, path string, err error) {
 	switch {
 	case s.Name != "":

@@ -16,9 +16,9 @@
 //
 // # State
 //
-// One [State] in one file records the installed binary, which became ready, and the rejected
-// one. [State.Decide] makes the only decision, from this state and the checksums of the files
-// on the disk. After a power loss at any time, a new run finds:
+// One [State] in one file records the installed binary, which became ready, and the rejected one.
+// [State.Decide] is the only decision, of this state and the checksums of the files on the disk. A
+// power loss at any time is a new run, which finds:
 //
 //	on the disk                               decision
 //	the installed binary                      as the MachineConfig requires: keep it, swap, or pull

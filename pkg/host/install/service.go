@@ -104,7 +104,7 @@ func (r *run) settled(ctx context.Context) (systemd.Unit, error) {
 	return u, err
 }
 
-// Result is the outcome of a start of the service.
+// Result is how a start of the service ended.
 type Result int
 
 // The results.

@@ -25,9 +25,9 @@ type Process struct {
 // String returns text such as "process 123 (otelcol)".
 func (p Process) String() string { return fmt.Sprintf("process %d (%s)", p.PID, p.Comm) }
 
-// FindProcess returns a process that holds the socket with an inode number. It examines only
-// processes whose descriptors this process may read (PTRACE_MODE_READ_FSCREDS, proc_pid_fd(5)),
-// the likely ones first, and stops after maxDescriptors descriptors.
+// FindProcess returns a process that holds the socket with an inode number. It examines
+// only processes whose descriptors this process may read (PTRACE_MODE_READ_FSCREDS,
+// proc_pid_fd(5)), the likely ones first, and stops after maxDescriptors descriptors.
 func FindProcess(inode uint64, likely ...int) (Process, bool) {
 	wanted, examined := fmt.Sprintf("socket:[%d]", inode), 0
 	entries, _ := os.ReadDir("/proc")

@@ -30,8 +30,8 @@ type wheel struct {
 
 func (w *wheel) tickOf(t time.Time) int64 { return int64(t.Sub(w.begin) / tick) }
 
-// SetTimer makes t expire at a time or shortly after, instead of an earlier set time. If the
-// time passed already, t expires in the next round.
+// SetTimer makes t expire at a time or shortly after, in place of the time that was set
+// before. A time that has passed is the next round.
 func (l *Loop) SetTimer(t *Timer, at time.Time) {
 	l.StopTimer(t)
 	w := &l.timers

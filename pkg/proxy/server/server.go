@@ -146,8 +146,7 @@ func (s *Server) Update(settings *protocol.Configure) {
 	s.table.setLimits(settings.MaxConnections, settings.PerSource)
 }
 
-// AnnounceSelfTest makes the server record the next request for the token at the VIP as a
-// self-test.
+// AnnounceSelfTest marks the next request for the token at the VIP as a self-test.
 func (s *Server) AnnounceSelfTest(t protocol.SelfTest) { s.selfTest.Store(&t) }
 
 // takeSelfTest returns the announced self-test that the request belongs to, or nil. An
