@@ -111,7 +111,7 @@ func TestPreflight(t *testing.T) {
 		code     int
 		out, err []string
 	}{
-		"in force": {"", at("full.yaml", "rendered"), cli.OK, []string{
+		"active": {"", at("full.yaml", "rendered"), cli.OK, []string{
 			"✓ no problem found",
 			"the rendered policy", "1 MachineConfigs of others, 2 of this service",
 			"APIServer cluster without named certificates: before you add one, see https://",

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -146,7 +145,7 @@ func render(t *testing.T, name string, data any) string {
 	}
 	var b bytes.Buffer
 	functions := template.FuncMap{
-		"links": links, "output": output, "commands": commands,
+		"links": links, "output": output,
 	}
 	if err := template.Must(template.New("").Funcs(functions).Parse(string(text))).Execute(&b, data); err != nil {
 		t.Fatal(err)
@@ -182,15 +181,6 @@ func prose(text string) string {
 		parts[i] = regexp.MustCompile(`[<*|\[\]]|\b_|_\b`).ReplaceAllString(parts[i], `\$0`)
 	}
 	return strings.Join(parts, "`")
-}
-
-// commands are the commands of an entry, with placeholders.
-func commands(e findings.Entry) []string {
-	field := reflect.ValueOf(e).FieldByName("Commands")
-	if !field.IsValid() {
-		return nil
-	}
-	return field.Interface().([]string)
 }
 
 // checkPages returns the pages in the order of the findings.

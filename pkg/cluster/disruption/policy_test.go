@@ -95,7 +95,7 @@ func TestScript(t *testing.T) {
 		calls   string   // of oc apply
 		status  int
 	}{
-		"in force": {answers: []string{"3 3\n" + entries}, gets: 1, out: uses, calls: applied},
+		"active": {answers: []string{"3 3\n" + entries}, gets: 1, out: uses, calls: applied},
 		"among others": {
 			answers: []string{"3 3\npath: /etc\n" + entries + "name: b.service\n"}, gets: 1,
 			out: uses, calls: applied,

@@ -144,7 +144,7 @@ func TestCheck(t *testing.T) {
 			[]string{"policy-not-observed"},
 			"it has observed the generation 6 of 7",
 		},
-		"observed, not in force": {
+		"observed, not active": {
 			healthy(configuration(full, without(t, full, directory), "7")),
 			[]string{"policy-not-observed"},
 			"the active policy contains no entry for " + directory,

@@ -134,7 +134,7 @@ func TestHook(t *testing.T) {
 		inForce bool
 		missing string // in the output
 	}{
-		"in force":    {policy, true, ""},
+		"active":      {policy, true, ""},
 		"not applied": {"", false, "/etc/http01-proxyd None="},
 		"an entry vanished": {
 			strings.Replace(policy, "name: http01-proxyd-table.service", "name: z.service", 1), false,

@@ -192,7 +192,7 @@ func TestKustomize(t *testing.T) {
 	checkObjects(t, only(kindPolicy, plain), policy)
 	checkObjects(t, only(kindConfig, plain), base)
 	if len(policy) != 1 || len(base) != 2 {
-		t.Errorf("%d and %d objects: the policy must be in force before the others are applied", len(policy), len(base))
+		t.Errorf("%d and %d objects: the policy must be active before the others are applied", len(policy), len(base))
 	}
 	for _, cluster := range []string{"oslo1", "oslo2"} {
 		if diff := cmp.Diff(base, f.build(t, "fleet/overlays/"+cluster)); diff != "" {
