@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
-	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -41,7 +40,8 @@ func Findings(findings []Finding) Text {
 			if i > 0 {
 				p.writeLine()
 			}
-			p.writeLine(mark(section.OfProblem(f.Level)), span{text: " "}, span{f.ID, bold}, span{text: " (" + f.Level + ")"})
+			head := []span{mark(section.OfProblem(f.Level)), {text: " "}}
+			p.writeStyled(head, narrowIndent, span{f.ID + " (" + f.Level + ")", bold})
 			p.writeRow("Symptom", "", f.Symptom)
 			p.writeRow("Cause", "", f.Message)
 			p.writeRow("Remediation", "", f.Remediation)
@@ -52,7 +52,7 @@ func Findings(findings []Finding) Text {
 			if f.Cause != "" {
 				p.writeRow("Journal", "", "CAUSE="+f.Cause)
 			}
-			p.text.WriteString(pad("Documentation:", labelWidth) + printable.Line(f.Documentation) + "\n") // whole, to copy
+			p.writeRow("Documentation", "", f.Documentation)
 		}
 		if strings.Contains(p.text.String(), "{") {
 			p.writeLine()

@@ -74,12 +74,12 @@ const (
 	narrowIndent = 2
 )
 
-// writeLine writes a line of spans, truncated to the width.
+// writeLine writes a line of spans, truncated to the width unless the rest is a URL.
 func (p *page) writeLine(spans ...span) {
 	room := p.view.Width
 	for _, s := range spans {
 		text := printable.Line(s.text)
-		if p.view.Width > 0 {
+		if p.view.Width > 0 && !isURL(text) {
 			text = truncateWidth(text, room)
 			room -= utf8.RuneCountInString(text)
 		}
@@ -316,7 +316,7 @@ func truncateWidth(s string, width int) string {
 func wrap(s string, width int) []string { return wrapAfter(s, width, width) }
 
 // wrapAfter breaks s into lines, of which the first has another width. Only a word that is longer than
-// a line is broken.
+// a line is broken. A URL is not, so that it can be copied.
 func wrapAfter(s string, first, width int) []string {
 	if width < 1 {
 		return []string{s}
@@ -330,11 +330,22 @@ func wrapAfter(s string, first, width int) []string {
 		}
 		if at == 0 && (room == width || wordLength(rest) > width) { // longer than a line
 			at = room
+			if isURL(string(rest[:wordLength(rest)])) {
+				at = wordLength(rest)
+			}
 		}
 		lines = append(lines, strings.TrimRight(string(rest[:at]), " "))
 		rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
 	}
+	if len(rest) == 0 && len(lines) > 0 {
+		return lines
+	}
 	return append(lines, string(rest))
+}
+
+// isURL reports whether a text is nothing but a URL.
+func isURL(text string) bool {
+	return strings.HasPrefix(text, "https://") && !strings.Contains(text, " ")
 }
 
 func wordLength(text []rune) int {
