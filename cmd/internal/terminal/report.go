@@ -68,8 +68,10 @@ func Failed(err error, now time.Time, last Text) Text {
 	return func(p *page) {
 		const older = "failed at %s, the status below is older: %v"
 		p.writeRow("Query", section.Bad, fmt.Sprintf(older, now.Format(time.TimeOnly), err))
-		p.view.Height = max(0, p.view.Height-strings.Count(p.text.String(), "\n"))
 		rest := page{view: p.view}
+		if p.view.Height > 0 {
+			rest.view.Height = max(1, p.view.Height-strings.Count(p.text.String(), "\n"))
+		}
 		last(&rest)
 		p.text.WriteString(rest.text.String())
 	}
