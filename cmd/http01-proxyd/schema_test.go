@@ -130,7 +130,7 @@ func TestStatusExitCode(t *testing.T) {
 	}
 	stopped, _ := execute(t, cli.Failure, "status", "--exit-code", "--status-socket", t.TempDir()+"/none.sock")
 	if !strings.HasPrefix(string(stopped), "State:          ✗ NotRunning\n") ||
-		!strings.HasSuffix(string(stopped), "\n  systemctl start http01-proxyd\n") {
+		!strings.HasSuffix(string(stopped), "\n  systemctl enable --now http01-proxyd\n") {
 		t.Error(string(stopped))
 	}
 }

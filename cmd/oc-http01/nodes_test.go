@@ -80,8 +80,7 @@ func TestStatus(t *testing.T) {
 			cli.OK, cli.Unhealthy,
 			[]string{
 				"✗ VIPNotHeld", "\n192.0.2.5  no node  ", "\nmaster0  ✗ Standby  ",
-				"\nProblem:        ✗ [vip-unassigned] no host holds 192.0.2.5 (master0, master1)\n  oc http01 explain " +
-					"vip-unassigned\n",
+				"\nProblem:        ✗ [vip-unassigned] no host holds 192.0.2.5 (master0, master1)\n  oc debug node/master0 -- chroot /host sh -c ",
 			},
 		},
 
@@ -90,14 +89,13 @@ func TestStatus(t *testing.T) {
 			cli.Unknown, cli.Unknown,
 			[]string{
 				"✗ NotReachable\n", "\nmaster1  ✗ NotReachable  -",
-				"✗ [node-not-reporting] master1: no JSON document\n  oc debug node/master1 -- chroot /host " +
-					"http01-proxyd status\n",
+				"✗ [node-not-reporting] master1: no JSON document\n  oc get node master1\n",
 			},
 		},
 		"one is down, one is not ready": {
 			map[string]string{"master0": statusOf("PortInUse", "Held"), "master1": ""},
 			cli.Unknown, cli.Unhealthy,
-			[]string{"✗ PortInUse", "[service-not-ready]", "\n  oc http01 check\n", "[node-not-reporting]"},
+			[]string{"✗ PortInUse", "[service-not-ready]", "\n  oc debug node/master0 -- chroot /host journalctl -u http01-proxyd", "[node-not-reporting]"},
 		},
 		"one is stopped": {
 			map[string]string{
@@ -107,7 +105,7 @@ func TestStatus(t *testing.T) {
 			[]string{
 				"State:          ✗ NotRunning\n", "\nmaster0  ✗ NotRunning  -",
 				"✗ [service-not-running] master0: the service is not running\n  oc debug node/master0 -- chroot /host " +
-					"systemctl start http01-proxyd\n",
+					"systemctl enable --now http01-proxyd\n",
 			},
 		},
 		"an expired certificate": {
@@ -119,7 +117,7 @@ func TestStatus(t *testing.T) {
 			cli.OK, cli.OK,
 			[]string{
 				"State:          ✗ Serving, with 1 problem, for ", "\nmaster0  ✗ Serving", "\nmaster1  ✓ Standby",
-				"✗ [certificate-expired] ", "expired on 2025-03-01T00:00:00Z (master0)\n  oc http01 explain certificate-expired\n",
+				"✗ [certificate-expired] ", "expired on 2025-03-01T00:00:00Z (master0)\n  oc get certificate,certificaterequest,order,challenge -A\n",
 			},
 		},
 		"an earlier version": {
@@ -143,8 +141,7 @@ func TestStatus(t *testing.T) {
 			[]string{
 				`✗ [node-not-reporting] master1: no JSON document: [2J{"a":`,
 				`✗ [node-not-reporting] master2: not a Status, but of the kind "Check"`,
-				"✗ [node-not-reporting] master3: cannot connect to the service\n  oc debug node/master3 -- chroot /host " +
-					"http01-proxyd status\n",
+				"✗ [node-not-reporting] master3: cannot connect to the service\n  oc get node master3\n",
 			},
 		},
 	} {
@@ -448,7 +445,7 @@ func TestManyValues(t *testing.T) {
 		"status": {
 			[]string{"status"},
 			rest, cli.OK,
-			"m0    ✓ Standby*Warning:        ! [node-not-reporting] m1: " + note + "*  oc debug node/m1 -- chroot /host http01-proxyd status",
+			"m0    ✓ Standby*Warning:        ! [node-not-reporting] m1: " + note + "*  oc get node m1",
 		},
 		"status, JSON": {[]string{"status", "-o", "json"}, rest, cli.OK, `"message": "m1: ` + note + `"`},
 		"status, HTML": {[]string{"status", "-o", "html"}, rest, cli.OK, "<p>m1: " + note + "</p>*m0*m1*without SNI: "},

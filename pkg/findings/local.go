@@ -319,7 +319,7 @@ func serviceEntries() []Entry {
 			Message:     "The service is not running: {state}",
 			Remediation: "Start it. If it stops again, its journal shows why: a drop-in can remove a permission that the service needs.",
 			Commands: []string{
-				showJournal, "systemctl reset-failed {failed}", "systemctl enable --now http01-proxyd",
+				"systemctl reset-failed {failed}", "systemctl enable --now http01-proxyd", showJournal,
 			},
 		},
 		{

@@ -27,7 +27,7 @@ func TestEgressProxyThatDoesNotRespond(t *testing.T) {
 	shown := renderText(t, b.Report(report.Table{}), start, terminal.View{})
 	for _, want := range []string{
 		"State:          ✗ UpstreamUnreachable", "Ingress:        ✗ 192.0.2.6:80 fails [egress-unreachable]\n",
-		"Egress proxy:   ✗ requests through it fail [egress-unreachable]\n", "\n  http01-proxyd explain egress-unreachable\n",
+		"Egress proxy:   ✗ requests through it fail [egress-unreachable]\n", "\n  oc get proxy cluster -o yaml\n",
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("no %q:\n%s", want, shown)
