@@ -5,6 +5,7 @@ package page
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -203,6 +204,13 @@ func serveAndMove(t *testing.T, l *lab.Lab) {
 		must(t, err)
 	}
 	order(0)
+	must(t, lab.Eventually(t.Context(), "the certificates in the status", func(ctx context.Context) error {
+		text, err := services[0].StatusJSON(ctx)
+		if err == nil && !strings.Contains(text, `"issuer": "R11"`) {
+			err = errors.New("not read yet")
+		}
+		return err
+	}))
 	must(t, l.ControlPlane[0].Disconnect(t.Context()))
 	order(1)
 	must(t, l.ControlPlane[0].Connect(t.Context()))
