@@ -171,7 +171,7 @@ func routeEntries() []Entry {
 			ID: RouteMissing, Exchange: true, Check: check, Level: Problem,
 			Symptom:     "Challenges get 503, usually with the router's page.",
 			Message:     "{upstream} answered 503: the router probably has no route to a solver for this name",
-			Remediation: "From cert-manager 1.18 on, set ACMEHTTP01IngressPathTypeExact=false among the feature gates, because routers skip pathType Exact: with Red Hat's operator, which sets it unless its feature gates are replaced, in spec.unsupportedConfigOverrides of the CertManager; otherwise in cert-manager's Deployment. If it is set, check that the solver's pod is ready, that its Ingress has the router's class, and that no route in another namespace claims the host.",
+			Remediation: "From cert-manager 1.18 on, set ACMEHTTP01IngressPathTypeExact=false among its feature gates, because routers skip pathType Exact. Red Hat's operator sets it, unless spec.unsupportedConfigOverrides of the CertManager replaces its feature gates. Without the operator, set it in cert-manager's Deployment. If it is set, check that the solver's pod is ready, that its Ingress has the router's class, and that no route in another namespace claims the host.",
 			Commands: []string{
 				showSolvers,
 				"oc get deployment -A -l app.kubernetes.io/name=cert-manager -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,ARGS:.spec.template.spec.containers[0].args'",
