@@ -141,7 +141,7 @@ func vipPortEntries() []Entry {
 			Symptom: "The alert `HTTP01SelfTestFailing` fires, or the journal contains `EVENT=self-test-failed`. No challenge is pending, and `check` may find no other fault.",
 			Message: "The last self-test of {endpoint}, at {time}, failed with the finding {cause}: {error}",
 			Remediation: "If check prints no other fault, it was temporary: the service repeats a failed self-test within minutes. " +
-				"Otherwise, the last command prints the remediation.",
+				"Otherwise, http01-proxyd explain {cause} prints the remediation.",
 			Commands: []string{"http01-proxyd check", "http01-proxyd explain {cause}"},
 		},
 		{

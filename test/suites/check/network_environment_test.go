@@ -206,7 +206,7 @@ func TestNameOfTheCertificate(t *testing.T) {
 	c.replaceHostFile("kubeconfig", "")
 	c.publishName(lab.Pair{})
 	r := c.expectFindings(c.standby(), []string{"dns-no-record"})
-	c.expectText(r, "dns-no-record", "198.51.100.10 has no address of api.lab.test")
+	c.expectText(r, "dns-no-record", "198.51.100.10 knows no address of api.lab.test")
 }
 
 // TestNothingAnswers holds that check ends in time and reports useful findings when the
