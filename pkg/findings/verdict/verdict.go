@@ -97,11 +97,9 @@ func ofState(r report.Report) []findings.Finding {
 	case c.Status == "True":
 		return nil
 	case c.Reason == report.NotRunning:
-		return []findings.Finding{withCommand(findings.New(findings.ServiceNotRunning, findings.Values{"state": c.Message}),
-			"systemctl start http01-proxyd")}
+		return []findings.Finding{findings.New(findings.ServiceNotRunning, findings.Values{"state": c.Message})}
 	case !isHost(c):
-		return []findings.Finding{withCommand(findings.New(findings.ServiceUnresponsive, findings.Values{"state": c.Message}),
-			"systemctl restart http01-proxyd")}
+		return []findings.Finding{findings.New(findings.ServiceUnresponsive, findings.Values{"state": c.Message})}
 	}
 	f := withMessage(stateID(r), c.Message)
 	if f.ID == findings.ServiceNotReady {
@@ -185,13 +183,6 @@ func withMessage(id findings.ID, text string) findings.Finding {
 		f.Message, f.Remediation = text, "Run http01-proxyd check, which prints the remediation."
 	default:
 		f.Message = text
-	}
-	return f
-}
-
-func withCommand(f findings.Finding, command string) findings.Finding {
-	if len(f.Commands) == 0 {
-		f.Commands = []string{command}
 	}
 	return f
 }

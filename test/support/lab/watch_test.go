@@ -99,7 +99,7 @@ func TestWatch(t *testing.T) {
 
 	// The service restarts.
 	stop(t, service)
-	s.awaitText("✗ NotRunning", "systemctl start http01-proxyd")
+	s.awaitText("✗ NotRunning", "systemctl enable --now http01-proxyd")
 	start(t, master, ServiceOptions{})
 	must(t, Eventually(t.Context(), "the service to be back", func(context.Context) error {
 		if seen := s.tmux("capture-pane", "-p"); !strings.Contains(seen, " Serving") {
