@@ -137,7 +137,7 @@ func TestParseRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"unknown key": {
 			"modes: x",
-			`c.yaml:1:1: unknown key "modes" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`,
+			`c.yaml:1:1: unknown key "modes" in the configuration: did you mean mode? The keys are mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`,
 		},
 		"self-test too often": {
 			"selfTest: {interval: 9s}",
@@ -157,11 +157,11 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"unknown nested key": {
 			"vips:\n  apis: []",
-			`c.yaml:2:3: unknown key "apis" in vips: use one of management, keepalivedConfig, api, ingress, testInterval`,
+			`c.yaml:2:3: unknown key "apis" in vips: did you mean api? The keys are management, keepalivedConfig, api, ingress, testInterval`,
 		},
 		"key in other case": {
 			"Mode: DefaultDeployment",
-			`c.yaml:1:1: unknown key "Mode" in the configuration: use one of mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`,
+			`c.yaml:1:1: unknown key "Mode" in the configuration: did you mean mode? The keys are mode, customDeployment, vips, upstream, egressProxy, hosts, limits, metrics, selfTest, microshift`,
 		},
 		"duplicate key": {
 			"hosts: []\nhosts: []",

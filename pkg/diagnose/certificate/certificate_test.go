@@ -132,9 +132,9 @@ func TestInternalName(t *testing.T) {
 		}
 	}
 	const replaces = "192.0.2.5:6443 presents for api-int.lab.test the certificate of api.lab.test (issued by \"Lab " +
-		"CA\"). The nodes reach the API by that name, and trust only the cluster's own CA for it"
+		"CA\"). The nodes use that name, and trust only the cluster's own CA for it"
 	const valid = "The certificate that 192.0.2.5:6443 presents for api.lab.test (issued by \"Lab CA\") is also valid " +
-		"for api-int.lab.test. The nodes reach the API by that name, and trust only the cluster's own CA for it"
+		"for api-int.lab.test. The nodes use that name, and trust only the cluster's own CA for it"
 	for name, tt := range map[string]struct {
 		internal string
 		all      []prober.CertificateResult

@@ -143,7 +143,7 @@ func TestVIPTests(t *testing.T) {
 				return nil
 			}))
 		}
-		c.awaitReason(holder, "Serving") // which cannot see it
+		c.awaitReason(holder, "Serving")                                  // which cannot see it
 		r := c.expectFindings(c.standby(), []string{"proxy-unreachable"}) // of both families
 		c.expectText(r, "proxy-unreachable", "192.0.2.5:80 and [fd4e:5f2a:9c01:1::5]:80",
 			"The tests of the service on this host show the same [vip-unreachable-from-here]")
