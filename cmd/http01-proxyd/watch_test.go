@@ -29,7 +29,7 @@ func reports() func() report.Report {
 	b.SetReconcileResult(tracker.ReconcileResult{Reason: report.Serving, Message: "holds 192.0.2.5"}, time.Now())
 	for i := range 20 {
 		b.RecordChallenge(report.Challenge{
-			Time: time.Now(), Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503,
+			Time: time.Now(), ClientKind: report.CertManager, Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503,
 			Detail: detail,
 		})
 	}

@@ -95,7 +95,7 @@ func TestStatus(t *testing.T) {
 		"one is down, one is not ready": {
 			map[string]string{"master0": statusOf("PortInUse", "Held"), "master1": ""},
 			cli.Unknown, cli.Unhealthy,
-			[]string{"✗ PortInUse", "[service-not-ready]", "\n  oc debug node/master0 -- chroot /host journalctl -u http01-proxyd", "[node-not-reporting]"},
+			[]string{"✗ PortInUse", "[service-not-ready]", "\n  oc http01 check\n", "[node-not-reporting]"},
 		},
 		"one is stopped": {
 			map[string]string{
@@ -256,7 +256,7 @@ func TestCheck(t *testing.T) {
 			[]string{
 				"Result:         ✗ 1 problem (3 of 3 nodes reported).\n",
 				"\nNODE     RESULT     SUMMARY\nmaster0  ✗ problem  1 problem on h.\n", "\nmaster2  ✓ ok       No problems on h.\n",
-				"\nProblem:        ✗ No server  has a record [dns-no-record]\nNodes:          master0, master1\nFix:          " +
+				"\nProblem:        ✗ [dns-no-record] No server  has a record\nNodes:          master0, master1\nFix:          " +
 					"  Add one.\n", "\nNot checked:    - master0: clock: no server\n",
 			},
 		},
@@ -273,7 +273,7 @@ func TestCheck(t *testing.T) {
 			cli.Unknown,
 			[]string{
 				"Result:         ! No problem was found, but not everything was checked (1 of 2 nodes reported).\n",
-				"\nmaster1  ✗ no report  not a result of check: its outcome is \"fine\"\n", "[node-not-reporting]\n",
+				"\nmaster1  ✗ no report  not a result of check: its outcome is \"fine\"\n", "Warning:        ! [node-not-reporting] ",
 				"Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd check.\n",
 			},
 		},

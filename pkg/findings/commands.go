@@ -102,8 +102,8 @@ func ShellWord(text string) string {
 // isPlain reports whether a shell, and a JSON text in single quotes, read a text as it is. It is no
 // option of a command either.
 func isPlain(text string) bool {
-	const marks = "_./:=,@%+-"
-	return text != "" && !strings.ContainsAny(text[:1], "=,@%+-") && !strings.ContainsFunc(text, func(r rune) bool {
+	const marks = "_./:=@%+-"
+	return text != "" && !strings.ContainsAny(text[:1], "=@%+-") && !strings.ContainsFunc(text, func(r rune) bool {
 		return !isLetter(r) && (r < '0' || r > '9') && !strings.ContainsRune(marks, r)
 	})
 }

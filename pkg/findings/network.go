@@ -127,11 +127,11 @@ func vipPortEntries() []Entry {
 				"A usual cause is `defaultNetworkPolicy: \"true\"` of the CertManager.",
 			Message: "The challenge {token}… is served at {vip}, but cert-manager has sent no request for it within {time}",
 			Remediation: "With defaultNetworkPolicy: \"true\", cert-manager reaches neither the VIP nor the CA: permit TCP ports 80 and 443. " +
-				"Add the entries that are there already to the patch. http01-proxyd explain self-check-missing prints narrower rules. " +
+				"The command does not change entries that exist: add these to them. http01-proxyd explain self-check-missing prints narrower rules. " +
 				"Otherwise, the challenge shows the error.",
 			Commands: []string{
 				"oc get certmanager.operator.openshift.io cluster -o jsonpath='{.spec.defaultNetworkPolicy} {.spec.networkPolicies}{\"\\n\"}'",
-				`oc patch certmanager.operator.openshift.io cluster --type=merge --patch='{"spec":{"networkPolicies":[{"name":"http01","componentName":"CoreController","egress":[{"ports":[{"protocol":"TCP","port":80},{"protocol":"TCP","port":443}]}]}]}}'`,
+				`oc get certmanager.operator.openshift.io cluster -o jsonpath='{.spec.networkPolicies}' | grep . || oc patch certmanager.operator.openshift.io cluster --type=merge --patch='{"spec":{"networkPolicies":[{"name":"http01","componentName":"CoreController","egress":[{"ports":[{"protocol":"TCP","port":80},{"protocol":"TCP","port":443}]}]}]}}'`,
 				showFailures,
 			},
 			Example: networkPolicyExample,

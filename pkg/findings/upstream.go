@@ -171,13 +171,13 @@ func routeEntries() []Entry {
 			ID: RouteMissing, Exchange: true, Check: check, Level: Problem,
 			Symptom:     "Challenges get 503, usually with the router's page.",
 			Message:     "{upstream} answered 503: the router probably has no route to a solver for this name",
-			Remediation: "From cert-manager 1.18 on, set ACMEHTTP01IngressPathTypeExact=false among its feature gates, because routers skip pathType Exact. Red Hat's operator sets it, unless spec.unsupportedConfigOverrides of the CertManager replaces its feature gates. Without the operator, set it in cert-manager's Deployment. If it is set, check that the solver's pod is ready, that its Ingress has the router's class, and that no route in another namespace claims the host.",
+			Remediation: "From cert-manager 1.18 on, set ACMEHTTP01IngressPathTypeExact=false among its feature gates, because routers skip pathType Exact. Red Hat's operator sets it, unless spec.unsupportedConfigOverrides of the CertManager replaces its feature gates. Without the operator, set it in cert-manager's Deployment. The commands change neither overrides that exist nor a Deployment of the operator. If it is set, check that the solver's pod is ready, that its Ingress has the router's class, and that no route in another namespace claims the host.",
 			Commands: []string{
 				showSolvers,
 				"oc get deployment -A -l app.kubernetes.io/name=cert-manager -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,ARGS:.spec.template.spec.containers[0].args'",
 				"oc get ingressclass", showRoutes,
-				`oc patch certmanager.operator.openshift.io cluster --type=merge --patch='{"spec":{"unsupportedConfigOverrides":{"controller":{"args":["--feature-gates=ACMEHTTP01IngressPathTypeExact=false"]}}}}'`,
-				`oc patch deployment cert-manager -n cert-manager --type=json --patch='[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--feature-gates=ACMEHTTP01IngressPathTypeExact=false"}]'`,
+				`oc get certmanager.operator.openshift.io cluster -o jsonpath='{.spec.unsupportedConfigOverrides}' | grep . || oc patch certmanager.operator.openshift.io cluster --type=merge --patch='{"spec":{"unsupportedConfigOverrides":{"controller":{"args":["--feature-gates=ACMEHTTP01IngressPathTypeExact=false"]}}}}'`,
+				`oc get certmanager.operator.openshift.io cluster || oc patch deployment cert-manager -n cert-manager --type=json --patch='[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--feature-gates=ACMEHTTP01IngressPathTypeExact=false"}]'`,
 			},
 		},
 		{

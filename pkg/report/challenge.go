@@ -115,6 +115,23 @@ type RecentChallenge struct {
 	Detail      string     `json:"detail,omitempty"`
 }
 
+// IsValidation reports whether cert-manager or a CA requested a challenge, one of all. Other clients,
+// including check itself, use invented tokens.
+func (c RecentChallenge) IsValidation(all []RecentChallenge) bool {
+	switch c.ClientKind {
+	case CertManager, LetsEncrypt, Pebble:
+		return true
+	case StepCA:
+		// Any Go program sends this User-Agent. But only the CA knows a token that cert-manager
+		// requested before.
+		return slices.ContainsFunc(all, func(o RecentChallenge) bool {
+			return o.ClientKind == CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
+		})
+	default:
+		return false
+	}
+}
+
 // Rejection is why a connection ended without a request to the ingress. The set of values
 // is fixed: it labels a counter.
 type Rejection string

@@ -36,6 +36,12 @@ func ForCluster(s report.ClusterStatus, hosts []Host, now time.Time) []byte {
 		parts{text(" "), el("a", attr("href", "#"+id), text(h.Name))}.addTo(&links)
 		var names []string
 		problems := h.problems(now)
+		for _, p := range s.Problems { // such as a VIP that other nodes do not reach
+			same := func(o report.ClusterProblem) bool { return o.ID == p.ID }
+			if slices.Contains(p.Nodes, h.Name) && !slices.ContainsFunc(problems, same) {
+				problems = append(problems, p)
+			}
+		}
 		for _, p := range problems {
 			names = append(names, "["+p.ID+"]")
 		}

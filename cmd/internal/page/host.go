@@ -54,7 +54,7 @@ func (h Host) verdict(problems []report.ClusterProblem, now time.Time, notes ...
 	case h.Error != "":
 		return stateCard(section.Bad, "No status", h.Error)
 	default:
-		return stateCard(s.Level, cmp.Or(s.Headline, s.Condition.Status), s.Condition.Message, notes...)
+		return stateCard(worst(s.Level, problems), cmp.Or(s.Headline, s.Condition.Status), s.Condition.Message, notes...)
 	}
 }
 

@@ -47,8 +47,14 @@ func healthy() report.Report {
 		}},
 		SelfTests: []report.SelfTest{{VIP: vip, OK: true, Since: ago(time.Hour), Checked: ago(time.Second)}},
 		Challenges: report.Challenges{Total: 2, Recent: []report.RecentChallenge{
-			{Time: ago(2 * time.Hour), Status: 502, Outcome: report.UpstreamError, Cause: "ingress-refused", Detail: "refused"},
-			{Time: ago(time.Hour), Status: 200, Outcome: report.Answered, Upstream: "192.0.2.6:80"},
+			{
+				Time: ago(2 * time.Hour), Status: 502, Outcome: report.UpstreamError, Cause: "ingress-refused", Detail: "refused",
+				ClientKind: report.CertManager,
+			},
+			{
+				Time: ago(time.Hour), Status: 200, Outcome: report.Answered, Upstream: "192.0.2.6:80",
+				ClientKind: report.CertManager,
+			},
 		}},
 		Config:        report.Config{Source: "file", Path: "/etc/http01-proxyd/config.yaml"},
 		AcceptedHosts: report.AcceptedHosts{Names: []string{"api.example.com"}, Source: report.HostsAPIName},

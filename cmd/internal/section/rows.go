@@ -170,7 +170,7 @@ func (d describer) selfTest(t report.SelfTest) Row {
 func (d describer) trust(t report.Trust) Row {
 	reason, message := t.Evaluate()
 	if !t.Since.IsZero() {
-		message += ", since " + d.ago(t.Since)
+		message += " for " + report.Age(d.now.Sub(t.Since))
 	}
 	row := Row{Label: "Trust", Level: Good, Text: message}
 	if reason == report.NotRequired {

@@ -92,9 +92,11 @@ func Command(p report.ClusterProblem) string {
 		program = "http01-proxyd"
 	}
 	switch {
+	case p.ID == string(findings.ServiceNotReady): // which has many causes
+		return program + " check"
 	case len(p.Commands) > 0:
 		return p.Commands[0]
-	case p.ID == string(findings.ServiceNotReady), p.ID == string(findings.VIPUnreachableFromHere) && !host:
+	case p.ID == string(findings.VIPUnreachableFromHere) && !host:
 		return program + " check"
 	}
 	return program + " explain " + p.ID

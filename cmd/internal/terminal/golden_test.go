@@ -322,3 +322,18 @@ func expectWholeWords(t *testing.T, whole, got string, width int) {
 		}
 	}
 }
+
+// TestSample: docs/reference/status.md shows what the program prints.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if sample := read("testdata/status/503.80.txt"); !strings.Contains(read("../../../docs/reference/status.md"), sample) {
+		t.Errorf("write this into docs/reference/status.md:\n%s", sample)
+	}
+}

@@ -206,7 +206,7 @@ func (p *page) writeProblems(problems []report.ClusterProblem) {
 			label = "Warning"
 		}
 		p.writeLine()
-		p.writeRow(label, section.OfProblem(problem.Level), fmt.Sprintf("%s [%s]", problem.Message, problem.ID))
+		p.writeRow(label, section.OfProblem(problem.Level), fmt.Sprintf("[%s] %s", problem.ID, problem.Message))
 		if problem.Check != "" {
 			p.writeRow("Nodes", "", strings.Join(problem.Nodes, ", "))
 		}

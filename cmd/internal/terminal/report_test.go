@@ -123,7 +123,7 @@ Events:         VIP transitions: 0, table repairs: 0
 Challenges:     0 forwarded
 Version:        v1
 
-Problem:        ✗ [service-not-ready] InvalidConfig: a; b; the last accepted configuration stays in use
+Problem:        ✗ [config-invalid] a; b; the last accepted configuration stays in use
 `
 	got, _, _ := strings.Cut(renderText(t, b.Report(report.Table{}), start, terminal.View{Wide: true}), "Fix:")
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -146,7 +146,7 @@ func TestFailureRows(t *testing.T) {
 		"- no response, because the client disconnected, 5s ago": {Upstream: ingress},
 	} {
 		b := newTracker()
-		c.Time = start
+		c.Time, c.ClientKind = start, report.CertManager
 		b.RecordChallenge(c)
 		b.CountForwarded([]report.ForwardedCount{
 			{Outcome: report.NotFound, ClientKind: report.CertManager, Count: 2},

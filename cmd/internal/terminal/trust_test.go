@@ -31,7 +31,7 @@ func TestTrustConditionAndRow(t *testing.T) {
 				Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 2,
 				Since: start.Add(-3 * time.Minute),
 			},
-			"True Loaded", "✓ /etc/b.crt (2 CAs) is in use, since 3m ago",
+			"True Loaded", "✓ /etc/b.crt (2 CAs) is in use for 3m",
 		},
 		"some left out": {
 			report.Trust{Kind: report.TrustAdmin, Path: bundle, Source: bundle, Certificates: 1, Ignored: out, IgnoredTotal: 3},

@@ -54,8 +54,9 @@ func TestCombine(t *testing.T) {
 		Remediation: "Correct it.",
 	}
 	notReporting := report.ClusterProblem{
-		ID: "node-not-reporting", Level: "problem", Message: "m9: no output",
+		ID: "node-not-reporting", Level: "warning", Message: "m9: no output",
 		Remediation: "Increase it.", Nodes: []string{"m9"},
+		Commands: []string{"oc debug node/m9 -- chroot /host http01-proxyd check"},
 	}
 	on := func(p report.ClusterProblem, nodes ...string) report.ClusterProblem {
 		p.Nodes = nodes

@@ -38,8 +38,9 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 	for _, n := range nodes {
 		if !n.reported() {
 			all = append(all, report.ClusterProblem{
-				ID: string(findings.NodeNotReporting), Level: report.LevelProblem, Message: n.Name + ": " + n.Problem,
+				ID: string(findings.NodeNotReporting), Level: report.LevelWarning, Message: n.Name + ": " + n.Problem,
 				Remediation: n.Remediation, Nodes: []string{n.Name},
+				Commands: []string{CommandOn(n.Name, "http01-proxyd check")},
 			})
 		}
 		for _, f := range n.Findings {
@@ -144,7 +145,7 @@ func outcome(nodes []Node, found []report.ClusterProblem) report.ClusterOutcome 
 	}
 	switch {
 	case slices.ContainsFunc(found, func(f report.ClusterProblem) bool {
-		return f.Level == report.LevelProblem && f.ID != string(findings.NodeNotReporting)
+		return f.Level == report.LevelProblem
 	}):
 		return report.ClusterProblems
 	case slices.ContainsFunc(nodes, incomplete):

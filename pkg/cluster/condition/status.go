@@ -45,6 +45,9 @@ func ClusterStatus(hosts []HostReport, now time.Time) report.ClusterStatus {
 	return s
 }
 
+// maxHostProblems bounds the problems that nodes report. A hostile node invents many.
+const maxHostProblems = 200
+
 // hostProblems are the problems in the reports of hosts. Those of several hosts are one. The state of
 // a host, and its tests of VIPs, are among the problems of the cluster.
 func hostProblems(hosts []HostReport, now time.Time) (all []report.ClusterProblem) {
@@ -59,7 +62,10 @@ func hostProblems(hosts []HostReport, now time.Time) (all []report.ClusterProble
 			}
 			same := func(p report.ClusterProblem) bool { return p.ID == string(f.ID) && p.Message == f.Message }
 			i := slices.IndexFunc(all, same)
-			if i < 0 {
+			switch {
+			case i < 0 && len(all) == maxHostProblems:
+				continue
+			case i < 0:
 				i, all = len(all), append(all, h.problemOf(f))
 			}
 			all[i].Nodes = append(all[i].Nodes, h.Name)

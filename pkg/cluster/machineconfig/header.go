@@ -44,8 +44,8 @@ const nodeCheck = `# To compare the files of a node with this list:
 `
 
 // contentsCheck describes how to verify the contents in the object.
-const contentsCheck = `# Each source below is a file in plain text, with %%20 for a space. To compute the SHA-256 of each source, run this in
-# bash. Without "| sha256sum" it prints the files.
+const contentsCheck = `# The units are in plain text below. Each source is a file in plain text, with %%20 for a space. To compute the SHA-256
+# of each source, run this in bash. Without "| sha256sum" it prints the files.
 #   grep -v '^#' %s | tr -d ' \n\\' | grep -o '"data:,[^"]*' | while read -r url; do url=${url#*,}; printf %%b "${url//%%/\\x}" | sha256sum; done
 `
 

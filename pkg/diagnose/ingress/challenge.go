@@ -38,7 +38,7 @@ func (c Challenges) last(match func(report.RecentChallenge) bool) *report.Recent
 // completed.
 func (c Challenges) LastFor(names []string) *report.RecentChallenge {
 	return c.last(func(one report.RecentChallenge) bool {
-		return slices.Contains(names, one.Host) && one.Outcome != report.AnswerUnread && isRelevant(one, c)
+		return slices.Contains(names, one.Host) && one.Outcome != report.AnswerUnread && one.IsValidation(c)
 	})
 }
 
@@ -46,35 +46,18 @@ func (c Challenges) LastFor(names []string) *report.RecentChallenge {
 // route.
 func (c Challenges) LastForAddress() *report.RecentChallenge {
 	return c.last(func(one report.RecentChallenge) bool {
-		return one.Cause == string(findings.RouteMissingForAddress) && isRelevant(one, c)
+		return one.Cause == string(findings.RouteMissingForAddress) && one.IsValidation(c)
 	})
 }
 
 // LastWithToken is the last request of cert-manager or a CA for a token.
 func (c Challenges) LastWithToken(token string) *report.RecentChallenge {
 	for _, one := range slices.Backward(c) {
-		if one.TokenPrefix != "" && strings.HasPrefix(token, one.TokenPrefix) && isRelevant(one, c) {
+		if one.TokenPrefix != "" && strings.HasPrefix(token, one.TokenPrefix) && one.IsValidation(c) {
 			return &one
 		}
 	}
 	return nil
-}
-
-// isRelevant reports whether cert-manager or a CA requested a challenge. Other clients,
-// including check itself, use invented tokens.
-func isRelevant(c report.RecentChallenge, all Challenges) bool {
-	switch c.ClientKind {
-	case report.CertManager, report.LetsEncrypt, report.Pebble:
-		return true
-	case report.StepCA:
-		// Any Go program sends this User-Agent. But only the CA knows a token that cert-manager
-		// requested before.
-		return slices.ContainsFunc(all, func(o report.RecentChallenge) bool {
-			return o.ClientKind == report.CertManager && o.Host == c.Host && o.TokenPrefix == c.TokenPrefix
-		})
-	default:
-		return false
-	}
 }
 
 // challengeFinding is the fault of a challenge, unless the check of the ingress reports

@@ -50,7 +50,7 @@ func reasons() []report.Reason {
 	return []report.Reason{
 		report.Serving, report.Standby, report.NotRequired, report.Starting, report.InvalidConfig, report.NoVIPs,
 		report.ExternalLoadBalancer, report.NftablesUnavailable, report.PortInUse, report.UpstreamUnreachable,
-		report.ProxyUnavailable, report.Disabled, report.NotReachable,
+		report.ProxyUnavailable, report.Disabled, report.NotRunning, report.NotReachable,
 	}
 }
 

@@ -64,8 +64,11 @@ func Problems(r report.Report, now time.Time) []findings.Finding {
 		}
 	}
 	add(VIPTests(r.VIPTests...)...)
-	if n := len(r.Challenges.Recent); n > 0 {
-		add(Challenge(r, r.Challenges.Recent[n-1], now)...)
+	for _, c := range slices.Backward(r.Challenges.Recent) {
+		if c.IsValidation(r.Challenges.Recent) && c.Status != 0 && c.Status != http404 {
+			add(Challenge(r, c, now)...)
+			break
+		}
 	}
 	add(Metrics(r.Metrics)...)
 	slices.SortStableFunc(all, func(a, b findings.Finding) int { return cmp.Compare(a.Level, b.Level) })
@@ -100,6 +103,11 @@ func ofState(r report.Report) []findings.Finding {
 		return []findings.Finding{findings.New(findings.ServiceNotRunning, findings.Values{"state": c.Message})}
 	case !isHost(c):
 		return []findings.Finding{findings.New(findings.ServiceUnresponsive, findings.Values{"state": c.Message})}
+	}
+	if c.Reason == report.InvalidConfig {
+		f := findings.New(findings.ConfigInvalid, findings.Values{"path": r.Config.Path, "fix": "Correct the file."})
+		f.Message = c.Message
+		return []findings.Finding{f}
 	}
 	f := withMessage(stateID(r), c.Message)
 	if f.ID == findings.ServiceNotReady {
@@ -136,12 +144,12 @@ func stateID(r report.Report) findings.ID {
 // tried again by then.
 const maxChallengeAge = 32 * time.Hour
 
-// Challenge returns why a CA does not accept the response to the last challenge. A client that is not a
-// CA can request an unknown token, so that 404 is no fault. If the VIP has moved, another host has the
-// challenges that follow.
+// Challenge returns why a CA does not accept the response to a challenge. Anybody can request an invented
+// token, for which a router has no route: such a response is no fault. Neither is 404, which cert-manager
+// gets until its solver is ready. If the VIP has moved, another host has the challenges that follow.
 func Challenge(r report.Report, c report.RecentChallenge, now time.Time) []findings.Finding {
 	switch {
-	case now.Sub(c.Time) > maxChallengeAge, isElsewhere(r, c.VIP):
+	case now.Sub(c.Time) > maxChallengeAge, isElsewhere(r, c.VIP), !c.IsValidation(r.Challenges.Recent):
 		return nil
 	case c.Cause != "":
 		return []findings.Finding{OfCause(c.Cause, findings.ResponseStatus, c.Detail)}

@@ -156,7 +156,8 @@ func TestProblems(t *testing.T) {
 func lastStatus(status int) func(*report.Report) {
 	return func(r *report.Report) {
 		r.Challenges.Recent = []report.RecentChallenge{{
-			Time: now, Status: status, Upstream: "192.0.2.6:80", Host: "api.example.com",
+			ClientKind: report.LetsEncrypt,
+			Time:       now, Status: status, Upstream: "192.0.2.6:80", Host: "api.example.com",
 		}}
 	}
 }
@@ -186,6 +187,41 @@ func TestStatusLine(t *testing.T) {
 	} {
 		if got := verdict.StatusLine(r, now); got != strings.TrimSuffix(want, " ") {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestStrangersChangeNothing: a request of a client that is neither cert-manager nor a CA neither causes a
+// problem nor hides one, and 404 hides none either.
+func TestStrangersChangeNothing(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	request := func(kind report.ClientKind, status int) report.RecentChallenge {
+		c := report.RecentChallenge{Time: now, ClientKind: kind, Host: "api.example.com", TokenPrefix: "x", Status: status}
+		if status == 503 {
+			c.Cause, c.Detail = string(findings.RouteMissing), "the router answered 503"
+		}
+		return c
+	}
+	const stranger = report.OtherClient
+	for name, tt := range map[string]struct {
+		recent []report.RecentChallenge
+		want   int
+	}{
+		"an invented token":  {[]report.RecentChallenge{request(stranger, 503)}, 0},
+		"like step-ca":       {[]report.RecentChallenge{request(report.StepCA, 503)}, 0},
+		"of cert-manager":    {[]report.RecentChallenge{request(report.CertManager, 503)}, 1},
+		"hidden by nobody":   {[]report.RecentChallenge{request(report.CertManager, 503), request(stranger, 200)}, 1},
+		"before the solver":  {[]report.RecentChallenge{request(report.CertManager, 503), request(report.CertManager, 404)}, 1},
+		"a client that left": {[]report.RecentChallenge{request(report.LetsEncrypt, 503), request(report.LetsEncrypt, 0)}, 1},
+		"fixed":              {[]report.RecentChallenge{request(report.LetsEncrypt, 503), request(report.CertManager, 200)}, 0},
+	} {
+		r := report.Report{
+			Conditions: []report.Condition{{Type: report.ConditionType, Status: "True", Reason: report.Serving}},
+			Challenges: report.Challenges{Recent: tt.recent},
+		}
+		if got := verdict.Problems(r, now); len(got) != tt.want {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
