@@ -162,7 +162,7 @@ func TestInternalName(t *testing.T) {
 				at(first, api, "1", api), at(first, internal, "1", api), at(second, api, "1", api),
 				at(second, internal, "1", api),
 			},
-			[]string{strings.Replace(replaces, "192.0.2.5:6443", "192.0.2.5:6443 and [2001:db8::5]:6443", 1)},
+			[]string{strings.Replace(replaces, "192.0.2.5:6443", "192.0.2.5:6443 (also [2001:db8::5]:6443)", 1)},
 		},
 		"at another address": {
 			internal,

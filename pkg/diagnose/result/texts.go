@@ -63,7 +63,7 @@ func joinTexts(a, b string) (both string, joined bool) {
 		if !is || !areFamilies(first, second) {
 			return "", false
 		}
-		left[i] = first + " and " + right[i]
+		left[i] = first + " (also " + second + ")" + word[len(first):] // with one subject, the verb stays
 	}
 	return strings.Join(left, " "), a != b
 }

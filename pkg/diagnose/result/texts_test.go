@@ -35,7 +35,7 @@ func TestMerge(t *testing.T) {
 				of("2001:db8::5", "No response at [2001:db8::5]:80: refused", "Ask 2001:db8::5.", "show", "fix 2001:db8::5"),
 			},
 			findings.Finding{
-				Message: "No response at 192.0.2.5:80 and [2001:db8::5]:80: refused", Remediation: "Ask 192.0.2.5 and 2001:db8::5.",
+				Message: "No response at 192.0.2.5:80 (also [2001:db8::5]:80): refused", Remediation: "Ask 192.0.2.5 (also 2001:db8::5).",
 				Commands: []string{"show", "fix 192.0.2.5", "fix 2001:db8::5"},
 			},
 		},

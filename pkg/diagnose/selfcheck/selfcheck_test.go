@@ -147,9 +147,9 @@ func TestUnreachableFromHere(t *testing.T) {
 		}})
 	}
 	for want, s := range map[string]SelfCheck{
-		"proxy-unreachable problem: http01-proxyd does not respond at 192.0.2.5:80 and [2001:db8::5]:80: it does not reply " +
+		"proxy-unreachable problem: http01-proxyd does not respond at 192.0.2.5:80 (also [2001:db8::5]:80): it does not reply " +
 			"to connection attempts. The tests of the service on this host show the same [vip-unreachable-from-here]": closed,
-		"vip-unreachable-from-here warning: Port 80 of the API VIP 192.0.2.5 and 2001:db8::5 cannot be reached from this " +
+		"vip-unreachable-from-here warning: Port 80 of the API VIP 192.0.2.5 (also 2001:db8::5) cannot be reached from this " +
 			"host: the last tests of the service failed, but the request of this check was answered": open,
 	} {
 		r := s.Check()

@@ -71,7 +71,7 @@ func TestClusterEnvironment(t *testing.T) {
 				presentCertificate(90*day, 80*day, apiName)(c)
 				c.replaceInternal()
 			},
-			texts: map[string]string{"certificate-replaces-internal": "192.0.2.5:6443 and [fd4e:5f2a:9c01:1::5]:6443 " +
+			texts: map[string]string{"certificate-replaces-internal": "192.0.2.5:6443 (also [fd4e:5f2a:9c01:1::5]:6443) " +
 				"presents for api-int.lab.test the certificate of api.lab.test (issued by \"Lab CA\")."},
 		},
 		{
@@ -191,7 +191,7 @@ func TestNoAPIServer(t *testing.T) {
 	c := healthy(t, nil)
 	must(t, c.env.servers[0].Close())
 	r := c.expectFindings(c.holder(), []string{"api-server-unreachable"})
-	c.expectText(r, "api-server-unreachable", "192.0.2.5:6443 and [fd4e:5f2a:9c01:1::5]:6443", "connection refused")
+	c.expectText(r, "api-server-unreachable", "192.0.2.5:6443 (also [fd4e:5f2a:9c01:1::5]:6443)", "connection refused")
 	text, code, err := c.holder().CheckText(t.Context(), shared.binary)
 	must(t, err)
 	if code != 0 || strings.Contains(text, "No problems") {

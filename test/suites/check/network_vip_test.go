@@ -212,7 +212,7 @@ func TestHosts(t *testing.T) {
 	c.startSolver(token)
 	r := c.expectFindings(c.holder(), []string{"name-not-in-hosts"}, "--name", apiName, "--token",
 		token)
-	c.expectText(r, "name-not-in-hosts", "The proxy at 192.0.2.5:80 and [fd4e:5f2a:9c01:1::5]:80 does not accept "+
+	c.expectText(r, "name-not-in-hosts", "The proxy at 192.0.2.5:80 (also [fd4e:5f2a:9c01:1::5]:80) does not accept "+
 		"challenges for api.lab.test")
 	// The configuration alone shows it, also without a token and on a node without a VIP.
 	c.expectFindings(c.holder(), []string{"name-not-in-hosts"}, "--name", apiName)

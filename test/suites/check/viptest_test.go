@@ -145,7 +145,7 @@ func TestVIPTests(t *testing.T) {
 		}
 		c.awaitReason(holder, "Serving")                                  // which cannot see it
 		r := c.expectFindings(c.standby(), []string{"proxy-unreachable"}) // of both families
-		c.expectText(r, "proxy-unreachable", "192.0.2.5:80 and [fd4e:5f2a:9c01:1::5]:80",
+		c.expectText(r, "proxy-unreachable", "192.0.2.5:80 (also [fd4e:5f2a:9c01:1::5]:80)",
 			"The tests of the service on this host show the same [vip-unreachable-from-here]")
 	})
 	for i, s := range c.Services[1:] {

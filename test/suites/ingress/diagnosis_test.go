@@ -194,7 +194,7 @@ func TestRedirectDiagnoses(t *testing.T) {
 		{
 			name: "no listener", set: redirectsToHTTPS,
 			config: directConfig("", shared.pki.root), cause: "ingress-refused", status: 502, details: []string{":443"},
-			finds: "ingress-refused", text: "192.0.2.6:443 refuses connections",
+			finds: "ingress-refused", text: ":443) refuses connections",
 		},
 	})
 }
@@ -294,7 +294,7 @@ func TestEgressDiagnoses(t *testing.T) {
 		{
 			name: "no listener", router: router, config: through("", plain),
 			cause: "egress-unreachable", finds: "egress-unreachable", status: 502, details: []string{lab.EgressName},
-			text: ", through which " + p.Outside.V4.String() + ":80 is reached",
+			text: ", through which " + p.Outside.V4.String() + ":80 (also [" + p.Outside.V6.String() + "]:80) is reached",
 		},
 		{
 			name: "an unknown name", router: router, config: through(https, p.Egress.URL("http", "", "nobody.lab.test")),
