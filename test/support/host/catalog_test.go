@@ -32,7 +32,7 @@ func TestJournalCatalog(t *testing.T) {
 
 	want := []string{
 		"Subject: A challenge for " + apiName + " has started", "Defined-By: http01-proxyd",
-		"was answered with 200. The client is", s.client[0].String() + ", ",
+		"was answered with 200. The client is", s.client[0].String() + ":",
 	}
 	s.until("the explanation of the challenge", func(ctx context.Context) error {
 		text, err := s.node.Run(ctx, "journalctl", "-x", "--unit="+unit, "EVENT=challenge-started", "TOKEN_PREFIX="+token[:8])
