@@ -66,7 +66,7 @@ func TestBGP(t *testing.T) {
 				fmt.Sprintf("ip route add %s/%d dev br-ex table %d proto 248", vip, vip.BitLen(), lab.VIPTable))
 		}
 		r = c.expectFindings(n, []string{"vip-not-announced"})
-		c.expectText(r, "vip-not-announced", fmt.Sprintf("The API VIP %s and %s is on this host, but routing table 198", c.API.V4, c.API.V6))
+		c.expectText(r, "vip-not-announced", fmt.Sprintf("The API VIP %s (also %s) is on this host, but routing table 198", c.API.V4, c.API.V6))
 	})
 	t.Run("on others only", func(t *testing.T) {
 		c := c.forSubtest(t)

@@ -63,7 +63,7 @@ func (a *admin) expectPreflight(want ...string) {
 		wantCode = 3
 	}
 	var got []string
-	for _, found := range regexp.MustCompile(`\[([a-z-]+)\]\n`).FindAllStringSubmatch(out, -1) {
+	for _, found := range regexp.MustCompile(`(?m)^(?:Problem|Warning): +[✗!] \[([a-z-]+)\] `).FindAllStringSubmatch(out, -1) {
 		got = append(got, found[1])
 	}
 	if diff := cmp.Diff(want, got); diff != "" || code != wantCode {
