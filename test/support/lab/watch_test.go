@@ -71,7 +71,7 @@ func TestWatch(t *testing.T) {
 	challenge := func(token string) {
 		t.Helper()
 		_, err := l.Internet.Raw(t.Context(), web(l.API.V4), "GET /.well-known/acme-challenge/"+token+
-			" HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
+			" HTTP/1.1\r\nHost: api.lab.test\r\nUser-Agent: cert-manager-challenges/v1.18.2 (linux/amd64) cert-manager/x\r\n\r\n")
 		must(t, err)
 	}
 	challenge("first-token-of-all")
