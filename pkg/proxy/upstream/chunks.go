@@ -13,8 +13,8 @@ import (
 const (
 	maxChunkLine     = 256                 // a chunk size and its extensions
 	maxChunkOverhead = relayBufferSize / 2 // extensions and trailers of one response; one line must fit into the buffer
-	// maxChunks bounds the work for one response. The event loop converts all chunks that
-	// arrived before it serves another connection. Servers write a page in a few chunks.
+	// maxChunks bounds the work for one response, besides the last, empty chunk. The event loop converts
+	// all chunks that have arrived before it serves another connection. Servers write a page in a few chunks.
 	maxChunks = 4096
 )
 
