@@ -123,19 +123,7 @@ func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut i
 	if err := out.write(ctx, found); err != nil {
 		return fmt.Errorf("cannot write the report: %w", err)
 	}
-	return outcomeCode(found.Outcome)
-}
-
-// outcomeCode ends the command with the exit code of an outcome.
-func outcomeCode(o result.Outcome) error {
-	switch o {
-	case result.Problem:
-		return cli.ExitCode(cli.Unhealthy)
-	case result.NotApplicable, result.Incomplete:
-		return cli.ExitCode(cli.Unknown)
-	default:
-		return nil
-	}
+	return cli.OfOutcome(found.Outcome)
 }
 
 // CheckList is the list of the checks as a document.

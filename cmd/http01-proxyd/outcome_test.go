@@ -11,6 +11,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestOneOutcome: text, page, document and exit code of a check have the same result. None has a mark of
@@ -18,7 +19,7 @@ import (
 func TestOneOutcome(t *testing.T) {
 	t.Parallel()
 	warning := result.Of(findings.New(findings.VIPsShared, nil))
-	warning.Outcome = result.Warning
+	warning.Outcome = report.CheckWarning
 	well, problem := result.Pass("well"), result.Of(findings.New(findings.PortInUse, nil))
 	skipped := result.Skip("no time")
 	skipped.Name = "dns"
@@ -35,13 +36,13 @@ func TestOneOutcome(t *testing.T) {
 		"nor with a warning": {[]result.Result{warning, skipped}, nil, section.Warning, cli.ExitCode(cli.Unknown)},
 		"a challenge that fails": {
 			[]result.Result{well},
-			[]result.Step{{Step: "proxy", Outcome: result.Problem}},
+			[]result.Step{{Step: "proxy", Outcome: report.CheckProblem}},
 			section.Bad,
 			cli.ExitCode(cli.Unhealthy),
 		},
 		"a challenge that succeeds": {
 			[]result.Result{skipped},
-			[]result.Step{{Step: "proxy", Outcome: result.OK}},
+			[]result.Step{{Step: "proxy", Outcome: report.CheckOK}},
 			section.Warning,
 			cli.ExitCode(cli.Unknown),
 		},
@@ -64,7 +65,7 @@ func TestOneOutcome(t *testing.T) {
 		if want := `"outcome": "` + string(r.Outcome) + `"`; !strings.Contains(document.String(), want) {
 			t.Errorf("%s: no %s in the document", name, want)
 		}
-		if got := outcomeCode(r.Outcome); !errors.Is(got, tt.code) {
+		if got := cli.OfOutcome(r.Outcome); !errors.Is(got, tt.code) {
 			t.Errorf("%s: exit code %v, want %v", name, got, tt.code)
 		}
 	}

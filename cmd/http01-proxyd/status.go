@@ -48,8 +48,8 @@ func statusCommand() *cobra.Command {
 		Long: `Show the state of the running service on one screen: its VIPs, the ingress addresses, the
 last challenge, the API server's certificate, and each problem with its ID and one
 command. -o wide prints all details: the rules with their counters, requests by outcome,
-the last 20 challenges, trusted CAs, egress proxy, metrics, and the remediation of each
-problem. The command requires root.
+the last 20 challenges, the last changes of VIPs and conditions, trusted CAs, egress
+proxy, metrics, and the remediation of each problem. The command requires root.
 
 With --watch, the status is repainted until Ctrl-C, also while the service restarts. The
 last challenges are below it, most recent first. In a file or a pipe, each status is a

@@ -30,7 +30,7 @@ func reports() func() report.Report {
 	for i := range 20 {
 		b.RecordChallenge(report.Challenge{
 			Time: time.Now(), ClientKind: report.CertManager, Host: "api" + strconv.Itoa(i) + ".example.com", Status: 503,
-			Detail: detail,
+			Cause: "response-status", Detail: detail,
 		})
 	}
 	return func() report.Report {

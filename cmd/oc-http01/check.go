@@ -65,7 +65,7 @@ did not report or could not check everything that is necessary.`,
 			if err != nil {
 				return err
 			}
-			return exitWithOutcome(result.Outcome)
+			return cli.OfOutcome(result.Outcome)
 		},
 	}
 	selection.Add(c, "what each node detects")

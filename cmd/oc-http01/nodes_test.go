@@ -256,7 +256,7 @@ func TestCheck(t *testing.T) {
 			[]string{
 				"Result:         ✗ 1 problem (3 of 3 nodes reported).\n",
 				"\nNODE     RESULT     SUMMARY\nmaster0  ✗ problem  1 problem on h.\n", "\nmaster2  ✓ ok       No problems on h.\n",
-				"\nProblem:        ✗ [dns-no-record] No server  has a record\nNodes:          master0, master1\nFix:          " +
+				"\nProblem:        ✗ [dns-no-record] No server  has a record (master0, master1)\nFix:          " +
 					"  Add one.\n", "\nNot checked:    - master0: clock: no server\n",
 			},
 		},

@@ -119,7 +119,7 @@ func checked(t *testing.T, name string, found result.Result) string {
 	all := []result.Result{found}
 	for _, entry := range diagnose.List() {
 		if entry.Name != found.Name {
-			all = append(all, result.Result{Name: entry.Name, Outcome: result.OK})
+			all = append(all, result.Result{Name: entry.Name, Outcome: report.CheckOK})
 		}
 	}
 	return encode(t, result.NewReport(result.Conditions{Host: name, Privileged: true}, all, nil))

@@ -71,7 +71,7 @@ is missing. With 1 or 2, nothing was examined.`,
 			if err != nil {
 				return indentedError{err}
 			}
-			return exitWithOutcome(result.Outcome)
+			return cli.OfOutcome(result.Outcome)
 		},
 	}
 	f.out.Add(c, cli.Text, cli.JSON, cli.YAML)

@@ -192,7 +192,7 @@ func TestPreflight(t *testing.T) {
 	}
 	var document report.Preflight
 	must(t, json.Unmarshal([]byte(runLine(t, patched, "preflight", "-o", "json", "-").out), &document))
-	if document.Kind != "Preflight" || document.Outcome != report.ClusterProblems || len(document.Findings) != 1 {
+	if document.Kind != "Preflight" || document.Outcome != report.CheckProblem || len(document.Findings) != 1 {
 		t.Errorf("%+v", document)
 	}
 	if diff := cmp.Diff([]string{}, document.NotExamined); diff != "" {

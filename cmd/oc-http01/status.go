@@ -29,8 +29,9 @@ func statusCommand() *cobra.Command {
 		Use: "status", Short: "show the status of the service on all control-plane nodes",
 		Long: `Run "http01-proxyd status" on all control-plane nodes with oc debug, side by side. The
 output shows which node holds which API VIP, the nodes, and each problem with its ID and
-one command. -o wide adds the messages of the nodes and the remediation. -o html writes
-a page for a browser without a network, with all that each node reports.
+one command. -o wide adds the messages of the nodes, the remediation and the last
+changes. -o html writes a page for a browser without a network, with all that each node
+reports.
 
 With --watch, the nodes are queried again until Ctrl-C, one round after the other. On a
 terminal, the last challenges of all nodes are below the status, most recent first. In a
@@ -65,7 +66,7 @@ not ready. Without --exit-code it is 0 then: the status was printed.`,
 			if f.out.Format == cli.HTML {
 				_, err = c.OutOrStdout().Write(page.ForCluster(s, pageHosts(hosts), now))
 			} else {
-				err = f.out.Write(c.OutOrStdout(), s, terminal.ClusterStatus(s))
+				err = f.out.Write(c.OutOrStdout(), s, terminal.ClusterStatus(s, reportsOf(hosts)))
 			}
 			if err != nil {
 				return err
@@ -107,13 +108,10 @@ func (f *nodeFlags) watch(ctx context.Context, out, errOut io.Writer, interval t
 		}
 		hosts := hostReports(outputs)
 		s := condition.ClusterStatus(hosts, now)
-		all := make(map[string]report.Report, len(hosts))
-		for _, h := range hosts {
-			all[h.Name] = h.Report
-		}
+		all := reportsOf(hosts)
 		title := fmt.Sprintf("%s  http01-proxyd on %d control-plane nodes, every %v; Ctrl-C ends",
 			now.Format(time.TimeOnly), len(hosts), interval)
-		text := terminal.ClusterStatus(s)
+		text := terminal.ClusterStatus(s, all)
 		last = cli.Update{
 			Document: s, Text: text, Screen: terminal.Watch(title, text, section.ClusterChallenges(all, now)),
 		}
@@ -129,6 +127,15 @@ func hostReports(outputs []nodes.Output) []condition.HostReport {
 	}
 	slices.SortFunc(hosts, func(a, b condition.HostReport) int { return cmp.Compare(a.Name, b.Name) })
 	return hosts
+}
+
+// reportsOf returns the reports by the names of the nodes.
+func reportsOf(hosts []condition.HostReport) map[string]report.Report {
+	all := make(map[string]report.Report, len(hosts))
+	for _, h := range hosts {
+		all[h.Name] = h.Report
+	}
+	return all
 }
 
 // pageHosts returns the whole reports of the nodes.
@@ -148,16 +155,4 @@ func statusExitCode(s report.ClusterStatus, health bool) error {
 		return cli.ExitCode(cli.Unknown)
 	}
 	return nil
-}
-
-// exitWithOutcome ends a command with the exit code for an outcome.
-func exitWithOutcome(o report.ClusterOutcome) error {
-	switch o {
-	case report.ClusterProblems:
-		return cli.ExitCode(cli.Unhealthy)
-	case report.ClusterIncomplete:
-		return cli.ExitCode(cli.Unknown)
-	default:
-		return nil
-	}
 }

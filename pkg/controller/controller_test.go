@@ -131,7 +131,7 @@ func TestChallengeThroughTheVIP(t *testing.T) {
 		t.Errorf("the log must contain the token's first 8 characters and no more:\n%s", log)
 	}
 	begin := "STATUS=Serving" + withoutCAs + "holds " + vip + "; accepts challenges for any name, because the API's name is " +
-		"not known, this host has no file of trusted CAs"
+		"not known, No CA is trusted for TLS to the ingress: this host has no file of trusted CAs"
 	const end = "[no-trusted-ca], upstream " + ingressAddr + ":80, 1 challenge, last 200"
 	for !strings.HasSuffix(s.awaitNotification(begin), end) {
 		continue

@@ -103,8 +103,8 @@ func TestExpiryWatcher(t *testing.T) {
 	}
 	s.awaitMetric(fmt.Sprintf(`http01_proxy_api_certificate_not_after_timestamp_seconds{name="%s"} %v`, apiName,
 		float64(r.Certificates[1].NotAfter.Unix())))
-	s.awaitLog("level=ERROR msg=\"the certificate that the API server presents on " + vip + ":6443 for " + apiName +
-		", issued by \\\"R11\\\", expires in 7d, at ")
+	s.awaitLog("level=ERROR msg=\"The certificate that " + vip + ":6443 presents for " + apiName +
+		" (issued by \\\"R11\\\") expires on ")
 	s.awaitLog("event=certificate address=" + vip + ":6443 name=" + apiName + " issuer=R11 serial=")
 	if !nstest.Poll(func() bool { return s.childPID(child.Prober) == 0 }) {
 		t.Error("the prober process does not end")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // DefaultTimeout bounds the whole run.
@@ -120,7 +121,7 @@ func (c check) runWithTimeout(whole context.Context, o *observations) result.Res
 			r = result.NotCompleted("not completed within %v", c.timeout)
 		}
 	}
-	if whole.Err() != nil && r.Outcome == result.Skipped && r.Incomplete {
+	if whole.Err() != nil && r.Outcome == report.CheckSkipped && r.Incomplete {
 		r = result.NotCompleted("not completed within the time for all checks (--timeout)")
 	}
 	r.Name, r.DurationMs = c.name, result.Milliseconds(time.Since(begin))

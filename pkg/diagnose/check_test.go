@@ -17,6 +17,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/vips"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestChecksRunConcurrently: each check has its own timeout, the results are in the
@@ -46,10 +47,10 @@ func TestChecksRunConcurrently(t *testing.T) {
 		},
 	}, func(pending []string) { seen = append(seen, slices.Clone(pending)) })
 	want := []result.Result{
-		{Name: "first", Outcome: result.OK, Text: "well"},
-		{Name: "second", Outcome: result.OK, Text: "well"},
-		{Name: "bounded", Outcome: result.Skipped, Text: "context deadline exceeded", Incomplete: true},
-		{Name: "hanging", Outcome: result.Skipped, NotChecked: "not completed within 1ms", Incomplete: true},
+		{Name: "first", Outcome: report.CheckOK, Text: "well"},
+		{Name: "second", Outcome: report.CheckOK, Text: "well"},
+		{Name: "bounded", Outcome: report.CheckSkipped, Text: "context deadline exceeded", Incomplete: true},
+		{Name: "hanging", Outcome: report.CheckSkipped, NotChecked: "not completed within 1ms", Incomplete: true},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(result.Result{}, "DurationMs")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -106,7 +107,8 @@ func TestRejectedConfiguration(t *testing.T) {
 		if c.needs == needsNothing {
 			continue
 		}
-		if r := c.runWithTimeout(t.Context(), o); r.Outcome != result.Skipped || r.NotChecked != "configuration rejected" ||
+		if r := c.runWithTimeout(t.Context(), o); r.Outcome != report.CheckSkipped ||
+			r.NotChecked != "configuration rejected" ||
 			r.Text != "" {
 			t.Errorf("%s: %+v", c.name, r)
 		}
@@ -131,7 +133,7 @@ func TestProgressStartsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Run(t.Context(), o, func(pending []string) { t.Errorf("progress %q", pending) })
-	if err != nil || r.Outcome != result.NotApplicable || r.DurationMs <= 0 {
+	if err != nil || r.Outcome != report.CheckNotApplicable || r.DurationMs <= 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

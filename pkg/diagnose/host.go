@@ -239,7 +239,7 @@ const onAllNodes = "To check a cluster, run oc http01 check on a workstation, or
 
 // notApplicableReport is the report of a host that cannot hold the API's VIPs.
 func (h *host) notApplicableReport() result.Report {
-	r := result.Report{Host: h.name, Outcome: result.NotApplicable, Checks: []result.Result{}}
+	r := result.Report{Host: h.name, Outcome: report.CheckNotApplicable, Checks: []result.Result{}}
 	if errors.Is(h.VIPs.Err, vips.ErrWorker) {
 		r.Summary = fmt.Sprintf("Nothing to check: %s is a worker, "+
 			"and only control-plane nodes hold the API's virtual IP.", h.name)

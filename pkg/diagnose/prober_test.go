@@ -60,7 +60,7 @@ func TestProberGone(t *testing.T) {
 		if c.timeout != networkTimeout || c.name == "clock" {
 			continue
 		}
-		if got := c.runWithTimeout(t.Context(), o); got.Outcome != result.Skipped {
+		if got := c.runWithTimeout(t.Context(), o); got.Outcome != report.CheckSkipped {
 			t.Errorf("%s: %+v", c.name, got)
 		} else {
 			t.Logf("%s: %s", c.name, got.Text)
@@ -121,7 +121,7 @@ func TestTokenWithoutName(t *testing.T) {
 	h.Token = "tok"
 	steps := observationsOf(t, h).traceChallenge(t.Context())
 	if r := result.NewReport(result.Conditions{Privileged: true}, []result.Result{result.Pass("well")},
-		steps); r.Outcome != result.Problem || strings.HasPrefix(r.Summary, "No problems") {
+		steps); r.Outcome != report.CheckProblem || strings.HasPrefix(r.Summary, "No problems") {
 		t.Errorf("%+v", r)
 	}
 }

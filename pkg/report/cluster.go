@@ -84,7 +84,7 @@ type ClusterCheck struct {
 	Header
 
 	Time     time.Time        `json:"time"` // of the check: UTC, in whole seconds
-	Outcome  ClusterOutcome   `json:"outcome"`
+	Outcome  CheckOutcome     `json:"outcome"`
 	Summary  string           `json:"summary"` // one sentence
 	Nodes    []NodeCheck      `json:"nodes"`
 	Findings []ClusterProblem `json:"findings"` // equal findings of several nodes are one
@@ -110,31 +110,20 @@ type NodeTrace struct {
 	Trace       *Trace `json:"trace,omitempty"`
 }
 
-// ClusterOutcome is the result of a check on all nodes.
-type ClusterOutcome string
-
-// The outcomes, the worst first.
-const (
-	ClusterProblems   ClusterOutcome = "problem"
-	ClusterIncomplete ClusterOutcome = "incomplete" // no problem was found, but not everything was checked
-	ClusterWarnings   ClusterOutcome = "warning"
-	ClusterOK         ClusterOutcome = "ok"
-)
-
 // NodeCheck is the result of the check on one node.
 type NodeCheck struct {
-	Name       string   `json:"name"`
-	Reported   bool     `json:"reported"`
-	Outcome    string   `json:"outcome,omitempty"`
-	Message    string   `json:"message"`    // the summary of the node, or why it has not reported
-	NotChecked []string `json:"notChecked"` // checks that could not run, or not completely, with the reason
+	Name       string       `json:"name"`
+	Reported   bool         `json:"reported"`
+	Outcome    CheckOutcome `json:"outcome,omitempty"`
+	Message    string       `json:"message"`    // the summary of the node, or why it has not reported
+	NotChecked []string     `json:"notChecked"` // checks that could not run, or not completely, with the reason
 	// Checks are the results of all checks on the node, in their order.
-	Checks []CheckOutcome `json:"checks"`
+	Checks []CheckResult `json:"checks"`
 }
 
-// CheckOutcome is the result of one check on one node.
-type CheckOutcome struct {
-	Name    string `json:"name"`
-	Outcome string `json:"outcome"`        // ok, warning, problem or skipped; empty: another one
-	Text    string `json:"text,omitempty"` // what works, or why the check was skipped
+// CheckResult is the result of one check on one node.
+type CheckResult struct {
+	Name    string       `json:"name"`
+	Outcome CheckOutcome `json:"outcome"`        // ok, warning, problem or skipped; empty: another one
+	Text    string       `json:"text,omitempty"` // what works, or why the check was skipped
 }

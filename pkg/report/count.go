@@ -15,14 +15,17 @@ func Count[N int | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// CountFindings are the numbers of problems and warnings; empty without any.
-func CountFindings(problems, warnings int) string {
-	var found []string
-	if problems > 0 {
-		found = append(found, Count(problems, "problem"))
+// CountLevels returns the numbers of problems and warnings among levels; empty without any.
+func CountLevels[L ~string](levels []L) string {
+	counts := map[L]int{}
+	for _, l := range levels {
+		counts[l]++
 	}
-	if warnings > 0 {
-		found = append(found, Count(warnings, "warning"))
+	var found []string
+	for _, l := range []L{LevelProblem, LevelWarning} {
+		if counts[l] > 0 {
+			found = append(found, Count(counts[l], string(l)))
+		}
 	}
 	return strings.Join(found, " and ")
 }

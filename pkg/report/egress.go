@@ -35,8 +35,9 @@ type EgressProxy struct {
 	Pending      bool             `json:"pending"`           // Spec is not accepted yet
 	Message      string           `json:"message,omitempty"` // why Spec is not accepted yet, or is rejected
 	InvalidInput EgressInput      `json:"invalidInput,omitempty"`
-	NextCheck    time.Time        `json:"nextCheck,omitzero"` // of the readiness endpoints
-	Endpoints    []EgressEndpoint `json:"readinessEndpoints"` // of Spec
+	InvalidFile  string           `json:"invalidFile,omitempty"` // the path of that input
+	NextCheck    time.Time        `json:"nextCheck,omitzero"`    // of the readiness endpoints
+	Endpoints    []EgressEndpoint `json:"readinessEndpoints"`    // of Spec
 }
 
 // EgressInput is the input of the egress settings that is rejected.

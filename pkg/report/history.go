@@ -19,3 +19,11 @@ type Change struct {
 	From      string     `json:"from,omitempty"`      // the VIPState or the Reason before; absent for the first state
 	To        string     `json:"to,omitempty"`        // the new one; absent if the address is no API VIP any more
 }
+
+// Subject is the VIP or the condition that changed.
+func (c Change) Subject() string {
+	if c.VIP.IsValid() {
+		return c.VIP.String()
+	}
+	return c.Condition
+}

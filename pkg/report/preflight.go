@@ -9,7 +9,7 @@ type Preflight struct {
 
 	Pool        string             `json:"pool"`
 	Release     string             `json:"release,omitempty"` // of OpenShift, from the ClusterVersion
-	Outcome     ClusterOutcome     `json:"outcome"`
+	Outcome     CheckOutcome       `json:"outcome"`
 	Summary     string             `json:"summary"` // one sentence
 	Findings    []PreflightFinding `json:"findings"`
 	Examined    []string           `json:"examined"`    // the objects

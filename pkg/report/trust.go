@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -65,6 +66,19 @@ func (c IgnoredCertificate) String() string {
 		return fmt.Sprintf("line %d: %s", c.Line, c.Reason)
 	}
 	return fmt.Sprintf("line %d: %q, serial %s: %s", c.Line, c.Subject, c.Serial, c.Reason)
+}
+
+// SummarizeIgnored names the first certificates of the file that are not used, and counts the others.
+func (t Trust) SummarizeIgnored() string {
+	const named = 3
+	var parts []string
+	for _, c := range t.Ignored[:min(named, len(t.Ignored))] {
+		parts = append(parts, c.String())
+	}
+	if more := t.IgnoredTotal - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Evaluate returns the reason and message of the condition.

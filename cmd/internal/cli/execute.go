@@ -46,6 +46,18 @@ type ExitCode int
 
 func (e ExitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// OfOutcome ends the command with the exit code of an outcome.
+func OfOutcome(o report.CheckOutcome) error {
+	switch o {
+	case report.CheckProblem:
+		return ExitCode(Unhealthy)
+	case report.CheckNotApplicable, report.CheckIncomplete:
+		return ExitCode(Unknown)
+	default:
+		return nil
+	}
+}
+
 // Streams are the standard streams of a command.
 type Streams struct {
 	In       io.Reader

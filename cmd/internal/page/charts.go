@@ -58,7 +58,7 @@ func responseTimes(id string, all []report.RecentChallenge) element {
 	drawing := image(id+"-times", "chart", "Response times of the last challenges, oldest first")
 	for i, c := range all {
 		kind := "held"
-		if c.Cause != "" {
+		if section.OfChallenge(c) == section.Bad {
 			kind = "bad"
 			failed++
 		}

@@ -22,9 +22,9 @@ func ForClusterCheck(apiName string, c report.ClusterCheck, now time.Time) []byt
 	nodes, checks := section.ClusterCheck(c)
 	ids := anchorsOf(c.Findings)
 	all := parts{
-		stateCard(worst(section.OfOutcome(string(c.Outcome)), c.Findings), strings.TrimSuffix(c.Summary, "."),
+		stateCard(section.OfOutcome(c.Outcome), strings.TrimSuffix(c.Summary, "."),
 			"Checked "+clock(c.Time)+" UTC"),
-		problemCard("h2", c.Findings, ids),
+		problemCard("Problems", c.Findings, ids),
 		card("h2", "Nodes", contents(section.Section{Tables: []section.Table{nodes, checks}}, ids)),
 	}
 	if len(missing.Rows) > 0 {

@@ -16,11 +16,11 @@ import (
 // in every text.
 func clusterCheckPage(name string) []byte {
 	return page.ForClusterCheck(name, report.ClusterCheck{
-		Time: now, Outcome: report.ClusterProblems, Summary: name,
+		Time: now, Outcome: report.CheckProblem, Summary: name,
 		Nodes: []report.NodeCheck{
 			{
 				Name: "master0", Reported: true, Outcome: "problem", Message: name, NotChecked: []string{name},
-				Checks: []report.CheckOutcome{{Name: name, Outcome: "ok"}},
+				Checks: []report.CheckResult{{Name: name, Outcome: "ok"}},
 			},
 			{Name: "master1", Message: name},
 		},

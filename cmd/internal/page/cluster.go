@@ -21,7 +21,7 @@ func ForCluster(s report.ClusterStatus, hosts []Host, now time.Time) []byte {
 	state := section.ClusterState(s)
 	all := parts{
 		stateCard(state.Level, state.Headline, s.Condition.Message, stateLine(state, s.Time, "")),
-		problemCard("h2", s.Problems, ids),
+		problemCard("Problems", s.Problems, ids),
 	}
 	for i, one := range section.Cluster(s, true) {
 		shown := contents(one, ids)
@@ -34,15 +34,11 @@ func ForCluster(s report.ClusterStatus, hosts []Host, now time.Time) []byte {
 	for i, h := range hosts {
 		id := fmt.Sprintf("node-%d", i)
 		parts{text(" "), el("a", attr("href", "#"+id), text(h.Name))}.addTo(&links)
+		about := slices.DeleteFunc(slices.Clone(s.Problems),
+			func(p report.ClusterProblem) bool { return !slices.Contains(p.Nodes, h.Name) })
+		own := section.HostState(h.Status, asOf(h.Status, now), about...)
 		var names []string
-		problems := h.problems(now)
-		for _, p := range s.Problems { // such as a VIP that other nodes do not reach
-			same := func(o report.ClusterProblem) bool { return o.ID == p.ID }
-			if slices.Contains(p.Nodes, h.Name) && !slices.ContainsFunc(problems, same) {
-				problems = append(problems, p)
-			}
-		}
-		for _, p := range problems {
+		for _, p := range own.Problems {
 			names = append(names, "["+p.ID+"]")
 		}
 		var notes []part
@@ -50,7 +46,7 @@ func ForCluster(s report.ClusterStatus, hosts []Host, now time.Time) []byte {
 			notes = append(notes, ids.link("Problems: "+strings.Join(names, ", ")))
 		}
 		all = append(all, el("section", class("host"), attr("id", id), el("h2", class("host-name"), text(h.Name)),
-			h.verdict(problems, now, notes...), h.cards("h3", id, ids, now)))
+			h.state(own, now, notes...), h.cards("h3", id, ids, now)))
 	}
 	heading := clusterHeading(clusterName(hosts), len(s.Nodes))
 	return document("http01-proxyd cluster status", heading, now, append(parts{links}, all...))

@@ -122,15 +122,15 @@ func hostReport(name string) report.Report {
 // checkReport returns a report of check with name in every text.
 func checkReport(name string) *result.Report {
 	return &result.Report{
-		Host: name, Outcome: result.Problem, Summary: name, Advice: []string{name},
+		Host: name, Outcome: report.CheckProblem, Summary: name, Advice: []string{name},
 		Checks: []result.Result{
-			{Name: name, Outcome: result.OK, Text: name, NotChecked: name},
+			{Name: name, Outcome: report.CheckOK, Text: name, NotChecked: name},
 			{
-				Name: "vip-holder", Outcome: result.Problem,
+				Name: "vip-holder", Outcome: report.CheckProblem,
 				Findings: []findings.Finding{{ID: findings.ID(name), Level: findings.Problem, Message: name, Remediation: name}},
 			},
 		},
-		Trace: []result.Step{{Step: name, To: name, Outcome: result.Problem, Text: name, DurationMs: 1}},
+		Trace: []result.Step{{Step: name, To: name, Outcome: report.CheckProblem, Text: name, DurationMs: 1}},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -30,67 +31,58 @@ func asOf(r report.Report, now time.Time) time.Time {
 	return r.Time
 }
 
-// ForHost returns the page of one host.
+// ForHost returns the page of one host. The verdict of a check is that of its report; what the service
+// reports is below it.
 func ForHost(h Host, now time.Time) []byte {
-	product := "http01-proxyd status"
-	if h.Check != nil {
-		product = "http01-proxyd check"
+	state := section.HostState(h.Status, asOf(h.Status, now))
+	if h.Check == nil {
+		ids := anchorsOf(state.Problems)
+		all := parts{h.state(state, now), problemCard("Problems", state.Problems, ids)}
+		return document("http01-proxyd status", h.Name, now, append(all, h.cards("h2", "host", ids, now)))
 	}
-	problems := h.problems(now)
-	cards := anchorsOf(problems)
-	all := parts{h.verdict(problems, now), problemCard("h2", problems, cards)}
-	return document(product, h.Name, now, append(all, h.cards("h2", "host", cards, now)))
-}
-
-// verdict is the first card of a host: its state with the number of its problems, or the result of a
-// check. No other card reports success.
-func (h Host) verdict(problems []report.ClusterProblem, now time.Time, notes ...part) element {
-	at := asOf(h.Status, now)
-	s := section.HostState(h.Status, at)
-	notes = append(notes, stateLine(s, at, h.Status.Version))
-	switch {
-	case h.Check != nil:
-		return h.checked(problems, text(string(s.Condition.Reason)+": "+s.Condition.Message), notes[0])
-	case h.Error != "":
-		return stateCard(section.Bad, "No status", h.Error)
-	default:
-		return stateCard(worst(s.Level, problems), cmp.Or(s.Headline, s.Condition.Status), s.Condition.Message, notes...)
+	var found []findings.Finding
+	for _, c := range h.Check.Checks {
+		found = append(found, c.Findings...)
 	}
-}
-
-// checked is the first card of a check, with lines about the state of the service.
-func (h Host) checked(problems []report.ClusterProblem, state ...part) element {
-	r, headline := h.Check, count(problems)
-	l, message := section.OfOutcome(string(r.Outcome)), r.Summary
-	switch {
-	case headline != "":
-		if l == section.Good {
-			message = "The status of the service shows what no check found."
-		}
-		l = worst(l, problems)
-	default:
-		headline = cmp.Or(map[result.Outcome]string{
-			result.OK: "No problem found", result.Warning: "Warnings", result.Incomplete: "Incomplete",
-			result.NotApplicable: "Nothing to check", result.Skipped: "Not checked",
-		}[r.Outcome], "Problems found")
-	}
+	own := section.Problems(found)
+	reported := slices.DeleteFunc(state.Problems, func(p report.ClusterProblem) bool {
+		return slices.ContainsFunc(own, func(o report.ClusterProblem) bool { return o.ID == p.ID })
+	})
+	slices.SortStableFunc(own, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
 	var notes []part
-	for _, advice := range r.Advice {
+	for _, advice := range h.Check.Advice {
 		notes = append(notes, text(advice))
 	}
 	if h.Error != "" {
-		state = []part{text("The service has not reported its status: " + h.Error)}
+		notes = append(notes, text("The service has not reported its status: "+h.Error))
 	}
-	return stateCard(l, headline, message, append(notes, state...)...)
+	ids := anchorsOf(slices.Concat(own, reported))
+	all := parts{
+		stateCard(section.OfOutcome(h.Check.Outcome), strings.TrimSuffix(h.Check.Summary, "."), "", notes...),
+		problemCard("Problems", own, ids),
+	}
+	if len(h.Check.Checks) > 0 {
+		all = append(all, card("h2", "Checks", checkTables(*h.Check, ids)))
+	}
+	if h.Error == "" {
+		all = append(all, h.state(state, now), problemCard("Problems that the service reports", reported, ids))
+	}
+	return document("http01-proxyd check", h.Name, now, append(all, h.cards("h2", "host", ids, now)))
 }
 
-// cards returns everything about a host but its problems. id begins the IDs of its elements.
+// state is the card with the state that the service of a host reported, or why there is none.
+func (h Host) state(s section.State, now time.Time, notes ...part) element {
+	if h.Error != "" {
+		return stateCard(section.Bad, "No status", h.Error)
+	}
+	notes = append(notes, stateLine(s, asOf(h.Status, now), h.Status.Version))
+	return stateCard(s.Level, cmp.Or(s.Headline, s.Condition.Status), s.Condition.Message, notes...)
+}
+
+// cards returns what the service of a host reported, without its problems. id begins the IDs of its elements.
 func (h Host) cards(heading name, id string, ids anchors, now time.Time) parts {
 	var all parts
 	add := func(title string, contents ...part) { all = append(all, card(heading, title, contents...)) }
-	if h.Check != nil && len(h.Check.Checks) > 0 {
-		add("Checks", checkTables(*h.Check, ids))
-	}
 	if h.Error != "" {
 		return all
 	}
@@ -110,9 +102,6 @@ func (h Host) cards(heading name, id string, ids anchors, now time.Time) parts {
 			}
 		}
 		add(s.Title, contents(s, ids))
-	}
-	if len(h.Status.History) > 0 {
-		add("Changes", table(changes(h.Status.History), ids))
 	}
 	return all
 }
@@ -180,7 +169,7 @@ func checkTables(checked result.Report, ids anchors) parts {
 		}
 		results.Rows = append(results.Rows, []section.Cell{
 			{Text: c.Name},
-			{Text: string(c.Outcome), Level: section.OfOutcome(string(c.Outcome)), Marked: true},
+			{Text: string(c.Outcome), Level: section.OfOutcome(c.Outcome), Marked: true},
 			{Text: strings.Join(words, " ")},
 		})
 	}
@@ -192,7 +181,7 @@ func checkTables(checked result.Report, ids anchors) parts {
 	}
 	for _, s := range checked.Trace {
 		steps.Rows = append(steps.Rows, []section.Cell{
-			{Text: s.Step, Level: section.OfOutcome(string(s.Outcome)), Marked: true},
+			{Text: s.Step, Level: section.OfOutcome(s.Outcome), Marked: true},
 			{Text: s.To},
 			{Text: report.Milliseconds(time.Duration(s.DurationMs * float64(time.Millisecond)))},
 			{Text: s.Text},
@@ -202,21 +191,4 @@ func checkTables(checked result.Report, ids anchors) parts {
 		return parts{table(results, ids)}
 	}
 	return parts{table(results, ids), table(steps, ids)}
-}
-
-// changes are what the timeline shows, and the other conditions.
-func changes(history []report.Change) section.Table {
-	t := section.Table{
-		Caption: fmt.Sprintf("The last %d changes of VIPs and conditions, newest first", len(history)),
-		Columns: []section.Column{{Title: "Time (UTC)"}, {Title: "VIP or condition"}, {Title: "From"}, {Title: "To"}},
-	}
-	for _, c := range slices.Backward(history) {
-		t.Rows = append(t.Rows, []section.Cell{
-			{Text: clock(c.Time) + c.Time.UTC().Format(".000")},
-			{Text: subject(c)},
-			{Text: cmp.Or(c.From, "–")},
-			{Text: cmp.Or(c.To, "not configured")},
-		})
-	}
-	return t
 }

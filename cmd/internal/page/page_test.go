@@ -5,6 +5,7 @@ package page_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -29,10 +31,10 @@ func TestContents(t *testing.T) {
 		now)))
 	for _, want := range []string{
 		"http01-proxyd check: master0 http01-proxyd check master0 Created 2026-03-04 12:30:00 UTC",
-		"6 problems and 3 warnings y", "y Serving: holds 192.0.2.5 x HTTP01ChallengeProxyReady is True, in this state since " +
+		"y Problems problem", "holds 192.0.2.5 x HTTP01ChallengeProxyReady is True, in this state since " +
 			"2026-03-04 11:00:00 UTC (90m). Reported 2026-03-04 12:30:00 UTC by version v1.2.3 x.",
 		"y Fix: y",
-		"problem ca-bundle-invalid x; the last good content of x (0 CAs) stays in use",
+		"problem ca-bundle-invalid The CA bundle is rejected, and the previous CAs stay trusted: x",
 		"warning certificate-expires-soon The certificate that 192.0.2.5:6443 presents for x",
 		"y ok y Not checked: y", "The challenge as a validator sees it",
 		"192.0.2.5 Held since 2026-03-04 12:10:00, 20m",
@@ -42,7 +44,7 @@ func TestContents(t *testing.T) {
 			"has the address, 4 times in a row (3s ago)",
 		"problem vip-unreachable-from-here Port 80 of the API VIP 2001:db8::5 cannot be reached from this host: there is " +
 			"no answer in time, or no host has the address Fix: Run oc http01 check",
-		"The last 8 changes of VIPs and conditions, newest first Time (UTC) VIP or condition From To 2026-03-04 " +
+		"The last changes of VIPs and conditions, newest first Time (UTC) VIP or condition From To 2026-03-04 " +
 			"12:10:00.000 HTTP01ChallengeProxyReady Standby Serving",
 		"Requests cert-manager lets-encrypt x ok 9 0 0 upstream-error 0 3 0 x 0 0 1",
 		"Challenges 12 forwarded, 10 rejected as foreign-host, 30 rejected as not-challenge",
@@ -67,15 +69,16 @@ func TestContents(t *testing.T) {
 // TestCheckOutcome: a check is reported as successful only if it was complete.
 func TestCheckOutcome(t *testing.T) {
 	t.Parallel()
-	for want, r := range map[string]result.Report{
-		"No problem found s": {Outcome: result.OK, Summary: "s"},
-		"Incomplete s":       {Outcome: result.Incomplete, Summary: "s", Incomplete: []string{"dns"}},
-		"Warnings s":         {Outcome: result.Warning, Summary: "s"},
-		"Problems found s":   {Outcome: result.Problem, Summary: "s"},
-		"Not checked s":      {Outcome: result.Skipped, Summary: "s"},
+	for want, r := range map[section.Level]result.Report{
+		section.Good:    {Outcome: report.CheckOK, Summary: "s."},
+		section.Warning: {Outcome: report.CheckIncomplete, Summary: "s.", Incomplete: []string{"dns"}},
+		section.Bad:     {Outcome: report.CheckProblem, Summary: "s."},
+		section.Neutral: {Outcome: report.CheckSkipped, Summary: "s."},
 	} {
-		if got := visible(parse(t, page.ForHost(page.Host{Check: &r, Error: "e"}, now))); !strings.Contains(got, want) {
-			t.Errorf("lacks %q: %s", want, got)
+		card := fmt.Sprintf(`<section class="state %s"><p class="headline">`, want)
+		got := string(page.ForHost(page.Host{Check: &r, Error: "e"}, now))
+		if _, after, found := strings.Cut(got, card); !found || !strings.Contains(after[:100], ">s</") {
+			t.Errorf("lacks %q: %s", card, got)
 		}
 	}
 }
@@ -98,7 +101,7 @@ func TestEmptyReport(t *testing.T) {
 		"no status":   {Name: "a", Error: "cannot query the service"},
 		"unreachable": {Name: "a", Status: report.ServiceUnreachable(now, errors.New("no answer"))},
 		"worker": {Name: "a", Error: "cannot query the service", Check: &result.Report{
-			Outcome: result.NotApplicable,
+			Outcome: report.CheckNotApplicable,
 			Summary: "Nothing here",
 		}},
 		"zero": {Name: "a"},
@@ -109,7 +112,7 @@ func TestEmptyReport(t *testing.T) {
 		}
 		if want := map[string]string{
 			"no status": "cannot query the service",
-			"worker":    "Nothing to check Nothing here",
+			"worker":    "Nothing here",
 		}[name]; !strings.Contains(got, want) {
 			t.Errorf("%s: lacks %q: %s", name, want, got)
 		}
@@ -414,7 +417,7 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	r := hostReport("[vip-unreachable-from-here] [no-such-finding]")
 	root := parse(t, page.ForHost(page.Host{Status: r, Check: &result.Report{
-		Outcome: result.Problem, Checks: []result.Result{{Name: "dns", Outcome: result.Problem, Findings: []findings.Finding{
+		Outcome: report.CheckProblem, Checks: []result.Result{{Name: "dns", Outcome: report.CheckProblem, Findings: []findings.Finding{
 			findings.New(findings.DNSNoRecord, nil), findings.New(findings.DNSNoRecord, nil),
 		}}},
 	}}, now))

@@ -68,15 +68,7 @@ func conditionLane(r report.Report, now time.Time) lane {
 
 // changesOf returns the changes of a VIP or a condition.
 func changesOf(r report.Report, name string) []report.Change {
-	return slices.DeleteFunc(slices.Clone(r.History), func(c report.Change) bool { return subject(c) != name })
-}
-
-// subject is the VIP or the condition that changed.
-func subject(c report.Change) string {
-	if c.VIP.IsValid() {
-		return c.VIP.String()
-	}
-	return c.Condition
+	return slices.DeleteFunc(slices.Clone(r.History), func(c report.Change) bool { return c.Subject() != name })
 }
 
 func vipKind(state string) string {

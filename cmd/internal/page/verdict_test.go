@@ -121,7 +121,7 @@ func faults() map[string][]func(*report.Report) {
 		},
 		"Egress proxy": {
 			func(r *report.Report) {
-				r.EgressProxy.Pending = true
+				r.EgressProxy.Pending, r.EgressProxy.Message = true, "e"
 				r.Conditions = append(r.Conditions, part(report.EgressConditionType, report.EgressNotReady))
 			},
 			func(r *report.Report) {
@@ -198,17 +198,18 @@ func expectVerdict(t *testing.T, name string, want section.Level, r report.Repor
 	if line, _, _ := strings.Cut(status.String(), "\n"); !strings.Contains(line, " "+want.Sign()+" ") {
 		t.Errorf("%s: the text begins with %q, want %s", name, line, want.Sign())
 	}
-	for kind, h := range map[string]page.Host{
-		"status": {Name: "a", Status: r},
-		"check":  {Name: "a", Status: r, Check: &result.Report{Outcome: result.OK, Summary: "No problems on a."}},
-	} {
-		root := parse(t, page.ForHost(h, now))
-		if diff := cmp.Diff([]section.Level{want}, verdicts(root)); diff != "" {
-			t.Errorf("%s: %s (-want +got):\n%s", name, kind, diff)
-		}
-		if want != section.Good && strings.Contains(visible(root), "No problem") {
-			t.Errorf("%s: %s: a text claims that there is no problem", name, kind)
-		}
+	root := parse(t, page.ForHost(page.Host{Name: "a", Status: r}, now))
+	if diff := cmp.Diff([]section.Level{want}, verdicts(root)); diff != "" {
+		t.Errorf("%s: status (-want +got):\n%s", name, diff)
+	}
+	if want != section.Good && strings.Contains(visible(root), "No problem") {
+		t.Errorf("%s: a text claims that there is no problem", name)
+	}
+	// The verdict of a check is its own, whatever the service reports.
+	checked := page.Host{Name: "a", Status: r, Check: &result.Report{Outcome: report.CheckOK, Summary: "No problems on a."}}
+	root = parse(t, page.ForHost(checked, now))
+	if diff := cmp.Diff([]section.Level{section.Good, want}, verdicts(root)); diff != "" {
+		t.Errorf("%s: check (-want +got):\n%s", name, diff)
 	}
 	s := report.ClusterStatus{
 		Time: now, Condition: r.Condition(),
@@ -219,14 +220,14 @@ func expectVerdict(t *testing.T, name string, want section.Level, r report.Repor
 		s.Problems = append(s.Problems, p)
 	}
 	var cluster strings.Builder
-	if err := terminal.ClusterStatus(s).Write(&cluster, terminal.View{}); err != nil {
+	if err := terminal.ClusterStatus(s, nil).Write(&cluster, terminal.View{}); err != nil {
 		t.Fatal(err)
 	}
 	line, rest, _ := strings.Cut(cluster.String(), "\n")
 	if !strings.Contains(line, " "+want.Sign()+" ") || want != section.Good && strings.Contains(rest, section.Good.Sign()) {
 		t.Errorf("%s: the text of the cluster, want %s:\n%s", name, want.Sign(), cluster.String())
 	}
-	root := parse(t, page.ForCluster(s, []page.Host{{Name: "a", Status: r}}, now))
+	root = parse(t, page.ForCluster(s, []page.Host{{Name: "a", Status: r}}, now))
 	if diff := cmp.Diff([]section.Level{want, want}, verdicts(root)); diff != "" {
 		t.Errorf("%s: cluster (-want +got):\n%s", name, diff)
 	}
@@ -245,16 +246,16 @@ func verdicts(root *html.Node) (all []section.Level) {
 // TestVerdictOfClusterCheck: text and page have one level, and it is good only without a finding.
 func TestVerdictOfClusterCheck(t *testing.T) {
 	t.Parallel()
-	for outcome, want := range map[report.ClusterOutcome]section.Level{
-		report.ClusterOK: section.Good, report.ClusterWarnings: section.Warning, report.ClusterIncomplete: section.Warning,
-		report.ClusterProblems: section.Bad,
+	for outcome, want := range map[report.CheckOutcome]section.Level{
+		report.CheckOK: section.Good, report.CheckWarning: section.Warning, report.CheckIncomplete: section.Warning,
+		report.CheckProblem: section.Bad,
 	} {
 		c := report.ClusterCheck{
 			Time: now, Outcome: outcome, Summary: "s",
-			Nodes: []report.NodeCheck{{Name: "a", Reported: true, Outcome: string(outcome)}},
+			Nodes: []report.NodeCheck{{Name: "a", Reported: true, Outcome: outcome}},
 		}
 		level := map[section.Level]string{section.Warning: report.LevelWarning, section.Bad: report.LevelProblem}[want]
-		if level != "" && outcome != report.ClusterIncomplete {
+		if level != "" && outcome != report.CheckIncomplete {
 			c.Findings = []report.ClusterProblem{{ID: "dns-no-record", Level: level}}
 		}
 		var text strings.Builder

@@ -34,6 +34,6 @@ func ClusterCheck(c report.ClusterCheck) (nodes, checks Table) {
 	return nodes, checks
 }
 
-func outcome(text string) Cell {
-	return Cell{Text: text, Level: OfOutcome(text), Marked: text != ""}
+func outcome(o report.CheckOutcome) Cell {
+	return Cell{Text: string(o), Level: OfOutcome(o), Marked: o != ""}
 }

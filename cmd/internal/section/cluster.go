@@ -100,14 +100,27 @@ func nodes(s report.ClusterStatus, wide bool) Table {
 
 // ClusterChallenges are the last challenges on all nodes, newest first.
 func ClusterChallenges(hosts map[string]report.Report, now time.Time) Table {
+	return ofNodes(hosts, func(r report.Report) Table { return Challenges(r.Challenges, now) })
+}
+
+// ClusterChanges are the last changes of VIPs and conditions on all nodes, newest first.
+func ClusterChanges(hosts map[string]report.Report) Table { return ofNodes(hosts, changes) }
+
+// ofNodes joins the tables of nodes. Their first cell has the time.
+func ofNodes(hosts map[string]report.Report, table func(report.Report) Table) Table {
 	var all Table
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
-		one := Challenges(hosts[name].Challenges, now)
+		one := table(hosts[name])
 		all.Caption, all.Columns = one.Caption, slices.Insert(one.Columns, 1, Column{Title: "Node"})
 		for _, row := range one.Rows {
 			all.Rows = append(all.Rows, slices.Insert(row, 1, Cell{Text: name}))
 		}
 	}
-	slices.SortStableFunc(all.Rows, func(a, b []Cell) int { return b[0].Time.Compare(a[0].Time) })
+	slices.SortStableFunc(all.Rows, func(a, b []Cell) int {
+		if a[0].Time.IsZero() {
+			return cmp.Compare(b[0].Text, a[0].Text)
+		}
+		return b[0].Time.Compare(a[0].Time)
+	})
 	return all
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -21,9 +20,11 @@ func Host(r report.Report, now time.Time) []Section {
 	if reason := r.Condition().Reason; reason == report.NotReachable || reason == report.NotRunning {
 		return nil
 	}
+	d := describer{r, now, verdict.Problems(r, now)}
 	return []Section{
-		{"Now", rows(r, now), tables(ruleCounters(r.Table))},
-		{"Earlier", nil, tables(requests(r.Traffic), Challenges(r.Challenges, now), causes(r.Challenges))},
+		{"Now", d.rows(), tables(ruleCounters(r.Table))},
+		{"Earlier", nil, tables(requests(r.Traffic), Challenges(r.Challenges, now), d.causes())},
+		{"Changes", nil, tables(changes(r))},
 	}
 }
 
@@ -33,8 +34,8 @@ func tables(all ...Table) []Table {
 }
 
 // rows are the rows below the state.
-func rows(r report.Report, now time.Time) []Row {
-	d := describer{r, now, verdict.Problems(r, now)}
+func (d describer) rows() []Row {
+	r := d.report
 	var all []Row
 	for _, v := range r.VIPs {
 		all = append(all, d.vip(v))
@@ -168,7 +169,7 @@ func Challenges(c report.Challenges, now time.Time) Table {
 	for _, one := range slices.Backward(c.Recent) {
 		last.Rows = append(last.Rows, []Cell{
 			{Text: report.Age(now.Sub(one.Time)), Time: one.Time},
-			{Text: statusText(one), Level: ofChallenge(one)},
+			{Text: statusText(one), Level: OfChallenge(one)},
 			{Text: cmp.Or(strings.TrimSpace(reference(one.Cause)), one.Detail)},
 			{Text: one.Host},
 			{Text: string(one.ClientKind)},
@@ -181,17 +182,39 @@ func Challenges(c report.Challenges, now time.Time) Table {
 	return last
 }
 
-// causes explains the causes of the last challenges, each once, with the text of the newest one.
-func causes(c report.Challenges) Table {
+// causes explains the causes of the last challenges that no problem explains, each once, with the text of
+// the newest one.
+func (d describer) causes() Table {
 	legend := Table{"Causes of failed challenges", []Column{{Title: "Cause"}, {Title: "Meaning", MinWidth: 20}}, nil}
 	known := map[string]bool{"": true}
-	for _, one := range slices.Backward(c.Recent) {
+	for _, f := range d.problems {
+		known[string(f.ID)] = true
+	}
+	for _, one := range slices.Backward(d.report.Challenges.Recent) {
 		if !known[one.Cause] {
 			known[one.Cause] = true
 			legend.Rows = append(legend.Rows, []Cell{
-				{Text: "[" + one.Cause + "]"}, {Text: verdict.OfCause(one.Cause, findings.ResponseStatus, one.Detail).Message},
+				{Text: "[" + one.Cause + "]"}, {Text: verdict.Response(one)[0].Message},
 			})
 		}
 	}
 	return legend
+}
+
+// changes are the last changes of VIPs and conditions, newest first.
+func changes(r report.Report) Table {
+	t := Table{
+		"The last changes of VIPs and conditions, newest first",
+		[]Column{{Title: "Time (UTC)"}, {Title: "VIP or condition"}, {Title: "From"}, {Title: "To"}},
+		nil,
+	}
+	for _, c := range slices.Backward(r.History) {
+		t.Rows = append(t.Rows, []Cell{
+			{Text: c.Time.UTC().Format("2006-01-02 15:04:05.000")},
+			{Text: c.Subject()},
+			{Text: cmp.Or(c.From, "–")},
+			{Text: cmp.Or(c.To, "not configured")},
+		})
+	}
+	return t
 }

@@ -43,7 +43,9 @@ type describer struct {
 
 // unlessFailing is Good, or no level if an exchange fails.
 func (d describer) unlessFailing() Level {
-	if slices.ContainsFunc(d.problems, func(f findings.Finding) bool { return findings.IsCause(string(f.ID)) }) {
+	if slices.ContainsFunc(d.problems, func(f findings.Finding) bool {
+		return findings.IsCause(string(f.ID)) || f.ID == findings.SelfTestFailed
+	}) {
 		return ""
 	}
 	return Good
@@ -89,8 +91,7 @@ func (d describer) upstream(u report.Upstream) Row {
 		return row
 	}
 	row.Text += " fails"
-	found := verdict.OfCause(u.Cause, findings.IngressUnreachable, u.Error)
-	return faulty(row, []findings.Finding{found}).withMore(", checked " + d.ago(u.Checked))
+	return faulty(row, verdict.Upstream(u)).withMore(", checked " + d.ago(u.Checked))
 }
 
 // certificate describes the remaining lifetime, and the age of that information.
@@ -162,7 +163,7 @@ func (d describer) selfTest(t report.SelfTest) Row {
 	}
 	if !t.OK {
 		row.Text = fmt.Sprintf("%v: fails for %s", t.VIP, report.Age(d.now.Sub(t.Since)))
-		row = faulty(row, []findings.Finding{verdict.OfCause(t.Cause, findings.SelfTestFailed, t.Error)})
+		row = faulty(row, verdict.SelfTests(t))
 	}
 	return row.withMore(", checked " + d.ago(t.Checked))
 }
@@ -191,6 +192,7 @@ func (d describer) egress(e report.EgressProxy) Row {
 		return row
 	}
 	if reason == report.EgressNotReady {
+		row.Level = Neutral
 		message += "; configured " + d.ago(e.Since)
 		if !e.NextCheck.IsZero() {
 			message += ", next check in " + report.Age(max(0, e.NextCheck.Sub(d.now)))
@@ -280,7 +282,7 @@ func formatCounts(counts map[string]uint64) string {
 
 // challenge describes the result of a challenge.
 func (d describer) challenge(c report.RecentChallenge) Row {
-	row := Row{Label: "Last challenge", Level: ofChallenge(c), Text: "answered " + statusText(c)}
+	row := Row{Label: "Last challenge", Level: OfChallenge(c), Text: "answered " + statusText(c)}
 	if c.Status == 0 {
 		row.Text = "no response, because the client disconnected"
 	}
@@ -303,8 +305,8 @@ func statusText(c report.RecentChallenge) string {
 	return strconv.Itoa(c.Status)
 }
 
-// ofChallenge shows whether a validator accepts the response. Anybody can request an unknown token.
-func ofChallenge(c report.RecentChallenge) Level {
+// OfChallenge shows whether a validator accepts the response. Anybody can request an unknown token.
+func OfChallenge(c report.RecentChallenge) Level {
 	switch c.Status {
 	case 200:
 		return Good

@@ -88,16 +88,17 @@ func OfProblem(level string) Level {
 }
 
 // OfOutcome is the level of the outcome of a check, on a host or in a cluster.
-func OfOutcome(outcome string) Level {
-	switch report.ClusterOutcome(outcome) {
-	case report.ClusterOK:
+func OfOutcome(outcome report.CheckOutcome) Level {
+	switch outcome {
+	case report.CheckOK:
 		return Good
-	case report.ClusterProblems:
+	case report.CheckProblem:
 		return Bad
-	case report.ClusterWarnings, report.ClusterIncomplete:
+	case report.CheckWarning, report.CheckIncomplete:
 		return Warning
+	default:
+		return Neutral
 	}
-	return Neutral
 }
 
 func since(t, now time.Time) Cell {

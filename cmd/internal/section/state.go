@@ -21,11 +21,13 @@ type State struct {
 	Problems  []report.ClusterProblem // problems before warnings
 }
 
-// HostState returns the state of a host.
-func HostState(r report.Report, now time.Time) State {
-	problems := []report.ClusterProblem{}
-	for _, f := range verdict.Problems(r, now) {
-		problems = append(problems, Problem(f))
+// HostState returns the state of a host, and of what others report about it.
+func HostState(r report.Report, now time.Time, others ...report.ClusterProblem) State {
+	problems := Problems(verdict.Problems(r, now))
+	for _, p := range others { // such as a VIP that other nodes do not reach
+		if !slices.ContainsFunc(problems, func(own report.ClusterProblem) bool { return own.ID == p.ID }) {
+			problems = append(problems, p)
+		}
 	}
 	since := r.StateSince
 	if r.Condition().Status != "Unknown" { // otherwise it is the time of the query
@@ -46,15 +48,13 @@ func ClusterState(s report.ClusterStatus) State {
 func newState(c report.Condition, since time.Time, problems []report.ClusterProblem) State {
 	problems = slices.SortedStableFunc(slices.Values(problems),
 		func(a, b report.ClusterProblem) int { return cmp.Or(cmp.Compare(a.Level, b.Level), compareCause(a, b)) })
-	warnings := 0
 	level := OfCondition(c)
+	var levels []string
 	for _, p := range problems {
-		if p.Level == report.LevelWarning {
-			warnings++
-		}
+		levels = append(levels, p.Level)
 		level = worse(level, OfProblem(p.Level))
 	}
-	return State{level, verdict.Headline(c, len(problems)-warnings, warnings), since, c, problems}
+	return State{level, verdict.Headline(c, levels), since, c, problems}
 }
 
 // compareCause sorts a stopped service first, because other problems may follow from it.
@@ -77,11 +77,15 @@ func worse(a, b Level) Level {
 	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }
 
-// Problem returns a finding of a host in the form that is shown.
-func Problem(f findings.Finding) report.ClusterProblem {
-	return report.ClusterProblem{
-		ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
+// Problems returns findings of a host in the form that is shown.
+func Problems(found []findings.Finding) []report.ClusterProblem {
+	all := []report.ClusterProblem{}
+	for _, f := range found {
+		all = append(all, report.ClusterProblem{
+			ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
+		})
 	}
+	return all
 }
 
 // Command returns the command that comes first for a problem: one that fixes it, or one that finds or

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
-	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -39,7 +38,7 @@ func Check(r result.Report, quiet bool) Text {
 		if len(r.Checks) > 0 {
 			p.writeLine()
 		}
-		p.writeWrapped([]span{mark(section.OfOutcome(string(r.Outcome))), {text: " "}}, 2, r.Summary)
+		p.writeWrapped([]span{mark(section.OfOutcome(r.Outcome)), {text: " "}}, 2, r.Summary)
 		for _, line := range r.Advice {
 			p.writeWrapped(nil, 0, line)
 		}
@@ -57,12 +56,12 @@ func ClusterCheck(c report.ClusterCheck) Text {
 				notChecked = append(notChecked, n.Name+": "+reason)
 			}
 		}
-		p.writeRow("Result", section.OfOutcome(string(c.Outcome)), c.Summary)
+		p.writeRow("Result", section.OfOutcome(c.Outcome), c.Summary)
 		p.writeTable(nodes)
 		if p.view.Wide {
 			p.writeTable(checks)
 		}
-		p.writeProblems(c.Findings)
+		p.writeProblems(c.Findings, true)
 		p.writeMissing("Not checked", notChecked)
 	}
 }
@@ -70,11 +69,9 @@ func ClusterCheck(c report.ClusterCheck) Text {
 func (p *page) writeCheck(c result.Result, column int, quiet bool) {
 	below := strings.Repeat(" ", column+checkGutter)
 	for _, f := range c.Findings {
-		p.writeResult(string(f.Level), c.Name, column, fmt.Sprintf("[%s] %s", f.ID, f.Message))
+		p.writeResult(report.CheckOutcome(f.Level), c.Name, column, fmt.Sprintf("[%s] %s", f.ID, f.Message))
 		p.writeWrapped([]span{{text: below}}, len(below), "fix: "+f.Remediation)
-		for _, command := range f.Commands {
-			p.text.WriteString(below + printable.Line(command) + "\n") // in one line, so that it can be copied
-		}
+		p.writeCommands(below, f.Commands)
 		if p.view.Wide {
 			p.writeLine(span{text: below + "see: " + f.ID.URL()})
 		}
@@ -87,7 +84,7 @@ func (p *page) writeCheck(c result.Result, column int, quiet bool) {
 		if p.view.Wide {
 			text = strings.TrimSpace(fmt.Sprintf("%s (%s)", text, milliseconds(c.DurationMs)))
 		}
-		p.writeResult(string(c.Outcome), c.Name, column, text)
+		p.writeResult(c.Outcome, c.Name, column, text)
 	}
 	if c.NotChecked != "" {
 		p.writeResult("", c.Name, column, "not checked: "+c.NotChecked)
@@ -112,14 +109,14 @@ func (p *page) writeChallenge(steps []result.Step, column int) {
 		if s.DurationMs > 0 {
 			text += fmt.Sprintf(" (%s)", milliseconds(s.DurationMs))
 		}
-		p.writeResult(string(s.Outcome), s.Step, column, text)
+		p.writeResult(s.Outcome, s.Step, column, text)
 	}
 }
 
 // checkGutter is the width beside a name: the mark, a space, and two spaces after the name.
 const checkGutter = 4
 
-func (p *page) writeResult(outcome, name string, column int, text string) {
+func (p *page) writeResult(outcome report.CheckOutcome, name string, column int, text string) {
 	head := []span{mark(section.OfOutcome(outcome)), {text: " " + pad(name, column) + "  "}}
 	p.writeWrapped(head, column+checkGutter, text)
 }

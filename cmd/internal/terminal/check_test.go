@@ -12,13 +12,14 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // checkReport is a report with a line of each kind.
 func checkReport() result.Report {
 	return result.NewReport(result.Conditions{Host: "master-0", Privileged: true}, []result.Result{
-		{Name: "config", Outcome: result.OK, Text: "/etc/http01-proxyd/config.yaml"},
-		{Name: "ruleset", Outcome: result.Problem, Findings: []findings.Finding{
+		{Name: "config", Outcome: report.CheckOK, Text: "/etc/http01-proxyd/config.yaml"},
+		{Name: "ruleset", Outcome: report.CheckProblem, Findings: []findings.Finding{
 			{
 				ID: "packet-lost", Level: findings.Problem, Message: "chain input of table inet admin drops packets to port 8888",
 				Remediation: "open the port: tcp dport 8888 accept",
@@ -28,10 +29,10 @@ func checkReport() result.Report {
 				Remediation: "none",
 			},
 		}},
-		{Name: "mtu", Outcome: result.Warning, NotChecked: "2001:db8::6: no way there", Findings: []findings.Finding{
+		{Name: "mtu", Outcome: report.CheckWarning, NotChecked: "2001:db8::6: no way there", Findings: []findings.Finding{
 			{ID: findings.PathMTUBlackHole, Level: findings.Warning, Message: "too small", Remediation: "widen it"},
 		}},
-		{Name: "dns", Outcome: result.Skipped, Text: "nothing to look at"},
+		{Name: "dns", Outcome: report.CheckSkipped, Text: "nothing to look at"},
 	}, nil)
 }
 

@@ -94,7 +94,7 @@ func TestEgressConditionAndRow(t *testing.T) {
 		"first requests": {
 			report.EgressProxy{Upstream: "auto", Spec: proxy, Pending: true},
 			"False", report.EgressNotReady,
-			"not accepted yet: the requests to its readiness endpoints are running; no proxy is in use", "✗ NotReady [egress-not-ready]: http://p:3128",
+			"not accepted yet: the requests to its readiness endpoints are running; no proxy is in use", "- http://p:3128",
 		},
 		"rejected": {
 			report.EgressProxy{

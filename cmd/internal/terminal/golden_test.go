@@ -174,7 +174,7 @@ func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenarios() {
 		for kind, text := range map[string]terminal.Text{
-			"status": terminal.Report(s.shown, goldenNow), "cluster-status": terminal.ClusterStatus(s.cluster()),
+			"status": terminal.Report(s.shown, goldenNow), "cluster-status": terminal.ClusterStatus(s.cluster(), s.hosts()),
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -211,7 +211,7 @@ func TestGoldenWatch(t *testing.T) {
 				terminal.Report(s.shown, goldenNow), section.Challenges(s.shown.Challenges, goldenNow))
 			compareScreen(t, "watch/"+name+".80x24.txt", render(t, host, view))
 			cluster := terminal.Watch("12:30:00  http01-proxyd on 3 control-plane nodes, every 10s; Ctrl-C ends",
-				terminal.ClusterStatus(s.cluster()), section.ClusterChallenges(s.hosts(), goldenNow))
+				terminal.ClusterStatus(s.cluster(), s.hosts()), section.ClusterChallenges(s.hosts(), goldenNow))
 			compareScreen(t, "cluster-watch/"+name+".80x24.txt", render(t, cluster, view))
 		})
 	}
@@ -248,7 +248,7 @@ func TestTakeover(t *testing.T) {
 	for i := range s.holder.VIPs {
 		s.holder.VIPs[i].Since = before(6 * time.Second)
 	}
-	got := render(t, terminal.ClusterStatus(s.cluster()), terminal.View{})
+	got := render(t, terminal.ClusterStatus(s.cluster(), s.hosts()), terminal.View{})
 	for _, want := range []string{
 		"State:          ✓ Serving for 6s\n", "\n192.0.2.5    master0  6s   reachable from",
 		"\nmaster0  ✓ Serving  6s   192.0.2.5",

@@ -25,7 +25,7 @@ func Report(r report.Report, now time.Time) Text {
 		}
 		sections := section.Host(r, now)
 		p.writeRows(sections)
-		p.writeStateProblems(state)
+		p.writeProblems(state.Problems, p.view.Wide)
 		if p.view.Wide {
 			p.writeTables(sections)
 		}
@@ -33,8 +33,9 @@ func Report(r report.Report, now time.Time) Text {
 }
 
 // ClusterStatus is the status of a cluster as text: the state, the holders of the
-// VIPs, the nodes and the problems. A wide text has the messages of the nodes.
-func ClusterStatus(s report.ClusterStatus) Text {
+// VIPs, the nodes and the problems. A wide text has the messages of the nodes, and the last changes in
+// their reports.
+func ClusterStatus(s report.ClusterStatus, hosts map[string]report.Report) Text {
 	return func(p *page) {
 		state := section.ClusterState(s)
 		p.writeState(state, s.Time)
@@ -42,7 +43,10 @@ func ClusterStatus(s report.ClusterStatus) Text {
 			p.writeRow("Message", "", s.Condition.Message)
 		}
 		p.writeTables(section.Cluster(s, p.view.Wide))
-		p.writeStateProblems(state)
+		p.writeProblems(state.Problems, p.view.Wide)
+		if changes := section.ClusterChanges(hosts); p.view.Wide && len(changes.Rows) > 0 {
+			p.writeTable(changes)
+		}
 	}
 }
 
@@ -105,7 +109,7 @@ func fitScreen(top, below []string, height int) []string {
 // examined.
 func Preflight(r report.Preflight) Text {
 	return func(p *page) {
-		p.writeRow("Result", section.OfOutcome(string(r.Outcome)), r.Summary)
+		p.writeRow("Result", section.OfOutcome(r.Outcome), r.Summary)
 		label := "Examined"
 		for _, what := range r.Examined {
 			p.writeRow(label, "", what)
@@ -117,7 +121,7 @@ func Preflight(r report.Preflight) Text {
 				ID: f.ID, Level: f.Level, Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
 			}
 		}
-		p.writeProblems(all)
+		p.writeProblems(all, true)
 		p.writeMissing("Not examined", r.NotExamined)
 	}
 }
@@ -164,13 +168,13 @@ func (p *page) writeTables(all []section.Section) {
 	}
 }
 
-// writeStateProblems writes the problems of a status, each with one command. A wide text has the
-// remediation with all commands.
-func (p *page) writeStateProblems(s section.State) {
-	if len(s.Problems) > 0 {
-		p.writeLine()
-	}
-	for _, problem := range s.Problems {
+// writeProblems writes problems, each with its ID. A short text has one command for each, and a whole one
+// the remediation with all commands.
+func (p *page) writeProblems(problems []report.ClusterProblem, whole bool) {
+	for i, problem := range problems {
+		if whole || i == 0 {
+			p.writeLine()
+		}
 		text := fmt.Sprintf("[%s] %s", problem.ID, problem.Message)
 		if slices.ContainsFunc(problem.Nodes, func(n string) bool { return !strings.Contains(problem.Message, n) }) {
 			text += fmt.Sprintf(" (%s)", strings.Join(problem.Nodes, ", "))
@@ -180,38 +184,19 @@ func (p *page) writeStateProblems(s section.State) {
 			label = "Warning"
 		}
 		p.writeRow(label, section.OfProblem(problem.Level), text)
-		commands := []string{section.Command(problem)}
-		if p.view.Wide {
+		if whole {
 			p.writeRow("Fix", "", problem.Remediation)
-			if len(problem.Commands) > 0 {
-				commands = problem.Commands
-			}
+			p.writeCommands("  ", problem.Commands)
+		} else {
+			p.writeCommands("  ", []string{section.Command(problem)})
 		}
-		p.writeCommands(commands)
 	}
 }
 
 // writeCommands writes each command in one line, so that it can be copied.
-func (p *page) writeCommands(commands []string) {
+func (p *page) writeCommands(prefix string, commands []string) {
 	for _, command := range commands {
-		p.text.WriteString("  " + printable.Line(command) + "\n")
-	}
-}
-
-// writeProblems writes problems, each with its ID and remediation.
-func (p *page) writeProblems(problems []report.ClusterProblem) {
-	for _, problem := range problems {
-		label := "Problem"
-		if problem.Level == report.LevelWarning {
-			label = "Warning"
-		}
-		p.writeLine()
-		p.writeRow(label, section.OfProblem(problem.Level), fmt.Sprintf("[%s] %s", problem.ID, problem.Message))
-		if problem.Check != "" {
-			p.writeRow("Nodes", "", strings.Join(problem.Nodes, ", "))
-		}
-		p.writeRow("Fix", "", problem.Remediation)
-		p.writeCommands(problem.Commands)
+		p.text.WriteString(prefix + printable.Line(command) + "\n")
 	}
 }
 

@@ -84,9 +84,7 @@ func (p *page) writeTraceResult(t report.Trace) {
 	if t.Lost > 0 {
 		p.writeRow("Note", section.Warning, fmt.Sprintf("the kernel dropped %d events, because there were too many", t.Lost))
 	}
-	for _, fix := range fixes { // whole lines, to copy
-		p.text.WriteString(pad("Fix:", labelWidth) + printable.Line(fix) + "\n")
-	}
+	p.writeCommands(pad("Fix:", labelWidth), fixes)
 }
 
 func (p *page) writePacket(one report.TracedPacket) {

@@ -118,7 +118,7 @@ func TestClusterVIPRow(t *testing.T) {
 			t.Parallel()
 			var shown strings.Builder
 			status := report.ClusterStatus{Time: start, VIPs: tt.vips}
-			if err := terminal.ClusterStatus(status).Write(&shown, terminal.View{}); err != nil {
+			if err := terminal.ClusterStatus(status, nil).Write(&shown, terminal.View{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range tt.want {

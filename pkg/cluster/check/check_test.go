@@ -64,63 +64,63 @@ func TestCombine(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		nodes    []check.Node
-		outcome  report.ClusterOutcome
+		outcome  report.CheckOutcome
 		summary  string
 		findings []report.ClusterProblem
 	}{
 		"no problem": {
 			[]check.Node{parse(t, "m1", "ok", portOK), parse(t, "m0", "ok")},
-			report.ClusterOK,
+			report.CheckOK,
 			"No problem was found (2 of 2 nodes reported).",
 			[]report.ClusterProblem{},
 		},
 		"one problem of two": {
 			[]check.Node{parse(t, "m1", "problem", clockWarns, dnsFails), parse(t, "m0", "problem", dnsFails, portOK)},
-			report.ClusterProblems,
+			report.CheckProblem,
 			"1 problem and 1 warning (2 of 2 nodes reported).",
 			[]report.ClusterProblem{on(dns, "m0", "m1"), on(clock, "m1")},
 		},
 		"a warning": {
 			[]check.Node{parse(t, "m0", "warning", clockWarns), parse(t, "m1", "ok")},
-			report.ClusterWarnings,
+			report.CheckWarning,
 			"1 warning (2 of 2 nodes reported).",
 			[]report.ClusterProblem{on(clock, "m0")},
 		},
 		"one is down": {
 			[]check.Node{down, parse(t, "m0", "ok")},
-			report.ClusterIncomplete, "No problem was found, but not everything was checked (1 of 2 nodes reported).",
+			report.CheckIncomplete, "No problem was found, but not everything was checked (1 of 2 nodes reported).",
 			[]report.ClusterProblem{notReporting},
 		},
 		"one is down, one has a problem": {
 			[]check.Node{down, parse(t, "m0", "problem", dnsFails)},
-			report.ClusterProblems, "1 problem (1 of 2 nodes reported).",
+			report.CheckProblem, "1 problem (1 of 2 nodes reported).",
 			[]report.ClusterProblem{on(dns, "m0"), notReporting},
 		},
 		"a problem without a finding": {
 			[]check.Node{parse(t, "m0", "problem")},
-			report.ClusterProblems,
+			report.CheckProblem,
 			"A problem was found (1 of 1 node reported).",
 			[]report.ClusterProblem{},
 		},
 		"incomplete": {
 			[]check.Node{parse(t, "m0", "incomplete", routeSkipped), parse(t, "m1", "ok")},
-			report.ClusterIncomplete, "No problem was found, but not everything was checked (2 of 2 nodes reported).",
+			report.CheckIncomplete, "No problem was found, but not everything was checked (2 of 2 nodes reported).",
 			[]report.ClusterProblem{},
 		},
 		"one is no control-plane node": {
 			[]check.Node{parse(t, "m0", "nothing"), parse(t, "m1", "ok")},
-			report.ClusterOK,
+			report.CheckOK,
 			"No problem was found (2 of 2 nodes reported).",
 			[]report.ClusterProblem{},
 		},
 		"none has reported": {
 			[]check.Node{down},
-			report.ClusterIncomplete, "Nothing was checked (0 of 1 node reported).",
+			report.CheckIncomplete, "Nothing was checked (0 of 1 node reported).",
 			[]report.ClusterProblem{notReporting},
 		},
 		"no control-plane node": {
 			[]check.Node{parse(t, "w0", "nothing")},
-			report.ClusterIncomplete,
+			report.CheckIncomplete,
 			"Nothing was checked (1 of 1 node reported).",
 			[]report.ClusterProblem{},
 		},
@@ -155,12 +155,12 @@ func TestNodes(t *testing.T) {
 		{Name: "m0", Reported: true, Outcome: "warning", Message: "summary of m0", NotChecked: []string{
 			"clock: no server",
 			"route: no ingress",
-		}, Checks: []report.CheckOutcome{
+		}, Checks: []report.CheckResult{
 			{Name: "clock", Outcome: "warning"},
 			{Name: "route", Outcome: "skipped", Text: "no ingress"},
 			{Name: "port", Outcome: "ok", Text: "listens"},
 		}},
-		{Name: "m1", Message: "no output", NotChecked: []string{}, Checks: []report.CheckOutcome{}},
+		{Name: "m1", Message: "no output", NotChecked: []string{}, Checks: []report.CheckResult{}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -177,12 +177,12 @@ func TestIncomplete(t *testing.T) {
 	want := []report.NodeCheck{{
 		Name: "m0", Reported: true, Outcome: "incomplete", Message: "s",
 		NotChecked: []string{"route: no ingress"},
-		Checks: []report.CheckOutcome{
+		Checks: []report.CheckResult{
 			{Name: "egress", Outcome: "skipped", Text: "no egress proxy"},
 			{Name: "route", Outcome: "skipped", Text: "no ingress"},
 		},
 	}}
-	if diff := cmp.Diff(want, got.Nodes); diff != "" || got.Outcome != report.ClusterIncomplete {
+	if diff := cmp.Diff(want, got.Nodes); diff != "" || got.Outcome != report.CheckIncomplete {
 		t.Errorf("%s (-want +got):\n%s", got.Outcome, diff)
 	}
 }

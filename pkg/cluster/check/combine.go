@@ -24,11 +24,10 @@ func Combine(nodes []Node, now time.Time) report.ClusterCheck {
 	for i, n := range nodes {
 		c.Nodes[i] = report.NodeCheck{
 			Name: n.Name, Reported: n.reported(), Outcome: n.Outcome, Message: cmp.Or(n.Problem, n.Summary),
-			NotChecked: append([]string{}, n.NotChecked...), Checks: append([]report.CheckOutcome{}, n.Checks...),
+			NotChecked: append([]string{}, n.NotChecked...), Checks: append([]report.CheckResult{}, n.Checks...),
 		}
 	}
-	c.Outcome = outcome(nodes, c.Findings)
-	c.Summary = summary(nodes, c)
+	c.Outcome, c.Summary = conclude(nodes, c.Findings)
 	return c
 }
 
@@ -128,59 +127,30 @@ func namedSources(nodes []Node, sources []netip.Addr) string {
 	return " (" + strings.Join(named, ", ") + ")"
 }
 
-// outcome is the worst of all nodes. A node without a report leaves the check incomplete. The
-// check is also incomplete if no node can hold an API VIP.
-func outcome(nodes []Node, found []report.ClusterProblem) report.ClusterOutcome {
-	worst := report.ClusterIncomplete
-	for _, n := range nodes {
-		switch n.Outcome {
-		case string(report.ClusterProblems):
-			return report.ClusterProblems
-		case string(report.ClusterOK), string(report.ClusterWarnings):
-			worst = report.ClusterOK
-		}
-	}
-	incomplete := func(n Node) bool {
-		return !n.reported() || n.Outcome == string(report.ClusterIncomplete) || n.Outcome == skipped
-	}
-	switch {
-	case slices.ContainsFunc(found, func(f report.ClusterProblem) bool {
-		return f.Level == report.LevelProblem
-	}):
-		return report.ClusterProblems
-	case slices.ContainsFunc(nodes, incomplete):
-		return report.ClusterIncomplete
-	case worst == report.ClusterOK && len(found) > 0:
-		return report.ClusterWarnings
-	}
-	return worst
-}
-
-func summary(nodes []Node, c report.ClusterCheck) string {
-	reports, problems, warnings := 0, 0, 0
+// conclude returns the worst outcome of all nodes, and a summary. A node without a report leaves the check
+// incomplete. The check is also incomplete if no node can hold an API VIP.
+func conclude(nodes []Node, found []report.ClusterProblem) (outcome report.CheckOutcome, summary string) {
+	reports, examined := 0, false
 	for _, n := range nodes {
 		if n.reported() {
 			reports++
+			examined = examined || n.Outcome != report.CheckNotApplicable
+		}
+		if !n.reported() || n.Outcome == report.CheckSkipped {
+			n.Outcome = report.CheckIncomplete
+		}
+		outcome = report.Worst(outcome, n.Outcome)
+	}
+	var levels []string
+	for _, f := range found {
+		outcome = report.Worst(outcome, report.CheckOutcome(f.Level))
+		if f.ID != string(findings.NodeNotReporting) {
+			levels = append(levels, f.Level)
 		}
 	}
-	for _, f := range c.Findings {
-		switch {
-		case f.ID == string(findings.NodeNotReporting):
-		case f.Level == report.LevelProblem:
-			problems++
-		default:
-			warnings++
-		}
+	summary = outcome.Summarize(levels)
+	if !examined {
+		outcome, summary = report.Worst(outcome, report.CheckIncomplete), "Nothing was checked"
 	}
-	text := cmp.Or(report.CountFindings(problems, warnings), "No problem was found")
-	examined := slices.ContainsFunc(nodes, func(n Node) bool { return n.reported() && n.Outcome != notApplicable })
-	switch {
-	case !examined:
-		text = "Nothing was checked"
-	case c.Outcome == report.ClusterProblems && problems == 0: // for instance, a challenge fails
-		text = "A problem was found"
-	case c.Outcome == report.ClusterIncomplete:
-		text += ", but not everything was checked"
-	}
-	return fmt.Sprintf("%s (%d of %s reported).", text, reports, report.Count(len(nodes), "node"))
+	return outcome, fmt.Sprintf("%s (%d of %s reported).", summary, reports, report.Count(len(nodes), "node"))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
-	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
@@ -30,9 +29,9 @@ var idForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 // Node is the result of the check on one node.
 type Node struct {
 	Name     string
-	Outcome  string // of the whole check; empty: the node has not reported
+	Outcome  report.CheckOutcome // of the whole check; empty: the node has not reported
 	Summary  string
-	Checks   []report.CheckOutcome
+	Checks   []report.CheckResult
 	Findings []report.ClusterProblem // without their nodes
 	// NotChecked are the checks that could not run, or not completely, with the reason.
 	NotChecked []string
@@ -42,30 +41,16 @@ type Node struct {
 	Problem, Remediation string
 }
 
-// These outcomes exist for nodes only, not for the cluster.
-const (
-	skipped       = "skipped"
-	notApplicable = "nothing" // the host cannot hold an API VIP
-)
-
-func outcomes() []string {
-	return []string{
-		string(report.ClusterOK), string(report.ClusterWarnings), string(report.ClusterProblems),
-		string(report.ClusterIncomplete),
-		skipped, notApplicable,
-	}
-}
-
 // document is the result of `http01-proxyd check -o json`.
 type document struct {
-	Outcome string       `json:"outcome"`
-	Held    []netip.Addr `json:"held"` // missing in earlier versions
-	Summary string       `json:"summary"`
+	Outcome report.CheckOutcome `json:"outcome"`
+	Held    []netip.Addr        `json:"held"` // missing in earlier versions
+	Summary string              `json:"summary"`
 	// Incomplete are the necessary checks that did not run, or not completely.
 	Incomplete []string `json:"incomplete"`
 	Checks     []struct {
 		Name       string                  `json:"name"`
-		Outcome    string                  `json:"outcome"`
+		Outcome    report.CheckOutcome     `json:"outcome"`
 		Text       string                  `json:"text"`
 		NotChecked string                  `json:"notChecked"`
 		Incomplete *bool                   `json:"incomplete"` // nil in earlier versions
@@ -95,26 +80,26 @@ func Read(o nodes.Output) Node {
 }
 
 func (parsed document) node(name string) (Node, error) {
-	if !slices.Contains(outcomes(), parsed.Outcome) {
+	if !parsed.Outcome.IsKnown() {
 		return Node{}, fmt.Errorf("its outcome is %.100q", parsed.Outcome)
 	}
 	n := Node{Name: name, Outcome: parsed.Outcome, Summary: clean(parsed.Summary), Held: first(parsed.Held)}
-	if len(parsed.Incomplete) > 0 && n.Outcome != string(report.ClusterProblems) {
-		n.Outcome = string(report.ClusterIncomplete)
+	if len(parsed.Incomplete) > 0 {
+		n.Outcome = report.Worst(n.Outcome, report.CheckIncomplete)
 	}
 	for _, c := range parsed.Checks {
 		if !idForm.MatchString(c.Name) || len(c.Name) > maxName {
 			return Node{}, fmt.Errorf("a check with the name %.100q", c.Name)
 		}
-		shown := report.CheckOutcome{Name: c.Name, Text: clean(c.Text)}
-		if slices.Contains(outcomes(), c.Outcome) { // a newer version may have others
+		shown := report.CheckResult{Name: c.Name, Text: clean(c.Text)}
+		if c.Outcome.IsKnown() { // a newer version may have others
 			shown.Outcome = c.Outcome
 		}
 		n.Checks = append(n.Checks, shown)
 		switch {
 		case c.NotChecked != "":
 			n.NotChecked = append(n.NotChecked, c.Name+": "+clean(c.NotChecked))
-		case c.Outcome == skipped && (c.Incomplete == nil || *c.Incomplete): // otherwise there is nothing to check
+		case c.Outcome == report.CheckSkipped && (c.Incomplete == nil || *c.Incomplete): // else nothing to check
 			n.NotChecked = append(n.NotChecked, c.Name+": "+clean(c.Text))
 		}
 		n.Addresses = append(n.Addresses, first(c.Addresses)...)

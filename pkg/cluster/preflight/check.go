@@ -42,8 +42,7 @@ func Check(o Objects, poolName string) report.Preflight {
 	c.checkLayering()
 	c.checkOthers()
 	c.checkNames()
-	c.report.Outcome = c.outcome()
-	c.report.Summary = c.summary()
+	c.conclude()
 	return c.report
 }
 
@@ -308,31 +307,21 @@ func (c *checker) checkNames() {
 	}
 }
 
-func (c *checker) outcome() report.ClusterOutcome {
-	has := func(level string) bool {
-		return slices.ContainsFunc(c.report.Findings, func(f report.PreflightFinding) bool { return f.Level == level })
+// conclude sets the outcome and the summary.
+func (c *checker) conclude() {
+	var levels []string
+	r := &c.report
+	r.Outcome = report.CheckOK
+	if len(r.NotExamined) > 0 {
+		r.Outcome = report.CheckIncomplete
 	}
-	switch {
-	case has(report.LevelProblem):
-		return report.ClusterProblems
-	case len(c.report.NotExamined) > 0:
-		return report.ClusterIncomplete
-	case has(report.LevelWarning):
-		return report.ClusterWarnings
+	for _, f := range r.Findings {
+		r.Outcome = report.Worst(r.Outcome, report.CheckOutcome(f.Level))
+		levels = append(levels, f.Level)
 	}
-	return report.ClusterOK
-}
-
-func (c *checker) summary() string {
-	switch n := len(c.report.Findings); {
-	case n == 1:
-		return "1 finding"
-	case n > 1:
-		return fmt.Sprintf("%d findings", n)
-	case len(c.report.NotExamined) > 0:
-		return "no problem found, but not everything was examined"
+	if r.Summary = r.Outcome.Summarize(levels); r.Outcome == report.CheckOK {
+		r.Summary = "no problem found: a change of these MachineConfigs reboots no node of the pool " + c.pool
 	}
-	return "no problem found: a change of these MachineConfigs reboots no node of the pool " + c.pool
 }
 
 // join returns the first distinct names in their order.

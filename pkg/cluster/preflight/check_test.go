@@ -255,15 +255,15 @@ func TestCheck(t *testing.T) {
 				strings.ContainsAny(regexp.MustCompile(`'{.*}'`).ReplaceAllString(text.String(), ""), "{}") {
 				t.Errorf("findings (-want +got):\n%swant %q in\n%s", diff, tt.text, text.String())
 			}
-			want := report.ClusterOK
+			want := report.CheckOK
 			switch {
 			case len(tt.ids) == 1 && slices.Contains([]string{
 				"policy-entries-differ", "named-certificates-too-many",
 				"named-certificate-internal-name",
 			}, tt.ids[0]):
-				want = report.ClusterWarnings
+				want = report.CheckWarning
 			case len(tt.ids) > 0:
-				want = report.ClusterProblems
+				want = report.CheckProblem
 			}
 			if got.Outcome != want || len(got.NotExamined) > 0 {
 				t.Errorf("outcome %s, want %s; not examined: %q", got.Outcome, want, got.NotExamined)
@@ -322,9 +322,9 @@ func TestNotExamined(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := examine(t, tt.objects...)
-			want := report.ClusterIncomplete
+			want := report.CheckIncomplete
 			if tt.want == nil {
-				tt.want, want = []string{}, report.ClusterOK
+				tt.want, want = []string{}, report.CheckOK
 			}
 			if diff := cmp.Diff(tt.want, got.NotExamined); diff != "" || got.Outcome != want {
 				t.Errorf("outcome %s; not examined (-want +got):\n%s", got.Outcome, diff)

@@ -26,6 +26,12 @@ func (w *Watcher) report(routes []egress.ProxiedAddress) report.EgressProxy {
 		NoProxy:   printable.Truncate(a.effective().Settings.EffectiveNoProxy(w.automatic), maxReportedNoProxy),
 		Endpoints: slices.Clone(a.endpoints), InvalidInput: w.contents.invalid,
 	}
+	switch r.InvalidInput {
+	case report.EgressInputFile:
+		r.InvalidFile = w.input.Config.EgressProxy.File
+	case report.EgressInputTrustedCA:
+		r.InvalidFile = w.input.Config.EgressProxy.TrustedCA
+	}
 	if a.spec != nil {
 		r.Spec = reportSetting(*a.spec)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/challengelog"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -74,7 +76,7 @@ func (h *history) record(results []report.Certificate, now time.Time) (
 		id := identityOf(g[0])
 		stages[id] = g[0].Stage(now)
 		if before := h.stages[id]; stages[id] > before {
-			events = append(events, expiryEvent(g, stages[id], now))
+			events = append(events, expiryEvent(g, now))
 		}
 	}
 	h.stages, h.lastSeen = stages, make(map[endpoint]report.Certificate)
@@ -130,32 +132,17 @@ func (h *history) renewalEvent(g []report.Certificate) (found event, ok bool) {
 	return event{slog.LevelInfo, text, c}, true
 }
 
-func expiryEvent(g []report.Certificate, stage report.CertificateStage, now time.Time) event {
-	c := g[0]
-	subject := fmt.Sprintf("the certificate that the API server presents %s, issued by %q, ",
-		endpointsText(g), cmp.Or(c.Issuer, "an unnamed issuer"))
-	if stage == report.CertificateNotYetValid {
-		return event{slog.LevelError, subject + "is not valid before " + formatTime(c.NotBefore) +
-			": clients reject it until then; check the clocks of this host and of the issuer", c}
+// expiryEvent has the finding about a certificate that entered a stage.
+func expiryEvent(g []report.Certificate, now time.Time) event {
+	due := slices.IndexFunc(g, func(c report.Certificate) bool { return c.RenewalDue(now) })
+	c := g[max(0, due)].WithAttemptsLeft(now)
+	c.Address, c.Name = endpointsOf(g)
+	f, level := verdict.Certificate(c, now)[0], slog.LevelError
+	if f.Level == findings.Warning {
+		level = slog.LevelWarn
 	}
-	if stage == report.CertificateExpired {
-		text := subject + "expired at " + formatTime(c.NotAfter) + ": clients reject it; " + remediation
-		return event{slog.LevelError, text, c}
-	}
-	text := fmt.Sprintf("%sexpires in %s, at %s (lifetime %s): its renewal is late; ",
-		subject, report.Age(c.NotAfter.Sub(now)), formatTime(c.NotAfter), report.Age(c.NotAfter.Sub(c.NotBefore)))
-	if i := slices.IndexFunc(g, func(c report.Certificate) bool { return c.RenewalDue(now) }); i >= 0 {
-		text += report.DescribeAttempts(g[i].AttemptsLeft(now)) + "; "
-	}
-	text += remediation
-	if stage == report.CertificateUrgent {
-		return event{slog.LevelError, text, c}
-	}
-	return event{slog.LevelWarn, text, c}
+	return event{level, f.String(), g[0]}
 }
-
-const remediation = "see its Certificate, Order and Challenge (oc get certificate,order,challenge -A), " +
-	"and run http01-proxyd check"
 
 // silenceEvents is about endpoints that stop or start to present a certificate: one event for an
 // address and a reason.
@@ -182,12 +169,14 @@ func (h *history) silenceEvents(results []report.Certificate) (events []event) {
 
 // endpointsText lists the endpoints of a certificate.
 func endpointsText(g []report.Certificate) string {
+	addresses, names := endpointsOf(g)
+	return fmt.Sprintf("on %s for %s", addresses, names)
+}
+
+func endpointsOf(g []report.Certificate) (at, requested string) {
 	var addresses, names []string
 	for _, c := range g {
-		name := c.Name
-		if name == "" {
-			name = "clients without SNI"
-		}
+		name := cmp.Or(c.Name, "clients without SNI")
 		if !slices.Contains(addresses, c.Address) {
 			addresses = append(addresses, c.Address)
 		}
@@ -195,7 +184,7 @@ func endpointsText(g []report.Certificate) string {
 			names = append(names, name)
 		}
 	}
-	return fmt.Sprintf("on %s for %s", joinBounded(addresses), joinBounded(names))
+	return joinBounded(addresses), joinBounded(names)
 }
 
 // maxListed bounds the names in a line.

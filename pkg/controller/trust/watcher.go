@@ -4,7 +4,6 @@ package trust
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -13,15 +12,11 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/internal/asyncread"
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
-	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/internal/settled"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
-
-// maxReportedSubjects is how many CAs the status names.
-const maxReportedSubjects = 3
 
 // Output is what is trusted with the bundle at Path, or without it.
 type Output struct {
@@ -177,44 +172,7 @@ func (r *reader) read(path string, now time.Time) (result reading, next time.Dur
 	}
 	r.files.Watch(paths...)
 	result = reading{path: path, save: r.bundle.UnsavedCopy()}
-	result.report, result.cas = r.summarize()
-	return result, next
-}
-
-// summarize returns what the reads found, for the report and for the proxy.
-func (r *reader) summarize() (report.Trust, *ingress.CABundle) {
-	assessment := r.bundle.Assessment()
-	s := report.Trust{
-		Kind: report.TrustAdmin, Path: r.bundle.Path(), Source: r.bundle.Path(), IgnoredTotal: assessment.SkippedCount,
-		Ignored: assessment.Skipped[:min(report.MaxIgnoredCertificates, len(assessment.Skipped))],
-	}
-	err := r.bundle.Err()
 	roots, source := trust.EffectiveRoots(r.bundle, r.system)
-	switch {
-	case r.system != nil:
-		s.Kind, s.Source = report.TrustSystem, ""
-		if file := r.system.Source(); file != nil {
-			s.Source = file.Path()
-		}
-		if systemErr := r.system.Err(); systemErr != nil {
-			err = systemErr // this error is about the CAs in use
-		}
-	case !r.bundle.Loaded():
-		s.Kind, s.Source = report.TrustNone, ""
-	case r.bundle.UsesLastGood():
-		s.Kind = report.TrustLastGood
-	}
-	if len(roots) == 0 {
-		s.Kind, s.Source = report.TrustNone, ""
-	}
-	if err != nil {
-		s.Error = printable.Line(err.Error())
-		var rejection *trust.Rejection
-		s.NoUsableCertificate = errors.As(err, &rejection) && rejection.NoneTrusted
-	}
-	s.Certificates = len(roots)
-	for _, c := range roots[:min(maxReportedSubjects, len(roots))] {
-		s.Subjects = append(s.Subjects, c.Subject)
-	}
-	return s, trust.NewCABundle(source, roots)
+	result.report, result.cas = trust.Report(r.bundle, r.system), trust.NewCABundle(source, roots)
+	return result, next
 }

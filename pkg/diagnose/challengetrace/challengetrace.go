@@ -16,6 +16,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Answer is the response that a validator gets at one address.
@@ -95,7 +96,7 @@ func Names(name string, answers dns.Answers, vips []netip.Addr) (steps []result.
 		addresses = append(addresses, record.Addresses...)
 	}
 	if len(addresses) == 0 {
-		steps[0].Outcome, steps[1].Outcome = result.Problem, result.Problem
+		steps[0].Outcome, steps[1].Outcome = report.CheckProblem, report.CheckProblem
 		return steps, vips
 	}
 	return steps, addresses

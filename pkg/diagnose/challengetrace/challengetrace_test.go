@@ -12,7 +12,6 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/dns"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/ingress"
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/selfcheck"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
@@ -78,7 +77,7 @@ func TestBrokenResponse(t *testing.T) {
 			}.Steps()
 			var got []string
 			for _, x := range hops {
-				got = append(got, x.Step+" "+map[result.Outcome]string{result.OK: "✓", result.Problem: "✗"}[x.Outcome])
+				got = append(got, x.Step+" "+map[report.CheckOutcome]string{report.CheckOK: "✓", report.CheckProblem: "✗"}[x.Outcome])
 			}
 			if diff := cmp.Diff(tt.want, strings.Join(got, ", ")); diff != "" {
 				t.Errorf("(-want +got):\n%s\n%+v", diff, hops)
@@ -97,7 +96,7 @@ func TestCertManager(t *testing.T) {
 	} {
 		var got []string
 		for _, s := range (Trace{Log: log}).Steps() {
-			got = append(got, map[result.Outcome]string{result.OK: "✓ ", result.Problem: "✗ "}[s.Outcome]+s.Text)
+			got = append(got, map[report.CheckOutcome]string{report.CheckOK: "✓ ", report.CheckProblem: "✗ "}[s.Outcome]+s.Text)
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -3,7 +3,6 @@
 package egress
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"net/netip"
@@ -14,6 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/egress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -32,7 +32,7 @@ type Settings struct {
 // zero if it does not respond.
 func (e Settings) Check(names []string, reported report.EgressProxy) result.Result {
 	r := e.checkCluster(names)
-	own := e.findings(reported)
+	own := verdict.Egress(reported)
 	// A file that both use is reported once.
 	own = slices.DeleteFunc(own, func(f findings.Finding) bool {
 		return slices.ContainsFunc(r.Findings, func(g findings.Finding) bool {
@@ -43,7 +43,7 @@ func (e Settings) Check(names []string, reported report.EgressProxy) result.Resu
 		return r
 	}
 	unseen := ""
-	if r.Outcome == result.Skipped {
+	if r.Outcome == report.CheckSkipped {
 		unseen = r.Text
 	}
 	return result.Of(append(r.Findings, own...)...).WithNotChecked(unseen)
@@ -58,7 +58,8 @@ func (e Settings) checkCluster(names []string) result.Result {
 	case errors.Is(err, fs.ErrPermission) && !e.Privileged:
 		return result.Skip("%v", err)
 	case err != nil:
-		return result.Of(invalidProxyFile(e.EnvFile, err))
+		values := findings.Values{"path": e.EnvFile, "error": strings.TrimPrefix(err.Error(), e.EnvFile+": ")}
+		return result.Found(findings.ProxyFileInvalid, values)
 	case settings.RedactedHTTP() == "":
 		return result.Pass("%s names no proxy for http", e.EnvFile)
 	}
@@ -75,35 +76,6 @@ func (e Settings) checkCluster(names []string) result.Result {
 		}
 	}
 	return result.PassUnless(matches, "NO_PROXY in %s covers %s", e.EnvFile, strings.Join(names, ", "))
-}
-
-func invalidProxyFile(path string, err error) findings.Finding {
-	values := findings.Values{"path": path, "error": strings.TrimPrefix(err.Error(), path+": ")}
-	return findings.New(findings.ProxyFileInvalid, values)
-}
-
-// findings are about the egress proxy of this service, as it reports them: it is not root and
-// cannot read all files that root can.
-func (e Settings) findings(reported report.EgressProxy) []findings.Finding {
-	c := e.Config.EgressProxy
-	switch {
-	case reported.InvalidInput == report.EgressInputFile && !c.Inline():
-		return []findings.Finding{invalidProxyFile(c.File, errors.New(reported.Message))}
-	case reported.InvalidInput == report.EgressInputTrustedCA:
-		values := findings.Values{"path": c.TrustedCA, "error": reported.Message}
-		return []findings.Finding{e.warnIfUnused(findings.New(findings.EgressCAInvalid, values))}
-	case !reported.Spec.IsDirect() && reported.Pending && reported.Message != "":
-		current := "Until then, no egress proxy is used"
-		if !reported.Accepted.IsDirect() {
-			current = "Until then, the previous one stays in use"
-		}
-		return []findings.Finding{e.warnIfUnused(findings.New(findings.EgressNotReady, findings.Values{
-			"proxy":  cmp.Or(reported.Spec.HTTPProxy, reported.Spec.HTTPSProxy),
-			"source": reported.Spec.Source, "error": reported.Message, "current": current,
-		}))}
-	default:
-		return nil
-	}
 }
 
 // Configured are the configured settings. A missing file means no egress proxy.
@@ -129,12 +101,4 @@ func (e Settings) Proxied(all []netip.Addr) (addrs []netip.Addr) {
 		addrs = append(addrs, p.Ingress.Addr())
 	}
 	return addrs
-}
-
-// warnIfUnused lowers a finding to a warning if nothing uses the egress proxy.
-func (e Settings) warnIfUnused(f findings.Finding) findings.Finding {
-	if e.Config.EgressProxy.Upstream == config.EgressNever {
-		f.Level = findings.Warning
-	}
-	return f
 }

@@ -38,7 +38,7 @@ func TestServiceReportTakesPrecedence(t *testing.T) {
 		{report.EgressInputFile, e.Config.EgressProxy.File, findings.ProxyFileInvalid},
 		{report.EgressInputTrustedCA, e.Config.EgressProxy.TrustedCA, findings.EgressCAInvalid},
 	} {
-		reported := report.EgressProxy{InvalidInput: tt.input, Message: "open " + tt.path + denied}
+		reported := report.EgressProxy{Upstream: "auto", InvalidInput: tt.input, InvalidFile: tt.path, Message: "open " + tt.path + denied}
 		matches := e.Check([]string{"api.lab.test"}, reported).Findings
 		if len(matches) != 1 || matches[0].ID != tt.want || !strings.Contains(matches[0].Message, tt.path+denied) {
 			t.Errorf("want %s: %+v", tt.want, matches)

@@ -4,13 +4,12 @@ package ingress
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -60,48 +59,20 @@ func (c Challenges) LastWithToken(token string) *report.RecentChallenge {
 	return nil
 }
 
-// challengeFinding is the fault of a challenge, unless the check of the ingress reports
-// it.
-func challengeFinding(c report.RecentChallenge) (findings.Finding, bool) {
-	if c.Cause == "" {
-		return statusFinding(c)
-	}
-	switch findings.ID(c.Cause) {
-	case findings.IngressNoAddress, findings.IngressRefused, findings.IngressTimeout, findings.IngressUnreachable,
-		findings.ExchangeStopped,
-		findings.IngressTLSUntrusted, findings.IngressTLSName, findings.IngressTLSExpired, findings.IngressTLSHandshake,
-		findings.IngressPROXYProtocol,
-		findings.EgressUnreachable, findings.EgressTLS, findings.EgressAuth, findings.EgressDenied, findings.EgressLoop:
-		return findings.Finding{}, false
-	default:
-		addr, _ := netip.ParseAddrPort(c.Upstream)
-		why := cause.Failure{Cause: c.Cause, Addr: addr}
-		f := why.Finding(cause.Context{Name: c.Host})
-		// The detail of the service includes the error.
-		if says, _, ok := strings.Cut(c.Detail, ". "+f.Remediation); ok {
-			f.Message = says
-		}
-		return f, true
-	}
-}
-
-func statusFinding(c report.RecentChallenge) (findings.Finding, bool) {
-	values := findings.Values{"upstream": c.Upstream, "router": c.Upstream, "name": c.Host}
-	switch c.Status {
-	case 0, 200:
-		return findings.Finding{}, false
-	case 404:
-		return findings.New(findings.TokenUnknown, values), true
-	default:
-		return findings.New(findings.ResponseStatus, values.With("how", fmt.Sprintf("status %d", c.Status))), true
-	}
-}
-
-// addChallengeFinding adds the fault of a challenge to the current findings. If it is
-// one of them, its level becomes Problem and it is not repeated.
+// addChallengeFinding adds the fault of a challenge to the current findings, unless the check of the ingress
+// reports it. If it is one of them, its level becomes Problem and it is not repeated.
 func addChallengeFinding(matches []findings.Finding, c report.RecentChallenge) []findings.Finding {
-	fault, bad := challengeFinding(c)
-	if !bad {
+	found := verdict.Response(c)
+	if len(found) == 0 {
+		return matches
+	}
+	fault := found[0]
+	entry, _ := findings.Lookup(fault.ID)
+	afterConnection := []findings.ID{ // perhaps of the solver
+		findings.IngressClosedConnection, findings.IngressResetConnection, findings.IngressNoResponse,
+		findings.LocalResources, findings.ExchangeGivenUp,
+	}
+	if entry.Check == "ingress" && !slices.Contains(afterConnection, fault.ID) {
 		return matches
 	}
 	about := fmt.Sprintf(" (as at %s for the challenge %s… of %s)",

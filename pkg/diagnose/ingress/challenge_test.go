@@ -127,7 +127,7 @@ func TestRouteUsesLastChallenges(t *testing.T) {
 		"500": {
 			page:       noRoutePage(),
 			challenges: []report.RecentChallenge{answered(report.CertManager, report.OtherStatus, 500, "")},
-			want:       findings.ResponseStatus, message: "192.0.2.6:80 answered status 500",
+			want:       findings.ResponseStatus, message: "192.0.2.6:80 answered 500",
 		},
 		"404": {
 			page:       noRoutePage(),

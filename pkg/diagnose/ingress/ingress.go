@@ -102,7 +102,7 @@ func (i Ingress) CheckRoute(token string, recent ...*report.RecentChallenge) res
 			all.Pass(a.Addr, "%s", text)
 		}
 	})
-	if token != "" || r.Outcome == result.Skipped {
+	if token != "" || r.Outcome == report.CheckSkipped {
 		return r
 	}
 	for _, last := range recent {

@@ -18,6 +18,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/cause"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // TestIngressViaProxy: unreadable settings are not a fault, and a working ingress is
@@ -35,61 +36,61 @@ func TestIngressViaProxy(t *testing.T) {
 		page    protocol.FetchResult
 		route   egress.Route
 		unnamed bool
-		outcome result.Outcome
+		outcome report.CheckOutcome
 		id      findings.ID
 		message string
 	}{
 		"well": {
-			page: protocol.FetchResult{Status: 503}, outcome: result.OK,
+			page: protocol.FetchResult{Status: 503}, outcome: report.CheckOK,
 			message: "192.0.2.6:80: responds in",
 		},
 		"after a redirect": {
-			page: protocol.FetchResult{Status: 503, UpstreamAddr: secure}, outcome: result.OK,
+			page: protocol.FetchResult{Status: 503, UpstreamAddr: secure}, outcome: report.CheckOK,
 			message: "192.0.2.6:443: responds in 0.0 ms, after a redirect to https",
 		},
 		"through a proxy": {
 			page:  protocol.FetchResult{Status: 503, UpstreamAddr: secure},
-			route: egress.Route{Egress: through}, outcome: result.OK, message: ", through the egress proxy proxy.lab.test",
+			route: egress.Route{Egress: through}, outcome: report.CheckOK, message: ", through the egress proxy proxy.lab.test",
 		},
 		"an address from the child": {page: protocol.FetchResult{
 			Status:       503,
 			UpstreamAddr: netip.MustParseAddrPort("198.51.100.1:1"),
-		}, outcome: result.OK, message: "192.0.2.6:80: responds in"},
+		}, outcome: report.CheckOK, message: "192.0.2.6:80: responds in"},
 		"unreadable settings": {
 			page:  protocol.FetchResult{Cause: "ingress-refused"},
-			route: egress.Route{Err: hidden}, outcome: result.Skipped, message: "permission denied",
+			route: egress.Route{Err: hidden}, outcome: report.CheckSkipped, message: "permission denied",
 		},
 		"unreadable CAs": {
 			page:  protocol.FetchResult{Cause: "ingress-tls-untrusted"},
-			route: egress.Route{TrustUnreadable: hidden}, outcome: result.Skipped,
+			route: egress.Route{TrustUnreadable: hidden}, outcome: report.CheckSkipped,
 			message: "cannot be verified: permission denied",
 		},
 		"not trusted": {
 			page: protocol.FetchResult{
 				Cause: "ingress-tls-untrusted", UpstreamAddr: secure,
 				Details: cause.Details{Reason: cause.NoCertificate},
-			}, outcome: result.Problem, id: findings.IngressTLSUntrusted,
+			}, outcome: report.CheckProblem, id: findings.IngressTLSUntrusted,
 			message: "The certificate of 192.0.2.6:443 is not trusted: it presents no certificate",
 		},
 		"not trusted, by a proxy": {page: protocol.FetchResult{
 			Cause: "ingress-tls-untrusted", UpstreamAddr: secure,
 			ViaEgressProxy: true,
-		}, outcome: result.Problem, id: findings.IngressTLSUntrusted, message: "egressProxy.trustedCA"},
+		}, outcome: report.CheckProblem, id: findings.IngressTLSUntrusted, message: "egressProxy.trustedCA"},
 		"another name": {
-			page: protocol.FetchResult{Cause: "ingress-tls-name"}, outcome: result.Problem,
+			page: protocol.FetchResult{Cause: "ingress-tls-name"}, outcome: report.CheckProblem,
 			id: findings.IngressTLSName,
 		},
 		"another name, API name unknown": {
 			page: protocol.FetchResult{Cause: "ingress-tls-name"}, unnamed: true,
-			outcome: result.Skipped, message: "without the API's name",
+			outcome: report.CheckSkipped, message: "without the API's name",
 		},
 		"a fault of the route": {
 			page:    protocol.FetchResult{Status: 302, ResponseCause: "route-redirects-elsewhere"},
-			outcome: result.OK,
+			outcome: report.CheckOK,
 		},
 		"the PROXY protocol": {
 			page:    protocol.FetchResult{Status: 400, ResponseCause: "ingress-proxy-protocol"},
-			outcome: result.Problem, id: findings.IngressPROXYProtocol,
+			outcome: report.CheckProblem, id: findings.IngressPROXYProtocol,
 		},
 		"rejected credentials": {
 			page: protocol.FetchResult{
@@ -99,7 +100,7 @@ func TestIngressViaProxy(t *testing.T) {
 					Name: "p",
 					Port: 1,
 				}}},
-			}, outcome: result.Problem, id: findings.EgressAuth,
+			}, outcome: report.CheckProblem, id: findings.EgressAuth,
 			message: "The egress proxy p:1 rejects the credentials",
 		},
 	} {
@@ -159,17 +160,17 @@ func TestLinkDown(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		page protocol.FetchResult
-		want result.Outcome
+		want report.CheckOutcome
 	}{
 		"no route": {
 			protocol.FetchResult{Cause: "ingress-unreachable", Details: cause.DetailsOf(unix.ENETUNREACH)},
-			result.Skipped,
+			report.CheckSkipped,
 		},
 		"a firewall": {
 			protocol.FetchResult{Cause: "ingress-unreachable", Details: cause.DetailsOf(unix.EHOSTUNREACH)},
-			result.Skipped,
+			report.CheckSkipped,
 		},
-		"nothing listens": {protocol.FetchResult{Cause: "ingress-refused"}, result.Problem},
+		"nothing listens": {protocol.FetchResult{Cause: "ingress-refused"}, report.CheckProblem},
 	} {
 		i := ingressWith(tt.page)
 		cause := result.Found(findings.VIPLinkDown, nil)

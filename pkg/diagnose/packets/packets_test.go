@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -197,7 +196,7 @@ func TestValidation(t *testing.T) {
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	r := Observation{Held: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Rules: "not tested from here: a rule"}.Check()
-	if r.Outcome != result.OK || r.Incomplete ||
+	if r.Outcome != report.CheckOK || r.Incomplete ||
 		r.Text != "the requests of this host reach the service; during the trace, no other host sent a request; not "+
 			"tested from here: a rule" {
 		t.Errorf("%+v", r)

@@ -16,9 +16,9 @@ import (
 // Report is the result of all checks, in the order of the list.
 type Report struct {
 	Host string `json:"host"` // name of the host
-	// The worst of all checks, which decides the marks and the exit code. incomplete: no problem was found, and
-	// necessary checks did not run or end; nothing: the host cannot hold the API's VIPs.
-	Outcome Outcome `json:"outcome"`
+	// The worst of all checks, which alone decides the marks and the exit code. incomplete: no problem was found,
+	// and necessary checks did not run or end; nothing: the host cannot hold the API's VIPs.
+	Outcome report.CheckOutcome `json:"outcome"`
 
 	Held       []netip.Addr `json:"held"`       // API VIPs of this host
 	Summary    string       `json:"summary"`    // one sentence
@@ -44,24 +44,6 @@ func (r Report) Document() Document {
 		r.Checks[i].Findings = append([]findings.Finding{}, c.Findings...)
 	}
 	return Document{report.NewHeader("Check"), r}
-}
-
-// outcome is the result of all checks. Marks, headlines and exit codes follow from it alone, so that they
-// cannot differ. fails is whether the challenge of --token fails.
-func outcome(results []Result, incomplete []string, fails bool) Outcome {
-	order := []Outcome{Skipped, OK, Warning, Problem}
-	at := 0
-	for _, r := range results {
-		at = max(at, slices.Index(order, r.Outcome))
-	}
-	switch {
-	case fails:
-		return Problem
-	case order[at] != Problem && len(incomplete) > 0:
-		return Incomplete
-	default:
-		return order[at]
-	}
 }
 
 // withoutConsequences removes findings that another finding explains. A finding that is
@@ -132,27 +114,29 @@ type Conditions struct {
 // one.
 func NewReport(c Conditions, results []Result, steps []Step) Report {
 	results = withoutConsequences(results)
-	failing := slices.IndexFunc(steps, func(s Step) bool { return s.Outcome == Problem })
+	failing := slices.IndexFunc(steps, func(s Step) bool { return s.Outcome == report.CheckProblem })
 	fails := failing >= 0
 	incomplete := c.incompleteChecks(results)
 	r := Report{
-		Host: c.Host, Held: c.Held, Outcome: outcome(results, incomplete, fails), Incomplete: incomplete,
-		Checks: results, Trace: steps,
+		Host: c.Host, Held: c.Held, Outcome: report.CheckSkipped, Incomplete: incomplete, Checks: results, Trace: steps,
 	}
-	problems, warnings, skipped := 0, 0, 0
+	if fails {
+		r.Outcome = report.CheckProblem
+	} else if len(incomplete) > 0 {
+		r.Outcome = report.CheckIncomplete
+	}
+	skipped := 0
+	var levels []findings.Level
 	for _, c := range results {
-		if c.Outcome == Skipped {
+		r.Outcome = report.Worst(r.Outcome, c.Outcome)
+		if c.Outcome == report.CheckSkipped {
 			skipped++
 		}
 		for _, f := range c.Findings {
-			if f.Level == findings.Problem {
-				problems++
-			} else {
-				warnings++
-			}
+			levels = append(levels, f.Level)
 		}
 	}
-	r.Summary = fmt.Sprintf("%s (%s", r.headline(problems, warnings, fails), report.Count(len(results)-skipped, "check"))
+	r.Summary = fmt.Sprintf("%s (%s", r.headline(report.CountLevels(levels), fails), report.Count(len(results)-skipped, "check"))
 	if skipped > 0 {
 		r.Summary += fmt.Sprintf(", %d skipped", skipped)
 	}
@@ -176,7 +160,7 @@ func essentialChecks() []string {
 // that did not end.
 func (c Conditions) incompleteChecks(results []Result) (names []string) {
 	for _, r := range results {
-		ended := r.Outcome != Skipped || r.NotChecked == ""
+		ended := r.Outcome != report.CheckSkipped || r.NotChecked == ""
 		if r.Incomplete && (c.Selected || !ended || slices.Contains(essentialChecks(), r.Name)) {
 			names = append(names, r.Name)
 		}
@@ -186,10 +170,9 @@ func (c Conditions) incompleteChecks(results []Result) (names []string) {
 
 // headline is the start of the summary. It reports no problem only if all necessary
 // checks ran.
-func (r Report) headline(problems, warnings int, fails bool) string {
-	found := report.CountFindings(problems, warnings)
+func (r Report) headline(found string, fails bool) string {
 	switch {
-	case found != "" && r.Outcome == Incomplete:
+	case found != "" && r.Outcome == report.CheckIncomplete:
 		return fmt.Sprintf("%s on %s, and essential checks are incomplete: %s", found, r.Host,
 			strings.Join(r.Incomplete, ", "))
 	case found != "":

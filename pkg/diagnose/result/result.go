@@ -8,53 +8,40 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-)
-
-// Outcome is the result of a check.
-type Outcome string
-
-// The outcomes.
-const (
-	OK      Outcome = "ok"
-	Warning Outcome = "warning"
-	Problem Outcome = "problem"
-	Skipped Outcome = "skipped" // the check could not run, or there is nothing to check
-	// Incomplete, of a report: no problem was found, but a necessary check could not run or end.
-	Incomplete    Outcome = "incomplete"
-	NotApplicable Outcome = "nothing" // of a report: there is nothing to check on this host
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // Result is the result of one check.
 type Result struct {
-	Name       string             `json:"name"`                 // of the check
-	Outcome    Outcome            `json:"outcome"`              // ok, warning, problem or skipped
-	Text       string             `json:"text,omitempty"`       // what works, or why the check was skipped
-	NotChecked string             `json:"notChecked,omitempty"` // what could not be checked, and why
-	Incomplete bool               `json:"incomplete"`           // the check could not run, or not completely
-	Findings   []findings.Finding `json:"findings"`             // faults; empty: none
-	DurationMs float64            `json:"durationMs"`           // duration of the check
+	Name       string              `json:"name"`                 // of the check
+	Outcome    report.CheckOutcome `json:"outcome"`              // ok, warning, problem or skipped
+	Text       string              `json:"text,omitempty"`       // what works, or why the check was skipped
+	NotChecked string              `json:"notChecked,omitempty"` // what could not be checked, and why
+	Incomplete bool                `json:"incomplete"`           // the check could not run, or not completely
+	Findings   []findings.Finding  `json:"findings"`             // faults; empty: none
+	DurationMs float64             `json:"durationMs"`           // duration of the check
 	// Addresses are those of this host from which it tests API VIPs; only of the check of packets.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 }
 
 // Pass is a result without findings.
 func Pass(format string, args ...any) Result {
-	return Result{Outcome: OK, Text: fmt.Sprintf(format, args...)}
+	return Result{Outcome: report.CheckOK, Text: fmt.Sprintf(format, args...)}
 }
 
 // Skip is the result of a check that could not run, with the reason.
 func Skip(format string, args ...any) Result {
-	return Result{Outcome: Skipped, Text: fmt.Sprintf(format, args...), Incomplete: true}
+	return Result{Outcome: report.CheckSkipped, Text: fmt.Sprintf(format, args...), Incomplete: true}
 }
 
 // NotCompleted is the result of a check that did not run or end, whatever it checks.
 func NotCompleted(format string, args ...any) Result {
-	return Result{Outcome: Skipped}.WithNotChecked(fmt.Sprintf(format, args...))
+	return Result{Outcome: report.CheckSkipped}.WithNotChecked(fmt.Sprintf(format, args...))
 }
 
 // Nothing is the result of a check that does not apply to this host.
 func Nothing(format string, args ...any) Result {
-	return Result{Outcome: Skipped, Text: fmt.Sprintf(format, args...)}
+	return Result{Outcome: report.CheckSkipped, Text: fmt.Sprintf(format, args...)}
 }
 
 // Found is a result with one finding.
@@ -68,14 +55,7 @@ func PassUnless(matches []findings.Finding, format string, args ...any) Result {
 	r := Pass(format, args...)
 	r.Findings = matches
 	for _, f := range matches {
-		switch f.Level {
-		case findings.Problem:
-			r.Outcome = Problem
-		case findings.Warning:
-			if r.Outcome == OK {
-				r.Outcome = Warning
-			}
-		}
+		r.Outcome = report.Worst(r.Outcome, report.CheckOutcome(f.Level))
 	}
 	if len(matches) > 0 {
 		r.Text = ""

@@ -4,7 +4,6 @@ package selfcheck
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/response"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/protocol"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -88,9 +88,7 @@ func (s SelfCheck) Check() result.Result {
 	for _, r := range s.Open {
 		s.judgeOpen(r, &all)
 	}
-	for _, f := range s.selfTestsFailed() {
-		all.Find(f)
-	}
+	all.Find(verdict.SelfTests(s.SelfTests...)...)
 	for _, t := range s.VIPTests {
 		if t.Cause == string(findings.VIPTwoHosts) {
 			all.FindAt(findings.New(findings.VIPTwoHosts, findings.Values{"vip": t.VIP.String()}), t.VIP)
@@ -149,38 +147,6 @@ func (s SelfCheck) judgeClosed(r Response, all *result.Subjects) {
 		}
 		all.FindAt(f, r)
 	}
-}
-
-// selfTestsFailed returns a finding for each cause of failed self-tests. The fault itself explains it,
-// if check finds it too.
-func (s SelfCheck) selfTestsFailed() (all []findings.Finding) {
-	byCause := map[string][]report.SelfTest{}
-	for _, t := range s.SelfTests {
-		if !t.OK {
-			byCause[t.Cause] = append(byCause[t.Cause], t)
-		}
-	}
-	for _, cause := range slices.Sorted(maps.Keys(byCause)) {
-		var endpoints, errors []string
-		var last time.Time
-		for _, t := range byCause[cause] {
-			endpoints = append(endpoints, netip.AddrPortFrom(t.VIP, HTTPPort).String())
-			if !slices.Contains(errors, t.Error) {
-				errors = append(errors, t.Error)
-			}
-			if t.Checked.After(last) {
-				last = t.Checked
-			}
-		}
-		f := findings.New(findings.SelfTestFailed, findings.Values{
-			"endpoint": strings.Join(endpoints, " and "), "time": last.Format(time.TimeOnly), "cause": cause,
-			"error": strings.Join(errors, "; "),
-		})
-		e, _ := findings.Lookup(findings.ID(cause))
-		f.CausedBy = append([]findings.ID{e.ID}, e.CausedBy...)
-		all = append(all, f)
-	}
-	return all
 }
 
 // testFailed reports whether the service on this host has found that a VIP cannot be reached.

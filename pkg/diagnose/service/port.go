@@ -27,7 +27,7 @@ func (s *Service) CheckPorts(c config.Config, idle bool) result.Result {
 	if f, taken := metricsPortFinding(c.Metrics.ListenAddress); taken {
 		more := result.Of(append(r.Findings, f)...)
 		more.NotChecked = r.NotChecked
-		if r.Outcome == result.Skipped {
+		if r.Outcome == report.CheckSkipped {
 			more.NotChecked = r.Text
 		}
 		return more

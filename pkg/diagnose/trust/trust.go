@@ -9,7 +9,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/diagnose/result"
-	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress"
 	"github.com/http01-proxyd/http01-proxyd/pkg/ingress/trust"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -55,45 +55,22 @@ func (t Sources) Bundle() *ingress.CABundle {
 	return trust.NewCABundle(source, roots)
 }
 
-// Check evaluates the CA bundles like the service does. The service's own report takes
+// Check evaluates the CA bundles like the service does. What is wrong in the service's own report takes
 // precedence, because the service is not root and cannot read all files that root can.
 func (t Sources) Check(reported report.Trust) result.Result {
-	admin := t.configured
-	switch {
-	case admin == nil:
+	if t.configured == nil {
 		return result.Pass("the configuration does not use TLS to the ingress")
-	case reported.Path == admin.Path() && reported.Error != "" && reported.Kind == report.TrustNone:
-		return result.Found(findings.NoTrustedCA, findings.Values{"problem": reported.Error, "path": admin.Path()})
-	case reported.Path == admin.Path() && reported.Error != "":
-		return result.Found(findings.CABundleInvalid, findings.Values{"problem": reported.Error, "path": admin.Path()})
-	case t.Unreadable() != nil:
+	}
+	if found := verdict.Trust(reported); reported.Path == t.configured.Path() && len(found) > 0 {
+		return result.Of(found...)
+	}
+	if t.Unreadable() != nil {
 		return result.Skip("%v", t.Unreadable())
-	case t.system != nil:
-		return t.checkSystem()
 	}
-	err := admin.Err()
-	switch left := admin.Assessment(); {
-	case err == nil && left.SkippedCount > 0:
-		values := findings.Values{"path": admin.Path(), "certificates": left.SkippedSummary()}
-		return result.Found(findings.CABundlePartial, values)
-	case err == nil:
-		return result.Pass("%s", trust.Describe(admin.Path(), admin.Roots()))
-	case admin.Loaded() || !t.privileged: // only root can read the last good bundle
-		return result.Found(findings.CABundleInvalid, findings.Values{"problem": err.Error(), "path": admin.Path()})
-	default:
-		return result.Found(findings.NoTrustedCA, findings.Values{"problem": err.Error(), "path": admin.Path()})
+	own := trust.Report(t.configured, t.system)
+	if own.Kind == report.TrustNone && t.system == nil && !t.privileged { // only root can read the last good bundle
+		own.Kind = report.TrustLastGood
 	}
-}
-
-// checkSystem evaluates the CAs of this host, which apply without a configured file.
-func (t Sources) checkSystem() result.Result {
-	if err := t.system.Err(); err != nil {
-		return result.Found(findings.NoTrustedCA, findings.Values{"problem": err.Error()})
-	}
-	if err := t.configured.Err(); err != nil { // and there was no earlier one
-		return result.Found(findings.CABundleInvalid, findings.Values{"problem": err.Error(), "path": t.configured.Path()})
-	}
-	at := t.system.Source()
-	return result.Pass("%s does not exist, so the %d CAs of this host are trusted (%s)",
-		t.configured.Path(), len(at.Roots()), at.Path())
+	_, message := own.Evaluate()
+	return result.PassUnless(verdict.Trust(own), "%s", message)
 }

@@ -15,8 +15,8 @@ import (
 
 // Headline returns a state in a few words. A state that is ready is not the whole truth if there
 // are problems.
-func Headline(c report.Condition, problems, warnings int) string {
-	found := report.CountFindings(problems, warnings)
+func Headline[L ~string](c report.Condition, levels []L) string {
+	found := report.CountLevels(levels)
 	if c.Status != "True" || found == "" {
 		return string(c.Reason)
 	}
@@ -29,8 +29,9 @@ func Headline(c report.Condition, problems, warnings int) string {
 func StatusLine(r report.Report, now time.Time) string {
 	c := r.Condition()
 	found := slices.DeleteFunc(Problems(r, now), func(f findings.Finding) bool { return f.Level != findings.Problem })
-	parts := []string{c.Message}
+	parts, levels := []string{c.Message}, []findings.Level{}
 	for _, f := range found {
+		levels = append(levels, f.Level)
 		if !OfState(r, f) {
 			parts = append(parts, f.Message+" ["+string(f.ID)+"]")
 		}
@@ -43,7 +44,7 @@ func StatusLine(r report.Report, now time.Time) string {
 	if c.Reason.Ready() || r.Challenges.Total > 0 {
 		parts = append(parts, summarizeChallenges(r.Challenges))
 	}
-	return printable.Truncate(Headline(c, len(found), 0)+": "+strings.Join(parts, ", "), maxStatusLine)
+	return printable.Truncate(Headline(c, levels)+": "+strings.Join(parts, ", "), maxStatusLine)
 }
 
 // maxStatusLine bounds the status line. The journal and the report have the whole

@@ -4,6 +4,7 @@ package verdict
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -49,20 +50,14 @@ func Problems(r report.Report, now time.Time) []findings.Finding {
 	}
 	add(ofState(r)...)
 	for _, u := range r.Upstreams {
-		if u.Error != "" {
-			add(OfCause(u.Cause, findings.IngressUnreachable, u.Error))
-		}
+		add(Upstream(u)...)
 	}
 	add(Trust(r.Trust)...)
 	add(Egress(r.EgressProxy)...)
 	for _, c := range DistinctCertificates(r.Certificates) {
 		add(HostCertificate(r, c, now)...)
 	}
-	for _, t := range r.SelfTests {
-		if !t.OK {
-			add(OfCause(t.Cause, findings.SelfTestFailed, t.Error))
-		}
-	}
+	add(SelfTests(r.SelfTests...)...)
 	add(VIPTests(r.VIPTests...)...)
 	for _, c := range slices.Backward(r.Challenges.Recent) {
 		if c.IsValidation(r.Challenges.Recent) && c.Status != 0 && c.Status != http404 {
@@ -71,6 +66,11 @@ func Problems(r report.Report, now time.Time) []findings.Finding {
 		}
 	}
 	add(Metrics(r.Metrics)...)
+	all = slices.DeleteFunc(all, func(f findings.Finding) bool {
+		return f.ID == findings.SelfTestFailed && slices.ContainsFunc(all, func(other findings.Finding) bool {
+			return slices.Contains(f.CausedBy, other.ID)
+		})
+	})
 	slices.SortStableFunc(all, func(a, b findings.Finding) int { return cmp.Compare(a.Level, b.Level) })
 	return all
 }
@@ -109,7 +109,7 @@ func ofState(r report.Report) []findings.Finding {
 		f.Message = c.Message
 		return []findings.Finding{f}
 	}
-	f := withMessage(stateID(r), c.Message)
+	f := withText(stateID(r), c.Message, nil)
 	if f.ID == findings.ServiceNotReady {
 		f.Message = string(c.Reason) + ": " + c.Message
 	}
@@ -148,51 +148,102 @@ const maxChallengeAge = 32 * time.Hour
 // token, for which a router has no route: such a response is no fault. Neither is 404, which cert-manager
 // gets until its solver is ready. If the VIP has moved, another host has the challenges that follow.
 func Challenge(r report.Report, c report.RecentChallenge, now time.Time) []findings.Finding {
-	switch {
-	case now.Sub(c.Time) > maxChallengeAge, isElsewhere(r, c.VIP), !c.IsValidation(r.Challenges.Recent):
+	if now.Sub(c.Time) > maxChallengeAge || isElsewhere(r, c.VIP) || !c.IsValidation(r.Challenges.Recent) ||
+		c.Cause == "" && c.Status == http404 {
 		return nil
-	case c.Cause != "":
-		return []findings.Finding{OfCause(c.Cause, findings.ResponseStatus, c.Detail)}
-	case c.Status == http200, c.Status == http404, c.Status == 0:
-		return nil
-	case c.Detail != "":
-		return []findings.Finding{withMessage(findings.ResponseStatus, c.Detail)}
 	}
-	return []findings.Finding{findings.New(findings.ResponseStatus, findings.Values{
-		"upstream": cmp.Or(c.Upstream, "the service"), "how": strconv.Itoa(c.Status), "name": c.Host,
-	})}
+	return Response(c)
 }
 
-// The statuses that are no fault. The controller links no package of HTTP.
+// Response returns why a CA does not accept the response to a challenge, which is 404 if its token is unknown.
+func Response(c report.RecentChallenge) []findings.Finding {
+	values := valuesOf(c.Upstream, c.Host)
+	switch {
+	case c.Cause != "":
+		return []findings.Finding{ofCause(c.Cause, findings.ResponseStatus, c.Detail, values)}
+	case c.Status == http200, c.Status == 0:
+		return nil
+	case c.Status == http404:
+		return []findings.Finding{findings.New(findings.TokenUnknown, values)}
+	}
+	return []findings.Finding{findings.New(findings.ResponseStatus, values.With("how", strconv.Itoa(c.Status)))}
+}
+
+// The controller links no package of HTTP.
 const (
-	http200 = 200
-	http404 = 404
+	http200  = 200
+	http404  = 404
+	httpPort = 80
 )
 
-// OfCause returns the finding with the ID of a cause, or with another one if the cause is unknown.
-// The message may end with the remediation.
-func OfCause(cause string, other findings.ID, message string) findings.Finding {
+// Upstream returns why an ingress address does not accept connections.
+func Upstream(u report.Upstream) []findings.Finding {
+	if u.Error == "" {
+		return nil
+	}
+	values := valuesOf(u.Address.String(), "")
+	return []findings.Finding{ofCause(u.Cause, findings.IngressUnreachable, u.Error, values)}
+}
+
+// valuesOf returns the values of an exchange with a router, which may be unknown.
+func valuesOf(upstream, name string) findings.Values {
+	values := findings.Values{"upstream": cmp.Or(upstream, "the service"), "name": name, "error": "no details"}
+	if router, err := netip.ParseAddrPort(upstream); err == nil {
+		values["router"], values["address"] = upstream, router.Addr().String()
+	}
+	return values
+}
+
+// ofCause returns the finding with the ID of a cause, or with another one if the cause is unknown.
+func ofCause(cause string, other findings.ID, text string, values findings.Values) findings.Finding {
 	id := findings.ID(cause)
 	if _, known := findings.Lookup(id); !known {
 		id = other
 	}
-	return withMessage(id, message)
+	return withText(id, text, values)
 }
 
-// withMessage returns a finding with the text of a report: the message, and perhaps the remediation.
-func withMessage(id findings.ID, text string) findings.Finding {
-	f := findings.New(id, nil)
-	begin, _, incomplete := strings.Cut(f.Remediation, "{")
-	at := strings.LastIndex(text, ". "+begin)
-	switch {
-	case begin != "" && at >= 0:
-		f.Message, f.Remediation = text[:at], text[at+len(". "):]
-	case incomplete:
-		f.Message, f.Remediation = text, "Run http01-proxyd check, which prints the remediation."
-	default:
-		f.Message = text
+// withText returns a finding with the text of a report: the message, perhaps with the remediation behind it.
+func withText(id findings.ID, text string, values findings.Values) findings.Finding {
+	f := findings.New(id, values)
+	message, more, _ := strings.Cut(text, ". "+f.Remediation)
+	f.Message, f.Remediation = cmp.Or(message, f.Message), f.Remediation+more
+	if strings.Contains(f.Remediation, "{") {
+		f.Remediation = "Run http01-proxyd check, which prints the remediation."
 	}
 	return f
+}
+
+// SelfTests returns a finding for each cause of failed self-tests. The fault itself explains it, if it is
+// found too.
+func SelfTests(tests ...report.SelfTest) (all []findings.Finding) {
+	byCause := map[string][]report.SelfTest{}
+	for _, t := range tests {
+		if !t.OK {
+			byCause[t.Cause] = append(byCause[t.Cause], t)
+		}
+	}
+	for _, cause := range slices.Sorted(maps.Keys(byCause)) {
+		var endpoints, errors []string
+		var last time.Time
+		for _, t := range byCause[cause] {
+			endpoints = append(endpoints, netip.AddrPortFrom(t.VIP, httpPort).String())
+			if !slices.Contains(errors, t.Error) {
+				errors = append(errors, t.Error)
+			}
+			if t.Checked.After(last) {
+				last = t.Checked
+			}
+		}
+		f := findings.New(findings.SelfTestFailed, findings.Values{
+			"endpoint": strings.Join(endpoints, " and "), "time": last.Format(time.TimeOnly), "cause": cause,
+			"error": strings.Join(errors, "; "),
+		})
+		e, _ := findings.Lookup(findings.ID(cause))
+		f.CausedBy = append([]findings.ID{e.ID}, e.CausedBy...)
+		all = append(all, f)
+	}
+	return all
 }
 
 // VIPTests returns what tests of VIPs that another host holds have shown. VIPs of both families with the
@@ -221,40 +272,52 @@ func Metrics(m report.Metrics) []findings.Finding {
 		return nil
 	}
 	return []findings.Finding{
-		withMessage(findings.MetricsPortInUse, "Metrics are not served on "+m.Address+": "+m.Error),
+		withText(findings.MetricsPortInUse, "Metrics are not served on "+m.Address+": "+m.Error, nil),
 	}
 }
 
 // Trust returns why a CA of the ingress may not be trusted.
 func Trust(t report.Trust) []findings.Finding {
-	reason, message := t.Evaluate()
+	values := findings.Values{"path": t.Path, "problem": t.Error, "certificates": t.SummarizeIgnored()}
 	switch {
-	case t.Kind == "":
-	case reason == report.NothingTrusted:
-		return []findings.Finding{withMessage(findings.NoTrustedCA, message)}
-	case reason == report.TrustRejected, reason == report.NoUsableCertificate:
-		return []findings.Finding{withMessage(findings.CABundleInvalid, message)}
+	case t.Kind == "", t.Kind == report.TrustUnused:
+	case t.Kind == report.TrustNone:
+		return []findings.Finding{findings.New(findings.NoTrustedCA, values)}
+	case t.Error != "":
+		return []findings.Finding{findings.New(findings.CABundleInvalid, values)}
 	case t.IgnoredTotal > 0 && t.Kind == report.TrustAdmin:
-		return []findings.Finding{withMessage(findings.CABundlePartial,
-			message+"; ignored: "+report.Count(t.IgnoredTotal, "certificate"))}
+		return []findings.Finding{findings.New(findings.CABundlePartial, values)}
 	}
 	return nil
 }
 
-// Egress returns why the egress proxy is not used as it is configured.
+// Egress returns why the egress proxy is not used as it is configured. It is a warning if no request uses it.
 func Egress(e report.EgressProxy) []findings.Finding {
-	if e.Upstream == "" {
+	values := findings.Values{
+		"path": cmp.Or(e.InvalidFile, "The configured file"), "error": strings.TrimPrefix(e.Message, e.InvalidFile+": "), "source": e.Spec.Source,
+		"proxy": cmp.Or(e.Spec.HTTPProxy, e.Spec.HTTPSProxy), "current": "Until then, no egress proxy is used",
+	}
+	var f findings.Finding
+	switch {
+	case e.Upstream == "":
+		return nil
+	case e.InvalidInput == report.EgressInputTrustedCA:
+		f = findings.New(findings.EgressCAInvalid, values)
+	case e.InvalidInput != "":
+		f = findings.New(findings.ProxyFileInvalid, values)
+	case e.Pending && e.Message != "":
+		if !e.Accepted.IsDirect() {
+			values["current"] = "Until then, the previous one stays in use"
+		}
+		f = findings.New(findings.EgressNotReady, values)
+	case slices.ContainsFunc(e.Routes, func(r report.EgressRoute) bool { return r.Error != "" }):
+		_, message := e.Evaluate()
+		f = withText(findings.EgressUnreachable, message, nil)
+	default:
 		return nil
 	}
-	switch reason, message := e.Evaluate(); {
-	case reason == report.EgressNotReady:
-		return []findings.Finding{withMessage(findings.EgressNotReady, message)}
-	case reason == report.EgressInvalid && e.InvalidInput == report.EgressInputTrustedCA:
-		return []findings.Finding{withMessage(findings.EgressCAInvalid, message)}
-	case reason == report.EgressInvalid:
-		return []findings.Finding{withMessage(findings.ProxyFileInvalid, message)}
-	case slices.ContainsFunc(e.Routes, func(r report.EgressRoute) bool { return r.Error != "" }):
-		return []findings.Finding{withMessage(findings.EgressUnreachable, message)}
+	if e.Upstream == "never" {
+		f.Level = findings.Warning
 	}
-	return nil
+	return []findings.Finding{f}
 }

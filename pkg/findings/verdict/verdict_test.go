@@ -112,9 +112,15 @@ func TestProblems(t *testing.T) {
 		"trust and egress": {
 			serving(func(r *report.Report) {
 				r.Trust = report.Trust{Kind: report.TrustLastGood, Error: "it is empty"}
-				r.EgressProxy = report.EgressProxy{Upstream: "auto", Pending: true, Message: "no answer"}
+				r.EgressProxy = report.EgressProxy{
+					Upstream: "auto", Pending: true, Message: "no answer",
+					Spec: report.EgressSetting{HTTPProxy: "http://p", Source: "f"},
+				}
 			}),
-			[]string{"problem ca-bundle-invalid: it is empty", "problem egress-not-ready: no proxy is not accepted"},
+			[]string{
+				"problem ca-bundle-invalid: The CA bundle is rejected, and the previous CAs stay trusted: it is empty",
+				"problem egress-not-ready: The egress proxy http://p from f is not accepted: no answer. Until then, no",
+			},
 		},
 		"a challenge before the VIP has moved": {
 			serving(func(r *report.Report) {
@@ -133,7 +139,14 @@ func TestProblems(t *testing.T) {
 		},
 		"404 of an unknown token":  {serving(lastStatus(404)), nil},
 		"a client that has closed": {serving(lastStatus(0)), nil},
-		"500 of a solver":          {serving(lastStatus(500)), []string{"problem response-status: 192.0.2.6:80 answered 500"}},
+		"a failed self-test": {
+			serving(func(r *report.Report) {
+				vip := netip.MustParseAddr("192.0.2.5")
+				r.SelfTests = []report.SelfTest{{VIP: vip, Cause: "ingress-timeout", Error: "no reply"}}
+			}),
+			[]string{"warning self-test-failed: The last self-test of 192.0.2.5:80, at 00:00:00, failed with the finding ingress-timeout"},
+		},
+		"500 of a solver": {serving(lastStatus(500)), []string{"problem response-status: 192.0.2.6:80 answered 500"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,12 +175,11 @@ func lastStatus(status int) func(*report.Report) {
 	}
 }
 
-// TestChallengeText: the text of a failed challenge has the remediation with the values of the host.
+// TestChallengeText: the detail of a failed challenge contains message and remediation.
 func TestChallengeText(t *testing.T) {
 	t.Parallel()
-	want := findings.New(findings.ResponseStatus,
-		findings.Values{"upstream": "192.0.2.6:80", "how": "500", "name": "api.example.com"})
-	got := verdict.OfCause("response-status", findings.ResponseStatus, want.String())
+	want := findings.New(findings.RouteMissing, findings.Values{"upstream": "192.0.2.6:80"})
+	got := verdict.Response(report.RecentChallenge{Cause: "route-missing", Detail: want.String()})[0]
 	if diff := cmp.Diff([]string{want.Message, want.Remediation}, []string{got.Message, got.Remediation}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

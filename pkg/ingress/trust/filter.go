@@ -5,7 +5,6 @@ package trust
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -84,7 +83,7 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 	}
 	if len(j.bundle.Roots) == 0 {
 		return j.bundle, &Rejection{
-			Message:     "no certificate in the file can be trusted: " + j.bundle.SkippedSummary(),
+			Message:     "no certificate in the file can be trusted: " + j.bundle.summarizeSkipped(),
 			Remediation: "add the certificate of the CA that issued the ingress's certificate",
 			NoneTrusted: true,
 		}
@@ -92,19 +91,9 @@ func filter(pem []byte, limit int, now time.Time) (Bundle, error) {
 	return j.bundle, nil
 }
 
-// maxNamedSkipped limits the skipped parts that a message names.
-const maxNamedSkipped = 3
-
-// SkippedSummary names the first skipped parts in one line, and counts the others.
-func (b *Bundle) SkippedSummary() string {
-	parts := make([]string, 0, maxNamedSkipped+1)
-	for _, l := range b.Skipped[:min(maxNamedSkipped, len(b.Skipped))] {
-		parts = append(parts, l.String())
-	}
-	if more := b.SkippedCount - len(parts); more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(parts, "; ")
+// summarizeSkipped names the first skipped parts in one line, and counts the others.
+func (b *Bundle) summarizeSkipped() string {
+	return report.Trust{Ignored: b.Skipped, IgnoredTotal: b.SkippedCount}.SummarizeIgnored()
 }
 
 const (

@@ -73,8 +73,8 @@ func TestExpiryWatch(t *testing.T) {
 	}
 	for i, m := range l.ControlPlane {
 		awaitSeries(t, l.Worker.Node, m.Addresses.V4, want)
-		logs[i].await(t, `the certificate that the API server presents on `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+
-			`]:6443 for `+name+`, issued by \"R11\", expires in 29h, `)
+		logs[i].await(t, `The certificate that `+l.API.V4.String()+`:6443, [`+l.API.V6.String()+
+			`]:6443 presents for `+name+` (issued by \"R11\") expires on `)
 		logs[i].await(t, "event=certificate")
 	}
 
