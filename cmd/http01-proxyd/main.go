@@ -42,7 +42,7 @@ routers. It answers all other requests to port 80 of that VIP with 400.`,
 	},
 		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{
 			statusCommand(), checkCommand(), traceCommand(), cli.ExplainCommand("http01-proxyd",
-				"journalctl -u http01-proxyd -o json | jq -r '.CAUSE // empty'"),
+				"journalctl -u http01-proxyd -o json | jq -r '.CAUSE // empty'", func(command string) string { return command }),
 		}},
 		cli.Group{Title: "Service", Commands: []*cobra.Command{
 			runCommand(), cleanupCommand(), installCommand(),

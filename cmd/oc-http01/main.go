@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
 )
 
 func rootCommand() *cobra.Command {
@@ -34,7 +35,7 @@ commands read and write files, and do not connect to a cluster.`,
 		cli.Group{Title: "Installation", Commands: []*cobra.Command{renderCommand(), preflightCommand()}},
 		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{
 			statusCommand(), checkCommand(), traceCommand(), conditionCommand(),
-			cli.ExplainCommand("oc http01", "oc http01 check -o json | jq -r '.findings[].id'"),
+			cli.ExplainCommand("oc http01", "oc http01 check -o json | jq -r '.findings[].id'", explained),
 		}},
 	)
 }
@@ -46,3 +47,6 @@ type indentedError struct{ error }
 func (r indentedError) Error() string { return strings.ReplaceAll(r.error.Error(), "\n", "\n  ") }
 
 func (r indentedError) Unwrap() error { return r.error }
+
+// explained returns a command of a finding's entry, which may contain placeholders, for a workstation.
+func explained(command string) string { return check.FromWorkstation("{node}", command) }

@@ -51,6 +51,7 @@ func TestCommandLine(t *testing.T) {
 		"help":              {[]string{"--help"}, cli.OK, "Exit codes:", ""},
 		"help of a command": {[]string{"render", "--help"}, cli.OK, "--image REF", ""},
 		"help, command":     {[]string{"help", "render"}, cli.OK, "Examples:", ""},
+		"explain":           {[]string{"explain", "service-not-running"}, cli.OK, "oc debug node/{node} -- chroot /host systemctl", ""},
 		"version":           {[]string{"version"}, cli.OK, "oc-http01 ", ""},
 		"version flag":      {[]string{"--version"}, cli.OK, "oc-http01 ", ""},
 	} {

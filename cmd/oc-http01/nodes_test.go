@@ -274,7 +274,7 @@ func TestCheck(t *testing.T) {
 			[]string{
 				"Result:         ! No problem was found, but not everything was checked (1 of 2 nodes reported).\n",
 				"\nmaster1  ✗ no report  not a result of check: its outcome is \"fine\"\n", "Warning:        ! [node-not-reporting] ",
-				"Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd check.\n",
+				"Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd check\n",
 			},
 		},
 	} {
@@ -372,7 +372,7 @@ func TestTrace(t *testing.T) {
 			[]string{
 				"on master0,",
 				"\n\nTrace:          ✗ none on master1: unknown command\nFix:            Run the command by hand: oc debug " +
-					"node/master1 -- chroot /host http01-proxyd trace.\n",
+					"node/master1 -- chroot /host http01-proxyd trace\n",
 			},
 		},
 		"garbage": {

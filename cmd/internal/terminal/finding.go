@@ -56,7 +56,7 @@ func Findings(findings []Finding) Text {
 		}
 		if strings.Contains(p.text.String(), "{") {
 			p.writeLine()
-			const note = `Names in braces are placeholders. "http01-proxyd check" prints the values of the host.`
+			const note = `Names in braces are placeholders. The command "check" prints their values.`
 			for _, line := range wrap(note, p.view.Width) {
 				p.writeLine(span{text: line})
 			}

@@ -213,7 +213,7 @@ func TestParse(t *testing.T) {
 			`{"id": "a"}]}]}`: "not a result of check: 201 findings, and 0 checks that were skipped",
 	} {
 		if n := check.Read(nodes.Output{Node: "m0", Document: []byte(text)}); n.Problem != want ||
-			!strings.HasSuffix(n.Remediation, "http01-proxyd check.") {
+			!strings.HasSuffix(n.Remediation, "http01-proxyd check") {
 			t.Errorf("%.100s: %v, want %s", text, n, want)
 		}
 	}
@@ -229,13 +229,18 @@ func TestPackets(t *testing.T) {
 		from        = `{"name": "ruleset", "outcome": "ok", "addresses": [%q]}`
 		unreachable = `{"name": "self-check", "outcome": "problem", "findings": [{"id": "proxy-unreachable", "level": "problem", "message": "no response at %s: timeout", "remediation": "Check it."}]}`
 	)
-	got := check.Combine([]check.Node{
+	all := check.Combine([]check.Node{
 		parse(t, "m0", "problem", dropped), parse(t, "m1", "problem", fmt.Sprintf(from, "192.0.2.11"),
 			fmt.Sprintf(unreachable, "192.0.2.5:80")),
 		parse(t, "m2", "problem", fmt.Sprintf(from, "192.0.2.12"), fmt.Sprintf(unreachable, "192.0.2.5:80")),
 		// of the other family
 		parse(t, "m3", "problem", fmt.Sprintf(from, "192.0.2.11"), fmt.Sprintf(unreachable, "[2001:db8::5]:80")),
-	}, now()).Findings
+	}, now())
+	for i, n := range all.Nodes {
+		if elsewhere := strings.HasSuffix(n.Message, " Another node found the cause."); elsewhere != (i == 1) {
+			t.Errorf("%s: %s", n.Name, n.Message)
+		}
+	}
 	want := []report.ClusterProblem{
 		{
 			ID: "packet-dropped", Level: "problem", Check: "ruleset", Message: "dropped (192.0.2.11 is m1)",
@@ -252,7 +257,7 @@ func TestPackets(t *testing.T) {
 			Remediation: "Check it.", Nodes: []string{"m3"},
 		},
 	}
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, all.Findings, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

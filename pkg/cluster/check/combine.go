@@ -19,21 +19,27 @@ func Combine(nodes []Node, now time.Time) report.ClusterCheck {
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	c := report.ClusterCheck{
 		Header: report.NewHeader("ClusterCheck"), Time: now.UTC().Truncate(time.Second),
-		Nodes: make([]report.NodeCheck, len(nodes)), Findings: mergeFindings(nodes),
+		Nodes: make([]report.NodeCheck, len(nodes)),
 	}
+	var elsewhere []string
+	c.Findings, elsewhere = mergeFindings(nodes)
 	for i, n := range nodes {
 		c.Nodes[i] = report.NodeCheck{
 			Name: n.Name, Reported: n.reported(), Outcome: n.Outcome, Message: cmp.Or(n.Problem, n.Summary),
 			NotChecked: append([]string{}, n.NotChecked...), Checks: append([]report.CheckResult{}, n.Checks...),
+		}
+		if slices.Contains(elsewhere, n.Name) {
+			c.Nodes[i].Message += " Another node found the cause."
 		}
 	}
 	c.Outcome, c.Summary = conclude(nodes, c.Findings)
 	return c
 }
 
-// mergeFindings returns the findings of all nodes, problems first.
-func mergeFindings(nodes []Node) []report.ClusterProblem {
-	all := []report.ClusterProblem{}
+// mergeFindings returns the findings of all nodes, problems first, and the nodes with a finding whose cause
+// another node found.
+func mergeFindings(nodes []Node) (all []report.ClusterProblem, elsewhere []string) {
+	all = []report.ClusterProblem{}
 	for _, n := range nodes {
 		if !n.reported() {
 			all = append(all, report.ClusterProblem{
@@ -44,6 +50,7 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 		}
 		for _, f := range n.Findings {
 			if f.ID == string(findings.ProxyUnreachable) && explained(nodes, n, f.Message) {
+				elsewhere = append(elsewhere, n.Name)
 				continue
 			}
 			f.Message += namedSources(nodes, f.Sources)
@@ -65,7 +72,7 @@ func mergeFindings(nodes []Node) []report.ClusterProblem {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
-	return all
+	return all, elsewhere
 }
 
 // explained reports whether other nodes show why n does not reach the VIPs that the message names: the

@@ -12,21 +12,27 @@ import (
 // plainCommand matches a command of words that no shell interprets. A first word with = would set a variable.
 var plainCommand = regexp.MustCompile(`^[A-Za-z0-9_./-]+( [A-Za-z0-9_./:=,@%+-]+)*$`)
 
-// Commands returns the forms of the commands of a node's finding for a workstation. A command of oc is
-// left as it is. It has the administrator's rights, so it must be that of the finding's entry.
+// Commands returns the forms of the commands of a node's finding for a workstation. A command of oc has
+// the administrator's rights, so it must be that of the finding's entry.
 func Commands(node string, id findings.ID, commands []string) (all []string) {
 	entry, _ := findings.Lookup(id)
 	for _, command := range commands {
-		if !strings.HasPrefix(command, "oc ") {
-			command = CommandOn(node, command)
-		} else if !entry.HasCommand(command) {
+		if strings.HasPrefix(command, "oc ") && !entry.HasCommand(command) {
 			continue
 		}
-		if command != "" {
+		if command = FromWorkstation(node, command); command != "" {
 			all = append(all, command)
 		}
 	}
 	return all
+}
+
+// FromWorkstation returns the form of a command for a workstation. Commands of oc run there as they are.
+func FromWorkstation(node, command string) string {
+	if strings.HasPrefix(command, "oc ") {
+		return command
+	}
+	return CommandOn(node, command)
 }
 
 // CommandOn returns the form of a node's command for a workstation. The node is not trusted: its shell

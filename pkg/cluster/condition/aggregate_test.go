@@ -323,7 +323,7 @@ func TestRead(t *testing.T) {
 	} {
 		h := condition.Read(nodes.Output{Node: "m0", Document: []byte(text)})
 		if h.Problem != want || want != "" &&
-			h.Remediation != "Run the command by hand: oc debug node/m0 -- chroot /host http01-proxyd status." {
+			h.Remediation != "Run the command by hand: oc debug node/m0 -- chroot /host http01-proxyd status" {
 			t.Errorf("%s: %q, %s", text, h.Problem, h.Remediation)
 		}
 	}

@@ -127,7 +127,7 @@ func Decode[T any](o *Output, kind string) (document T) {
 // Reject records why the document of this kind cannot be used.
 func (o *Output) Reject(kind string, err error) {
 	o.Problem = printable.Truncate(err.Error(), maxProblem)
-	o.Remediation = fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd %s.", o.Node,
+	o.Remediation = fmt.Sprintf("Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd %s", o.Node,
 		strings.ToLower(kind))
 }
 
@@ -157,7 +157,7 @@ func findDocument(text []byte) []byte {
 
 // failure returns why a node has printed no document.
 func (c call) failure(node string, command []string) (problem, fix string) {
-	byHand := fmt.Sprintf("oc debug node/%s -- chroot /host %s.", node, strings.Join(command, " "))
+	byHand := fmt.Sprintf("oc debug node/%s -- chroot /host %s", node, strings.Join(command, " "))
 	problem, fix = "no JSON document", "Run the command by hand: "+byHand
 	printed := cmp.Or(lastLines(c.out), lastLines(c.messages))
 	switch {

@@ -155,7 +155,7 @@ func TestNoAnswer(t *testing.T) {
 
 // TestRunOnEach: the document of each node, or why it is missing.
 func TestRunOnEach(t *testing.T) {
-	const byHand = "Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd status -o json."
+	const byHand = "Run the command by hand: oc debug node/%s -- chroot /host http01-proxyd status -o json"
 	dir := installOC(t, `
 case "$*" in
 *node/good*) echo '{"a": 1}'; echo "$*" > "${0%/*}/arguments" ;;
@@ -223,7 +223,7 @@ case "$*" in
 esac`)
 	got := nodes.OC{}.RunOnEach(t.Context(), []nodes.Node{{Name: "slow"}, {Name: "good"}}, time.Second, "true")
 	want := "Increase --timeout if the image of the debug pod is not on the node yet, or run the command by hand: oc " +
-		"debug node/slow -- chroot /host true."
+		"debug node/slow -- chroot /host true"
 	if got[0].Problem != "no output within 1s: Waiting for a container" || got[0].Remediation != want ||
 		string(got[1].Document) != "{}" {
 		t.Errorf("%+v", got)
