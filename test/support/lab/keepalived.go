@@ -8,7 +8,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -82,9 +84,18 @@ func (k *keepalived) WriteKeepalivedConfig() error {
 
 // StartKeepalived writes keepalived.conf and starts keepalived with the
 // arguments of OpenShift's static pod. It does not wait for a VIP.
+//
+// A killed keepalived leaves its pid files. If another process has its pid now, keepalived ends with "daemon is
+// already running". A new container starts without these files.
 func (k *keepalived) StartKeepalived(context.Context) error {
 	if err := k.WriteKeepalivedConfig(); err != nil {
 		return err
+	}
+	pid, vrrpPID := filepath.Join(k.node.Dir, "keepalived.pid"), filepath.Join(k.node.Dir, "vrrp.pid")
+	for _, file := range []string{pid, vrrpPID} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove a pid file of keepalived: %w", err)
+		}
 	}
 	p, err := k.node.Start(Command{
 		Name: "keepalived",
@@ -92,8 +103,7 @@ func (k *keepalived) StartKeepalived(context.Context) error {
 		Args: []string{
 			"--dont-fork", "--vrrp", "--log-detail", "--log-console",
 			"--use-file", k.node.KeepalivedConfig(),
-			"--pid", filepath.Join(k.node.Dir, "keepalived.pid"),
-			"--vrrp_pid", filepath.Join(k.node.Dir, "vrrp.pid"),
+			"--pid", pid, "--vrrp_pid", vrrpPID,
 		},
 	})
 	if err != nil {
