@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -114,7 +115,7 @@ func runCheck(ctx context.Context, o diagnose.Options, out checkWriter, errOut i
 	line := newProgressLine(errOut)
 	line.show("checking")
 	found, err := diagnose.Run(ctx, o, func(pending []string) {
-		line.show("checking, waiting for " + strings.Join(pending, ", "))
+		line.show("checking, waiting for " + cmp.Or(strings.Join(pending, ", "), "the last results"))
 	})
 	line.clear()
 	if err != nil {

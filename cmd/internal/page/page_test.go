@@ -46,7 +46,7 @@ func TestContents(t *testing.T) {
 			"no answer in time, or no host has the address Fix: Run oc http01 check",
 		"The last changes of VIPs and conditions, newest first Time (UTC) VIP or condition From To 2026-03-04 " +
 			"12:10:00.000 HTTP01ChallengeProxyReady Standby Serving",
-		"Requests cert-manager lets-encrypt x ok 9 0 0 upstream-error 0 3 0 x 0 0 1",
+		"Outcome cert-manager lets-encrypt x ok 9 0 0 upstream-error 0 3 0 x 0 0 1",
 		"Challenges 12 forwarded, 10 rejected as foreign-host, 30 rejected as not-challenge",
 		"Lifetime of the API's certificates x 10d left of 90d , until 2026-03-14 12:30:00 UTC x: 10d left of 90d",
 		"3 challenges at most 3.1 ms , 1 failed (red)", "2026-03-04 12:29:30 UTC: 200 in 2.1 ms",

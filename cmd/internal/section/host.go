@@ -137,7 +137,7 @@ func requests(t report.Traffic) Table {
 	clients = slices.DeleteFunc(clients, func(c report.ClientKind) bool {
 		return !slices.ContainsFunc(outcomes, func(o report.Outcome) bool { return count(o, c) > 0 })
 	})
-	table := Table{"Requests by outcome and client", []Column{{Title: "Requests"}}, nil}
+	table := Table{"Requests by outcome and client", []Column{{Title: "Outcome"}}, nil}
 	for _, c := range clients {
 		table.Columns = append(table.Columns, Column{Title: string(c), Numeric: true})
 	}
