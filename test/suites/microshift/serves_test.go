@@ -157,7 +157,7 @@ func TestManaged(t *testing.T) {
 	serveAPI(t, h.node(), h.healthyCertificates())
 	h.certificate(h.node().Addresses)
 	r := h.check("microshift-internal-address-missing", "service-not-running")
-	h.expectFinding(r, "microshift-internal-address-missing", "10.44.0.0 and fd02::1:0, by which",
+	h.expectFinding(r, "microshift-internal-address-missing", "10.44.0.0 (also fd02::1:0), by which",
 		"manageAdvertiseAddress: true")
 	s := h.start(h.config(", manageAdvertiseAddress: true"), "NotRequired")
 	must(t, lab.Eventually(t.Context(), "the addresses on lo", h.checkOnLo("10.44.0.0/32", "fd02::1:0/128")))

@@ -63,12 +63,13 @@ func startPrometheus(t *testing.T, openMetrics string) string {
 	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Wait() }) // the end of the context kills it
 	listening := regexp.MustCompile(`Listening on"? address=(127\.0\.0\.1:\d+)`)
-	address, log := "", ""
+	address, log, ready := "", "", false // in either order
 	for lines := bufio.NewScanner(stderr); lines.Scan(); log += lines.Text() + "\n" {
 		if m := listening.FindStringSubmatch(lines.Text()); m != nil {
 			address = m[1]
 		}
-		if strings.Contains(lines.Text(), "Server is ready") && address != "" {
+		ready = ready || strings.Contains(lines.Text(), "Server is ready")
+		if ready && address != "" {
 			go func() { _, _ = io.Copy(io.Discard, stderr) }()
 			return address
 		}
