@@ -96,7 +96,7 @@ func TestRecentChallenges(t *testing.T) {
 		failing("error", 500, func(c *cluster) {
 			c.startWebServer(500, "text/plain", "oops")
 			c.addRoute(acmePath+"selfcheck-of-error", webPort)
-		}, []string{"response-status"}, map[string]string{"response-status": "answered status 500"}),
+		}, []string{"response-status"}, map[string]string{"response-status": "answered 500"}),
 		failing("redirect", 302, func(c *cluster) {
 			end, err := c.Worker.RedirectElsewhere(c.t.Context(), apiName, "https://elsewhere.lab.test/", false)
 			must(c.t, err)

@@ -42,7 +42,8 @@ func TestSelection(t *testing.T) {
 		code != 0 || text != "" {
 		t.Errorf("exit code %d, %v: %s", code, err, text)
 	}
-	r, code := c.check(n, "--only", "vips,clock", "--timeout", "1ms")
+	c.loadFaultRules(n, "chain output { type filter hook output priority 0; udp dport 123 drop; }")
+	r, code := c.check(n, "--only", "vips,clock", "--timeout", "500ms")
 	if code != 4 || !slices.Contains(r.Incomplete, "clock") {
 		t.Errorf("exit code %d: %+v", code, r)
 	}

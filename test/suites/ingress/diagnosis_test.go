@@ -38,7 +38,7 @@ func (p *fixture) runDiagnoses(t *testing.T, troubles []diagnosisCase) {
 			if tt.set != nil {
 				tt.set(t, p)
 			}
-			s := p.serve(t, tt.config(t, p))
+			s := p.serve(t, tt.config(t, p), "UpstreamUnreachable") // as soon as the service has tried the ingress
 			p.forEachFamily(t, func(t *testing.T, vip netip.Addr) {
 				t.Helper()
 				token := fmt.Sprintf("%d-without-answer", vip.BitLen()+100000000)

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,20 +96,19 @@ func replaceFile(t *testing.T, path string, text []byte) {
 	must(t, os.Rename(path+".new", path))
 }
 
-// serve runs the service on the holder and waits until it serves.
-func (p *fixture) serve(t *testing.T, config string) *lab.Service {
+// serve runs the service on the holder, and waits until it serves or is in one of the other states.
+func (p *fixture) serve(t *testing.T, config string, others ...string) *lab.Service {
 	t.Helper()
 	s := p.launch(t, config)
 	_, err := s.Await(t.Context(), "Serving", func(seen lab.Status) error {
-		switch c := seen.Condition(); c.Reason {
-		case "Serving":
-			return nil
-		case "InvalidConfig":
+		c := seen.Condition()
+		if c.Reason == "InvalidConfig" {
 			t.Fatal(c.Message)
-			return nil
-		default:
+		}
+		if c.Reason != "Serving" && !slices.Contains(others, c.Reason) {
 			return fmt.Errorf("reason is %s: %s", c.Reason, c.Message)
 		}
+		return nil
 	})
 	must(t, err)
 	return s

@@ -77,7 +77,7 @@ func TestPages(t *testing.T) {
 				{Role: "heading", Name: "VIPs on a timeline"},
 				{Role: "heading", Name: "Earlier"},
 				{Role: "table", Name: "Requests by outcome and client"},
-				{Role: "columnheader", Name: "Requests"},
+				{Role: "columnheader", Name: "Outcome"},
 				{Role: "image", Name: shared.lab.API.V4.String()},
 				{Role: "image", Name: shared.lab.API.V6.String()},
 				{Role: "image", Name: "State of the service"},
