@@ -28,7 +28,7 @@ case "$*" in
 esac
 `
 
-// TestMistakes: each example of docs/internals/mistakes.md prints what the document has, and ends with
+// TestMistakes: each command of docs/internals/mistakes.md prints what the document has, and ends with
 // the same exit code. A … in the document stands for any text.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
@@ -40,17 +40,21 @@ func TestMistakes(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	must(t, os.WriteFile(filepath.Join(bin, "oc"), []byte(ocOfMistakes), 0o700))
-	examples := regexp.MustCompile("(?ms)^### ([^\n]+)\n.*?^```console\n(.*?)^```$").FindAllStringSubmatch(document, -1)
-	if len(examples) < 25 {
-		t.Errorf("only %d mistakes", len(examples))
+	block := regexp.MustCompile("(?ms)^## ([^\n]+)\n\nExit code (\\d):\n\n```console\n(.*?)^```$")
+	examples := block.FindAllStringSubmatch(document, -1)
+	if n := strings.Count(document, "\n$ "); n < 25 || len(examples) != strings.Count(document, "\n## ") {
+		t.Errorf("%d commands in %d blocks", n, len(examples))
 	}
 	for _, e := range examples {
 		t.Run(e[1], func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			for _, call := range strings.Split("\n"+e[2], "\n$ ")[1:] {
+			for _, call := range strings.Split("\n"+e[3], "\n$ ")[1:] {
 				line, want, _ := strings.Cut(call, "\n")
-				if got := runInShell(t, line, dir, bin); !matchesExample(strings.TrimRight(want, "\n"), got) {
+				if want != "" { // otherwise the line prepares a mistake
+					want = strings.TrimRight(want, "\n") + "\nexit code " + e[2]
+				}
+				if got := runInShell(t, line, dir, bin); !matchesExample(want, got) {
 					t.Errorf("$ %s\ngot:\n%s\nwant:\n%s", line, got, want)
 				}
 			}
@@ -77,5 +81,5 @@ func runInShell(t *testing.T, line, dir, bin string) string {
 
 func matchesExample(want, got string) bool {
 	form := strings.ReplaceAll(regexp.QuoteMeta(want), "…", ".*")
-	return regexp.MustCompile("^" + form + "$").MatchString(got)
+	return regexp.MustCompile("(?s)^" + form + "$").MatchString(got)
 }

@@ -114,7 +114,7 @@ func processOf(creators map[string]string, thread string) string {
 }
 
 var (
-	allowedRow   = regexp.MustCompile("(?m)^\\| `([\\w`, ]+)` \\| ([a-z, ]+) \\| ([^|]*) \\|")
+	allowedItem  = regexp.MustCompile("(?m)^- `([\\w`, ]+)`(?: \\(([a-z, ]+)\\))?: .*?(?: Arguments: (.*))?$")
 	argumentName = regexp.MustCompile(`[A-Z0-9]+_[A-Z0-9_]+`)
 )
 
@@ -122,9 +122,10 @@ var (
 // of setsockopt and each command of fcntl is one more.
 func parseAllowed(document string) map[string][]string {
 	allowed := make(map[string][]string)
-	for _, m := range allowedRow.FindAllStringSubmatch(document, -1) {
+	_, list, _ := strings.Cut(document, "\n## Allowed calls\n")
+	for _, m := range allowedItem.FindAllStringSubmatch(list, -1) {
 		kinds := strings.Split(m[2], ", ")
-		if m[2] == "all" {
+		if m[2] == "" {
 			kinds = []string{"proxy", "exporter", "prober"}
 		}
 		names := strings.Split(m[1], "`, `")

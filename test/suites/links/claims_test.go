@@ -46,12 +46,14 @@ func TestClaimsHaveTests(t *testing.T) {
 	}
 }
 
-// foldersOf returns the folders in the parentheses that directly follow a name, or
-// test/suites/hostile. A folder in backticks after " in " counts too.
+// foldersOf returns the folders in the parentheses that follow a name, or the list of names that
+// it is in, or test/suites/hostile. A folder in backticks after " in " counts too.
 func foldersOf(line string, end int) []string {
 	rest := line[end:]
-	if m := testFolder.FindStringSubmatchIndex(rest); m != nil && strings.TrimSpace(rest[:m[0]]) == "" {
-		return strings.Split(rest[m[2]:m[3]], ", ")
+	if m := testFolder.FindStringSubmatchIndex(rest); m != nil {
+		if strings.Trim(namedTest.ReplaceAllString(rest[:m[0]], ""), ", ") == "" {
+			return strings.Split(rest[m[2]:m[3]], ", ")
+		}
 	}
 	if folder, found := strings.CutPrefix(rest, " in `"); found {
 		name, _, _ := strings.Cut(folder, "`")

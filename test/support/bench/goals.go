@@ -45,7 +45,7 @@ func goals(o Options, seen map[string]cells, weighed map[string]memory) []Goal {
 	// rounds. The best of several peers in each round would be biased by their noise.
 	better := func(name string, atLeast bool, connections int, figure func(cell) float64) {
 		goal := Goal{
-			Figure:  fmt.Sprintf("%s relative to the better of HAProxy and nginx, %s", name, counted(connections)),
+			Figure:  fmt.Sprintf("%s to the better, %s", name, counted(connections)),
 			AtLeast: atLeast, Bound: 1,
 		}
 		for _, peer := range peers() {
@@ -70,7 +70,7 @@ func goals(o Options, seen map[string]cells, weighed map[string]memory) []Goal {
 	better("CPU per request", false, goalConnections, cell.cpu)
 	secure, plain := seen[serviceKey+"-tls"][goalConnections], seen[serviceKey+"-nginx"][goalConnections]
 	if all := ratios(secure, plain, cell.rate); len(all) > 0 {
-		figure := "requests/s with TLS to the upstream relative to without, " + counted(goalConnections)
+		figure := "requests/s with TLS to without, " + counted(goalConnections)
 		out = append(out, Goal{Figure: figure, AtLeast: true, Bound: 0.8, Value: median(all)})
 	}
 	if m := weighed[serviceKey]; m.idle > 0 {

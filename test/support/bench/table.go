@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// grid is a Markdown table with aligned columns. The first row is the header.
+// grid is a table with aligned columns, in a block of Markdown. The first row is the header.
 type grid struct {
 	text  int // number of text columns from the left; the others are numbers
 	cells [][]string
@@ -25,32 +25,24 @@ func (g *grid) String() string {
 	width := make([]int, len(g.cells[0]))
 	for _, row := range g.cells {
 		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell), len("--:"))
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
 	var out strings.Builder
-	for r, row := range g.cells {
+	out.WriteString("```text\n")
+	for _, row := range g.cells {
+		var line strings.Builder
 		for i, cell := range row {
 			space := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
 			if i < g.text {
-				out.WriteString("| " + cell + space + " ")
+				line.WriteString(cell + space + "  ")
 			} else {
-				out.WriteString("| " + space + cell + " ")
+				line.WriteString(space + cell + "  ")
 			}
 		}
-		out.WriteString("|\n")
-		if r > 0 {
-			continue
-		}
-		for i, w := range width {
-			if i < g.text {
-				out.WriteString("|" + strings.Repeat("-", w+2))
-			} else {
-				out.WriteString("|" + strings.Repeat("-", w+1) + ":")
-			}
-		}
-		out.WriteString("|\n")
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
+	out.WriteString("```\n")
 	return out.String()
 }
 
