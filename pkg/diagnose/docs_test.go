@@ -57,14 +57,24 @@ func (p checkPage) JournalOnly() string {
 	return strings.Join(ids, ", ")
 }
 
-// Fix is the remediation of an entry. If an entry before it has the same one, it refers to that.
+// Fix is the remediation of an entry and its commands. If an entry before it has the same ones, it
+// refers to that.
 func (p checkPage) Fix(i int) string {
+	e := p.Entries[i]
+	text, block := prose(e.Remediation), strings.Join(e.Commands, "\n")
 	for _, before := range p.Entries[:i] {
-		if before.Remediation == p.Entries[i].Remediation {
-			return fmt.Sprintf("The fix is the same as for [%s](#%[1]s).", before.ID)
+		switch {
+		case !slices.Equal(before.Commands, e.Commands):
+		case before.Remediation == e.Remediation:
+			return fmt.Sprintf("As for [%s](#%[1]s).", before.ID)
+		case len(strings.Fields(block)) > 8:
+			return fmt.Sprintf("%s\n\nCommands: as for [%s](#%[2]s).", text, before.ID)
 		}
 	}
-	return prose(p.Entries[i].Remediation)
+	if block == "" {
+		return text
+	}
+	return text + "\n\n```text\n" + block + "\n```"
 }
 
 // TestTroubleshooting: docs/troubleshooting.md and the pages in docs/troubleshooting match

@@ -42,10 +42,11 @@ func clusterEntries() []Entry {
 		},
 		{
 			ID: VIPUnassigned, Check: check, ClusterOnly: true, Level: Problem,
-			Symptom:     "Connections to the VIP end with `No route to host` or time out. The state of every host is `Standby`.",
-			Message:     "No host holds the API VIP {vip}",
-			Remediation: "Check keepalived, or kube-vip where BGP announces the VIPs, on the hosts that may hold the VIP. Its health check may fail, or no host is eligible.",
-			Commands:    []string{manager},
+			Symptom: "Connections to the VIP end with `No route to host` or time out. The state of every host is `Standby`.",
+			Message: "No host holds the API VIP {vip}",
+			Remediation: "Check keepalived, or kube-vip with BGP, on the hosts that may hold the VIP. Its health " +
+				"check may fail, or no host is eligible.",
+			Commands: []string{manager},
 		},
 		{
 			ID: VIPDuplicate, Check: check, ClusterOnly: true, Level: Problem,

@@ -26,8 +26,8 @@ func nftablesEntries() []Entry {
 			ID: NftablesRejected, Check: "nftables", Level: Problem,
 			Symptom: "The state is `NftablesUnavailable`, although nftables works on the host.",
 			Message: "The kernel accepts the service's table, but the service cannot create it: {error}",
-			Remediation: "Start the service by its unit, whose capability lists must contain CAP_NET_ADMIN. " +
-				"For another cause, fix what the error names.",
+			Remediation: "Start the service by its unit, with CAP_NET_ADMIN in its capability lists. For another " +
+				"cause, fix what the error names.",
 			Commands: []string{
 				"systemctl show http01-proxyd --property=FragmentPath,DropInPaths,AmbientCapabilities,CapabilityBoundingSet",
 				"systemctl restart http01-proxyd",
@@ -331,10 +331,11 @@ func serviceEntries() []Entry {
 		},
 		{
 			ID: ServiceReportUnreadable, Check: check, Level: Problem,
-			Symptom:     "`http01-proxyd status` ends with `the service is running, but its report cannot be read`.",
-			Message:     "The service runs, but its status report is not readable: {error}",
-			Remediation: "Restart the service, which refuses no connection and starts the installed version. Do not stop the process on the internal port: it is the service.",
-			Commands:    []string{"journalctl -u http01-proxyd EVENT=status-report -n 5 --no-pager", restart},
+			Symptom: "`http01-proxyd status` ends with `the service is running, but its report cannot be read`.",
+			Message: "The service runs, but its status report is not readable: {error}",
+			Remediation: "Restart the service, which refuses no connection and starts the installed version. Do not " +
+				"stop the process on the internal port, which is the service.",
+			Commands: []string{"journalctl -u http01-proxyd EVENT=status-report -n 5 --no-pager", restart},
 		},
 		{
 			ID: ServiceNotReady, Check: check, Level: Problem,

@@ -35,14 +35,14 @@ func microShiftEntries() []Entry {
 	return []Entry{
 		{
 			ID: MicroShiftConfigInvalid, Check: check, Level: Problem,
-			Symptom:     "On a MicroShift host the state is `NoVIPs`, or its message reports that MicroShift's last good configuration stays in use.",
+			Symptom:     "The state is `NoVIPs`, or reports that MicroShift's last good configuration stays in use.",
 			Message:     "The configuration in {dir} is rejected: {error}",
 			Remediation: "Correct the file. This service reloads it automatically; MicroShift reads it when it restarts.",
 			Commands:    []string{show, restart},
 		},
 		{
 			ID: MicroShiftRouterRemoved, Check: check, Level: Problem,
-			Symptom:     "On a MicroShift host the state is `UpstreamUnreachable`.",
+			Symptom:     "The state is `UpstreamUnreachable`.",
 			Message:     "MicroShift's ingress.status is Removed, so no router can answer challenges",
 			Remediation: "Set it to Managed, or configure your own router with vips.api and vips.ingress in /etc/http01-proxyd/config.yaml.",
 			Commands: []string{
@@ -53,14 +53,14 @@ func microShiftEntries() []Entry {
 		},
 		{
 			ID: MicroShiftRouterNoAddress, Check: check, Level: Problem,
-			Symptom:     "On a MicroShift host the state is `UpstreamUnreachable`.",
+			Symptom:     "The state is `UpstreamUnreachable`.",
 			Message:     "MicroShift's router listens on no address: no address or link in ingress.listenAddress is on this host",
 			Remediation: "Set ingress.listenAddress to addresses or links of this host.",
 			Commands:    []string{links, show},
 		},
 		{
 			ID: MicroShiftNodeAddressMissing, Check: check, Level: Problem,
-			Symptom:     "On a MicroShift host the state is `NoVIPs`.",
+			Symptom:     "The state is `NoVIPs`.",
 			Message:     "MicroShift's node address {node} is not on this host",
 			Remediation: "Correct node.nodeIP or node.nodeIPv6 in MicroShift's configuration, or add that address to a link.",
 			Commands:    []string{links, show},
@@ -75,7 +75,7 @@ func microShiftEntries() []Entry {
 		},
 		{
 			ID: MicroShiftNodeAddressInternal, Check: check, Level: Problem,
-			Symptom:     "On a MicroShift host the state is `NoVIPs`.",
+			Symptom:     "The state is `NoVIPs`.",
 			Message:     "{node} is also the internal address of MicroShift's API server (apiServer.advertiseAddress), which is not redirected, and the router does not listen on its port 80",
 			Remediation: "Remove apiServer.advertiseAddress, or let the router listen on {node} on port 80 (ingress.listenAddress, ingress.ports.http).",
 			Commands:    []string{links, show},
@@ -87,7 +87,7 @@ func microShiftEntries() []Entry {
 func internalAddressEntries() []Entry {
 	const (
 		check   = "internal-address"
-		symptom = "Pods of a MicroShift host do not reach the API server, and cert-manager creates no challenges."
+		symptom = "Pods do not reach the API server, and cert-manager creates no challenges."
 		show    = "ip -br address"
 		add     = "ip address add {address} dev lo"
 	)
@@ -120,10 +120,11 @@ func internalAddressEntries() []Entry {
 func microShiftRouterEntries() []Entry {
 	return []Entry{{
 		ID: MicroShiftRouterUnreachable, Check: "ingress", Level: Problem,
-		Symptom: "Connections to port 80 of a MicroShift node are refused or time out, although the state is `NotRequired`. Or the state is `UpstreamUnreachable`.",
+		Symptom: "Connections to port 80 of the node are refused or time out, although the state is " +
+			"`NotRequired`. Or the state is `UpstreamUnreachable`.",
 		Message: "MicroShift's router does not respond at {upstream} ({how})",
-		Remediation: "Check router-default in openshift-ingress, then ingress.listenAddress and ingress.ports of MicroShift's configuration, " +
-			"which MicroShift reads when it restarts, and the host's firewall.",
+		Remediation: "Check router-default in openshift-ingress, the host's firewall, and ingress.listenAddress " +
+			"and ingress.ports of MicroShift's configuration.",
 		Commands: []string{"oc get pod,service -n openshift-ingress -o wide", "ss -lntp", "systemctl restart microshift"},
 	}}
 }
@@ -136,7 +137,7 @@ func microShiftCertificateEntries() []Entry {
 		check = "certificate"
 		// MicroShift creates them when it starts and the names have changed
 		// (pkg/util/cryptomaterial/certchains there).
-		restart = " Then restart MicroShift, which creates new certificates."
+		restart = " MicroShift creates new certificates when it restarts."
 		status  = "systemctl status microshift --no-pager"
 		show    = "microshift show-config"
 		journal = "journalctl -u microshift -n 50 --no-pager"
@@ -145,31 +146,33 @@ func microShiftCertificateEntries() []Entry {
 	return []Entry{
 		{
 			ID: MicroShiftAPIServerUnreachable, Check: check, Level: Problem,
-			Symptom:     "`oc` and all other clients of a MicroShift host's API cannot connect.",
+			Symptom:     "`oc` and all other clients of the API cannot connect.",
 			Message:     "MicroShift's API server presents no certificate at {server}: {error}",
 			Remediation: "Check MicroShift, and then the host's firewall.",
 			Commands:    []string{status, journal},
 		},
 		{
 			ID: MicroShiftNamedCertificateIgnored, Check: check, Level: Problem,
-			Symptom: "A MicroShift host's API server presents its own certificate, although a new one is in place.",
+			Symptom: "The API server presents its own certificate, although a new one is in place.",
 			Message: "apiServer.namedCertificates contains a certificate for {requested}, but {server} presents one of its own, issued by {issuer}",
-			Remediation: "Check that certPath and keyPath exist and match. MicroShift loads a renewed pair within about a minute. Restart it if its configuration has changed, or a file was missing when it " +
-				"started. It ignores certificates for localhost, service names and cluster-internal addresses: its journal lists them.",
+			Remediation: "Check that certPath and keyPath exist and match. MicroShift loads a renewed pair within " +
+				"about a minute. Restart it if its configuration has changed, or a file was missing when it " +
+				"started. It ignores certificates for localhost, service names and cluster-internal " +
+				"addresses, which its journal lists.",
 			Commands: []string{show, journal, again},
 		},
 		{
 			ID: MicroShiftNameMissing, Check: check, Level: Problem,
-			Symptom:     "Clients reject the certificate of a MicroShift host's API because the name or the address does not match.",
+			Symptom:     "Clients reject the API's certificate because the name or the address does not match.",
 			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) does not contain that name",
-			Remediation: "Add the name to apiServer.subjectAltNames of MicroShift's configuration, or configure a certificate for it in apiServer.namedCertificates." + restart,
+			Remediation: "Add the name to apiServer.subjectAltNames of MicroShift's configuration, or a certificate for it to apiServer.namedCertificates." + restart,
 			Commands:    []string{show, again},
 		},
 		{
 			ID: MicroShiftExternalClientGetsInternal, Check: check, Level: Problem,
-			Symptom: "External clients of a MicroShift host do not trust its API server (`certificate signed by unknown authority`).",
+			Symptom: "External clients do not trust the API server (`certificate signed by unknown authority`).",
 			Message: "External clients that connect to {server} as {requested} get a certificate for internal clients, issued by {issuer}",
-			Remediation: "Use a name of apiServer.subjectAltNames in these clients. Without a name, the address selects the certificate. Remove apiServer.advertiseAddress if it is the node's own " +
+			Remediation: "Use a name of apiServer.subjectAltNames in these clients: without a name, the address selects the certificate. Remove apiServer.advertiseAddress if it is the node's own " +
 				"address." + restart,
 			Commands: []string{show, again},
 		},

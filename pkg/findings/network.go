@@ -96,9 +96,10 @@ func vipPortEntries() []Entry {
 			Symptom: "At port 80 of the API VIP, CAs and self checks get no response, or the response of another program. If only one address family fails, " +
 				"a CA's validation times out or is refused, but succeeds by hand.",
 			Message: "http01-proxyd does not respond at {endpoint}: {how}",
-			Remediation: "Check the holder of the VIP. If it has no fault, look for a firewall between the two hosts. " +
-				"If no host holds the VIP, check keepalived, or kube-vip where BGP announces the VIPs. " +
-				"If the VIP of the other address family works, remove this one from the DNS meanwhile: CAs try IPv6 first, and fall back only if they cannot connect.",
+			Remediation: "Check the holder of the VIP, then the firewalls between the two hosts. If no host holds it, " +
+				"check keepalived, or kube-vip with BGP. If the VIP of the other address family works, " +
+				"remove this one from the DNS meanwhile: CAs try IPv6 first, and fall back only if they " +
+				"cannot connect.",
 			Commands: []string{request, "oc http01 status", "oc http01 check"},
 		},
 		{
@@ -140,16 +141,17 @@ func vipPortEntries() []Entry {
 			ID: SelfTestFailed, Check: check, Level: Warning,
 			Symptom: "The alert `HTTP01SelfTestFailing` fires, or the journal contains `EVENT=self-test-failed`. No challenge is pending, and `check` may find no other fault.",
 			Message: "The last self-test of {endpoint}, at {time}, failed with the finding {cause}: {error}",
-			Remediation: "If check prints no other fault, it was temporary: the service repeats a failed self-test within minutes. " +
-				"Otherwise, http01-proxyd explain {cause} prints the remediation.",
+			Remediation: "If check prints no other fault, it was temporary: the service repeats a failed self-test " +
+				"within minutes.",
 			Commands: []string{"http01-proxyd check", "http01-proxyd explain {cause}"},
 		},
 		{
 			ID: VIPUnreachableFromHere, Check: check, Level: Problem,
 			Symptom: "A host on standby got no answer of http01-proxyd at port 80 of the VIP three times in a row. The holder can still report `Serving`: it tests the VIP from itself only.",
 			Message: "Port 80 of the API VIP {vip} cannot be reached from this host: {how}",
-			Remediation: "Run oc http01 check, which follows the packets. " +
-				"Typical causes are a firewall of the holder that blocks port 80 or 8888, a second host with the VIP, a wrong route, and a holder without the service.",
+			Remediation: "oc http01 check follows the packets. Typical causes: a firewall of the holder that blocks " +
+				"port 80 or 8888, a second host with the VIP, a wrong route, or a holder without the " +
+				"service.",
 			Commands: []string{"oc http01 check", "ip route get {vip}", "ip neighbour show {vip}"},
 		},
 		{
@@ -261,8 +263,8 @@ func dnsEntries() []Entry {
 			ID: DNSServerFails, Check: check, Level: Problem,
 			Symptom: "The CA reports `SERVFAIL` or a timed-out DNS query for the name.",
 			Message: "{server} {how} to a query for the {type} record of {name}",
-			Remediation: "Query this server and those of the zone. The cause may be a delegation, DNSSEC, or a server or firewall that rejects {type} queries. " +
-				"A CA may reject the name while one type fails.",
+			Remediation: "Query this server and those of the zone. The cause may be a delegation, DNSSEC, or a server " +
+				"or firewall that rejects {type} queries. A CA may reject the name meanwhile.",
 			Commands: []string{query, "dig +trace {name} {type}"},
 		},
 		{

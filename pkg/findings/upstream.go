@@ -150,7 +150,7 @@ func ingressEntries() []Entry {
 			Reply:       "the proxy cannot connect to the upstream",
 			Symptom:     "One challenge gets 502 with `the proxy cannot connect to the upstream` while the service is being stopped.",
 			Message:     "The exchange with {upstream} ended because the service is stopping",
-			Remediation: "You do not need to do anything. CAs and cert-manager retry, and the service answers them after its next start.",
+			Remediation: "You do not need to do anything: CAs and cert-manager retry.",
 		},
 		{
 			ID: ExchangeGivenUp, Exchange: true, Check: check, JournalOnly: true, Level: Problem,
@@ -169,9 +169,15 @@ func routeEntries() []Entry {
 	return []Entry{
 		{
 			ID: RouteMissing, Exchange: true, Check: check, Level: Problem,
-			Symptom:     "Challenges get 503, usually with the router's page.",
-			Message:     "{upstream} answered 503: the router probably has no route to a solver for this name",
-			Remediation: "From cert-manager 1.18 on, set ACMEHTTP01IngressPathTypeExact=false among its feature gates, because routers skip pathType Exact. Red Hat's operator sets it, unless spec.unsupportedConfigOverrides of the CertManager replaces its feature gates. Without the operator, set it in cert-manager's Deployment. The commands change neither overrides that exist nor a Deployment of the operator. If it is set, check that the solver's pod is ready, that its Ingress has the router's class, and that no route in another namespace claims the host.",
+			Symptom: "Challenges get 503, usually with the router's page.",
+			Message: "{upstream} answered 503: the router probably has no route to a solver for this name",
+			Remediation: "From cert-manager 1.18 on, set ACMEHTTP01IngressPathTypeExact=false among its feature " +
+				"gates, because routers skip pathType Exact. Red Hat's operator sets it, unless " +
+				"spec.unsupportedConfigOverrides of the CertManager replaces its feature gates. Without the " +
+				"operator, set it in cert-manager's Deployment. The commands change neither existing " +
+				"overrides nor a Deployment of the operator. If it is set, check that the solver's pod is " +
+				"ready, that its Ingress has the router's class, and that no route in another namespace " +
+				"claims the host.",
 			Commands: []string{
 				showSolvers,
 				"oc get deployment -A -l app.kubernetes.io/name=cert-manager -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,ARGS:.spec.template.spec.containers[0].args'",

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// The table of docs/troubleshooting.md, and its rows with the text.
+// The list of docs/troubleshooting.md, and its items with the text.
 var (
 	section = regexp.MustCompile("(?s)\n## By cert-manager's message\n(.*?)\n## ")
-	row     = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|.*")
+	row     = regexp.MustCompile("(?m)^- `([^`]+)`:.*")
 )
 
 // tableRow is a row of the table.
