@@ -20,17 +20,15 @@ func cleanupCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
 		Use: "cleanup", Short: "remove the nftables table of a service that was killed",
-		Long: `Remove the nftables table "inet http01-proxyd" if no running process owns it.
-Stop a running service first: its table is not removed. Other tables are not
-changed. If the service does not run, the command also removes MicroShift's
-internal API address from lo (microshift.manageAdvertiseAddress). It requires
-the capability CAP_NET_ADMIN.`,
+		Long: `Remove the nftables table "inet http01-proxyd" if no running process owns it: stop
+the service first. If the service does not run, also remove MicroShift's internal
+API address from lo (microshift.manageAdvertiseAddress). Requires CAP_NET_ADMIN.`,
 		Example: "  systemctl stop http01-proxyd && http01-proxyd cleanup",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return errors.Join(removeAddresses(c.Context(), c.OutOrStdout(), socket), removeTable(c.OutOrStdout()))
 		},
 	}
-	c.Flags().StringVar(&socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service, to detect whether it runs")
+	c.Flags().StringVar(&socket, "status-socket", defaultSocket, "Unix `SOCKET` of the service")
 	return c
 }
 

@@ -49,8 +49,8 @@ func runCommand() *cobra.Command {
 	o := controller.Options{Version: cli.Version(), SystemCABundles: trust.SystemFiles()}
 	c := &cobra.Command{
 		Use: "run", Short: "run the service in the foreground, as the unit does",
-		Long: `Run the service in the foreground until SIGTERM or SIGINT. It requires the
-capability CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configuration.`,
+		Long: `Run the service in the foreground until SIGTERM or SIGINT. Requires
+CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configuration.`,
 		Example: `  # as the unit does
   http01-proxyd run
 

@@ -216,7 +216,7 @@ func TestPreflightExitCodes(t *testing.T) {
 		"a problem was found":                    {clusterList("    files: []\n"), []string{"-"}},
 		"an object was not given":                {poolObject, []string{"-"}},
 	}
-	rows := regexp.MustCompile(`(?m)^\| ([^|]+) \| (\d) \|$`).FindAllStringSubmatch(string(document), -1)
+	rows := regexp.MustCompile(`(?m)^- (.+): (\d)$`).FindAllStringSubmatch(string(document), -1)
 	if len(rows) != len(results) {
 		t.Errorf("%d rows for %d results: %q", len(rows), len(results), rows)
 	}

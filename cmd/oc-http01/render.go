@@ -99,11 +99,11 @@ written.`,
 	flags.StringVar(&f.domain, "cluster-domain", "",
 		"domain `NAME` of the cluster; default: taken from the first api.NAME in hosts, or from the cluster's objects")
 	flags.StringVar(&f.apiServer, "apiserver", "",
-		"`FILE` (- is standard input) of the cluster's APIServer or a List, which provides the mode; default: none")
+		"`FILE` (- is standard input) with the APIServer, which provides the mode; default: none")
 	flags.StringVar(&f.http01Proxy, "http01proxy", "",
-		"`FILE` (- is standard input) of the cluster's HTTP01Proxy or a List, which provides the mode; default: none")
+		"`FILE` (- is standard input) with the HTTP01Proxy, which provides the mode; default: none")
 	flags.StringVar(&f.infrastructure, "infrastructure", "",
-		"`FILE` (- is standard input) of the cluster's Infrastructure or a List, "+
+		"`FILE` (- is standard input) with the Infrastructure, "+
 			"whose status provides the VIPs; default: none")
 	flags.BoolVar(&f.allowDisabled, "allow-disabled", false,
 		"accept objects of the cluster without the settings of the proxy, which disables it; default: reject them")

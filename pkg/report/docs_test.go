@@ -16,7 +16,7 @@ import (
 func TestDocumentedStates(t *testing.T) {
 	t.Parallel()
 	document := readFile(t, "../../docs/reference/status.md")
-	documented := values(document, "(?m)^\\| `([A-Z]\\w+)` \\| (?:True|False|Unknown) \\|")
+	documented := values(document, "(?m)^- `([A-Z]\\w+)` \\((?:True|False|Unknown)\\): ")
 	for _, cell := range values(document, "(?:True|False): ((?:`\\w+`(?:, )?)+)") {
 		documented = append(documented, values(cell, "`(\\w+)`")...)
 	}

@@ -27,7 +27,7 @@ func TestDocumentedExitCodes(t *testing.T) {
 		return all
 	}
 	help := table(cli.ExitCodes, `(?m)^  (\d)  (.*)$`)
-	if diff := cmp.Diff(help, table(string(document), `(?m)^\| (\d) \| (.*) \|$`)); diff != "" || len(help) == 0 {
+	if diff := cmp.Diff(help, table(string(document), `(?m)^- (\d): (.*)$`)); diff != "" || len(help) == 0 {
 		t.Errorf("exit codes (-help +document):\n%s", diff)
 	}
 }

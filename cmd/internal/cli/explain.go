@@ -21,9 +21,8 @@ func ExplainCommand(program, foundIDs string, inForm func(command string) string
 	var list bool
 	c := &cobra.Command{
 		Use: "explain ID...", Short: "explain a finding",
-		Long: fmt.Sprintf(`Explain findings of "%s check" and causes in the journal (CAUSE=): what
-they mean, how to fix them, and how to verify the fix. The command requires neither the
-service nor a network nor root.`, program),
+		Long: fmt.Sprintf(`Explain findings of "%s check" and causes in the journal (CAUSE=): their
+meaning, their fix, and how to verify it. Requires neither the service nor a network nor root.`, program),
 		Example: fmt.Sprintf(`  %[1]s explain vip-unassigned
   %[1]s explain --list
   %[2]s | sort -u | xargs %[1]s explain`, program, foundIDs),

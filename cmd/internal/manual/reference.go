@@ -43,7 +43,7 @@ func reference(root *cobra.Command) string {
 	common := commonFlags(commands)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n<!-- Generated from the help -->\n\n%s\n\n%s\n", root.CommandPath(), root.Long,
-		"`COMMAND --help` and the man pages also have the description and examples of each command.")
+		"`COMMAND --help` and the man pages also have descriptions and examples. The first format of `-o` is the default.")
 	for _, c := range commands {
 		fmt.Fprintf(&b, "\n## %s\n\n", c.CommandPath())
 		if target := guide(c.Name()); target != "" {
@@ -59,6 +59,8 @@ func reference(root *cobra.Command) string {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			switch {
 			case f.Hidden || f.Name == "help":
+			case f.Name == "output":
+				shared = append(shared, "`-o` ("+strings.TrimPrefix(f.Usage, "format of the output: ")+")")
 			case common.Lookup(f.Name) != nil:
 				shared = append(shared, "`--"+f.Name+"`")
 			default:

@@ -22,14 +22,14 @@ type metricSet []*family
 func newMetricSet(r report.Report) metricSet {
 	var m metricSet
 	m.gauge("up", "1 while http01-proxyd runs on this host.").set(1)
-	m.gauge("build_info", "Always 1. The labels are the version, the commit and the Go release of the running "+
-		"http01-proxyd.", fromHost("version"), fromHost("revision"), fromHost("goversion")).
+	m.gauge("build_info", "Always 1, with the version, the commit and the Go release of http01-proxyd.",
+		fromHost("version"), fromHost("revision"), fromHost("goversion")).
 		set(1, r.Build.Version, r.Build.Revision, r.Build.GoVersion)
-	m.gauge("ready", "1 while http01-proxyd on this host is ready (condition HTTP01ChallengeProxyReady), and 0 "+
-		"otherwise. The label reason is its state. Other states have no series.",
+	m.gauge("ready", "1 while http01-proxyd is ready (condition HTTP01ChallengeProxyReady), 0 otherwise. Label "+
+		"reason: its state. Other states have no series.",
 		oneOf("reason", reasons()...)).set(boolean(r.Condition().Reason.Ready()), string(r.Condition().Reason))
-	held := m.gauge("vip_held", "1 while this host holds the API VIP (the virtual IP address of the Kubernetes API), and "+
-		"0 otherwise. The label management is BGP if several hosts announce the VIP at the same time, and empty otherwise.",
+	held := m.gauge("vip_held", "1 while this host holds the API VIP (the virtual IP address of the Kubernetes API), 0 "+
+		"otherwise. Label management: BGP if several hosts announce the VIP at the same time, or empty.",
 		fromHost("vip"), oneOf("management", report.ManagementBGP))
 	for _, v := range r.VIPs {
 		held.set(boolean(v.State == report.VIPHeld), v.Address.String(), v.Management)
@@ -112,8 +112,8 @@ func (m *metricSet) addRequests(t report.Traffic) {
 
 func (m *metricSet) addEvents(e report.Events) {
 	m.counter("vip_transitions_total", "Number of times that an API VIP arrived on this host or left it.").set(float64(e.VIPTransitions))
-	m.counter("table_repairs_total", "Number of times that http01-proxyd found its nftables table missing or changed by "+
-		"another program, and created it again.").set(float64(e.TableRepairs))
+	m.counter("table_repairs_total", "Number of times that http01-proxyd restored its nftables table, missing or changed "+
+		"by another program.").set(float64(e.TableRepairs))
 	results := []string{report.ReloadAccepted, report.ReloadRejected, report.ReloadUnchanged}
 	reloads := m.counter("reloads_total", "Number of times that http01-proxyd read its configuration file again, by result: "+
 		"accepted, rejected (the last accepted configuration stays in use) or unchanged.",
@@ -140,17 +140,17 @@ func (m *metricSet) addCertificates(found []report.Certificate) {
 		}
 	}
 	after := m.gauge("api_certificate_not_after_timestamp_seconds", "Expiry of the Kubernetes API server's "+
-		"certificate on the API VIPs, in seconds since 1970. If certificates differ, the first to expire counts. The "+
-		"label name is the requested name (SNI), or empty without one.", fromHost("name"))
+		"certificate on the API VIPs, the earliest if they differ, in seconds since 1970. Label name: the requested "+
+		"name (SNI), or empty.", fromHost("name"))
 	before := m.gauge("api_certificate_not_before_timestamp_seconds", "Start of the validity of the Kubernetes API "+
-		"server's certificate on the API VIPs, in seconds since 1970. The label name is the requested name (SNI), or "+
-		"empty without one.", fromHost("name"))
+		"server's certificate on the API VIPs, in seconds since 1970. Label name: the requested name (SNI), or empty.",
+		fromHost("name"))
 	failed := m.gauge("api_certificate_failed_renewals", "Failed attempts to renew the Kubernetes API server's "+
-		"present certificate that this host observed since http01-proxyd started. The label name is the requested name "+
-		"(SNI).", fromHost("name"))
+		"present certificate that this host observed since http01-proxyd started. Label name: the requested name (SNI).",
+		fromHost("name"))
 	attempts := m.gauge("api_certificate_renewal_attempts_left", "Limit of the attempts that cert-manager, with its "+
 		"default delays, still starts by itself before the Kubernetes API server's certificate expires. Set while the "+
-		"renewal is due. The label name is the requested name (SNI).", fromHost("name"))
+		"renewal is due. Label name: the requested name (SNI).", fromHost("name"))
 	for name, c := range first {
 		after.set(unixSeconds(c.NotAfter), name)
 		before.set(unixSeconds(c.NotBefore), name)
@@ -168,8 +168,8 @@ func (m *metricSet) addCertificates(found []report.Certificate) {
 // standby, and before the first one is complete.
 func (m *metricSet) addSelfTests(all []report.SelfTest) {
 	failed := m.gauge("self_test_failed", "1 while the self-test of an API VIP on this host fails, and 0 while it "+
-		"succeeds. The test requests a challenge that does not exist from port 80 of the VIP. The label cause is the ID "+
-		"of the fault, or empty.", fromHost("vip"), oneOf("cause", findingIDs()...))
+		"succeeds. The test requests a nonexistent challenge from port 80 of the VIP. Label cause: the ID of the fault, "+
+		"or empty.", fromHost("vip"), oneOf("cause", findingIDs()...))
 	completed := m.gauge("self_test_timestamp_seconds", "Time of the last self-test of an API VIP on this host, in "+
 		"seconds since 1970.", fromHost("vip"))
 	for _, t := range all {
@@ -199,8 +199,8 @@ func (m *metricSet) addVIPTests(r report.Report) {
 			reachable.set(boolean(t.Cause == ""), t.VIP.String())
 		}
 	}
-	m.counter("test_requests_total", "Test requests that this host received on port 80 of its API VIPs. The other "+
-		"control-plane hosts send them. Anybody else can, too.").set(float64(r.TestRequests.Total))
+	m.counter("test_requests_total", "Test requests that this host received on port 80 of its API VIPs, from other "+
+		"control-plane hosts or anybody else.").set(float64(r.TestRequests.Total))
 	tests := m.counter("vip_tests_total", "Test requests that this host sent to port 80 of API VIPs on other hosts, by "+
 		"result.", oneOf("result", report.VIPTestResults()...))
 	for _, result := range report.VIPTestResults() {
@@ -214,15 +214,15 @@ func (m *metricSet) addTrust(t report.Trust) {
 	if t.Kind == "" || t.Kind == report.TrustUnused {
 		return
 	}
-	m.gauge("trust_certificates", "Number of CA certificates that http01-proxyd trusts for TLS to the ingress. The label "+
-		"source is admin (upstream.trustedCA), last-good (its content before it was rejected), system (the CAs of this host) "+
+	m.gauge("trust_certificates", "Number of CA certificates that http01-proxyd trusts for TLS to the ingress. Label "+
+		"source: admin (upstream.trustedCA), last-good (its content before it was rejected), system (the CAs of this host) "+
 		"or none.", oneOf("source", report.TrustAdmin, report.TrustLastGood, report.TrustSystem, report.TrustNone)).
 		set(float64(t.Certificates), string(t.Kind))
 	m.gauge("trust_certificates_ignored", "Number of certificates in the file of upstream.trustedCA that "+
 		"http01-proxyd does not trust, such as expired ones.").
 		set(float64(t.IgnoredTotal))
 	m.gauge("trust_rejected", "1 while http01-proxyd rejects the file of upstream.trustedCA and uses other CAs or "+
-		"none for TLS to the ingress, and 0 otherwise.").
+		"none for TLS to the ingress, 0 otherwise.").
 		set(boolean(t.Error != ""))
 	if !t.Since.IsZero() {
 		m.gauge("trust_loaded_timestamp_seconds", "Time at which http01-proxyd loaded the CAs that it trusts for TLS to the "+
@@ -242,7 +242,7 @@ func (m *metricSet) addEgress(e report.EgressProxy) {
 	m.gauge("egress_proxy_ingress_addresses", "Number of ingress addresses that http01-proxyd reaches through the egress "+
 		"proxy.").set(float64(len(e.Routes)))
 	endpoints := m.gauge("egress_proxy_readiness_endpoint_ok", "1 if the readiness endpoint answered through the configured "+
-		"egress proxy, and 0 otherwise. The label endpoint is its position in egressProxy.readinessEndpoints, from 1.",
+		"egress proxy, 0 otherwise. Label endpoint: its position in egressProxy.readinessEndpoints, from 1.",
 		fromHost("endpoint"))
 	for i, endpoint := range e.Endpoints {
 		endpoints.set(boolean(endpoint.OK), strconv.Itoa(i+1))

@@ -178,7 +178,7 @@ func TestDocumentIsCurrent(t *testing.T) {
 	data["Values"] = []row{
 		{Name: "reason", List: "the [states](status.md#states)"},
 		{Name: "cause", List: "the causes in [troubleshooting](../troubleshooting.md)"},
-		{Name: "outcome", List: "in the next table"},
+		{Name: "outcome", List: "in the next list"},
 	}
 	for _, name := range []string{"client", "family", "result"} {
 		data["Values"] = append(data["Values"], row{Name: name, List: strings.Join(slices.Sorted(maps.Keys(values[name])),
@@ -189,7 +189,7 @@ func TestDocumentIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for value := range values["outcome"] {
-		if !strings.Contains(page.String(), "\n| "+value+" | ") {
+		if !strings.Contains(page.String(), "\n- "+value+": ") {
 			t.Errorf("the outcome %s has no row in testdata/metrics.md.tmpl", value)
 		}
 	}

@@ -115,7 +115,7 @@ func TestDocumentedPatches(t *testing.T) {
 // TestDocumentedMessages holds that the API server returns every message that the document
 // quotes, and that the named files exist.
 func TestDocumentedMessages(t *testing.T) {
-	_, table, _ := strings.Cut(apiDocument(t), "| rejected | remediation |")
+	_, table, _ := strings.Cut(apiDocument(t), "These values are rejected:\n\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var got []string
 	for _, value := range []string{"{mode: CustomDeployment}", "{}", "{mode: Disabled}", customField("80")} {
@@ -126,7 +126,7 @@ func TestDocumentedMessages(t *testing.T) {
 		got = append(got, err.Error())
 	}
 	got = append(got, testServers(t).plain.Object(objectWith("{mode: DefaultDeployment}")).Error())
-	quoted := regexp.MustCompile("(?m)^\\| `(.*?)` \\|").FindAllStringSubmatch(table, -1)
+	quoted := regexp.MustCompile("(?m)^- `([^`]+)`: ").FindAllStringSubmatch(table, -1)
 	if len(quoted) != len(got) {
 		t.Errorf("%d messages are quoted, want %d", len(quoted), len(got))
 	}
