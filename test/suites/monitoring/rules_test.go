@@ -136,8 +136,8 @@ func TestRunbooks(t *testing.T) {
 	for _, r := range rules(t) {
 		page := r.Alert + ".md"
 		want[page] = true
-		if row := "| [`" + r.Alert + "`](" + page + ") | " + r.Labels["severity"] + " |"; !strings.Contains(string(index),
-			row) {
+		row := "- [`" + r.Alert + "`](" + page + "): " + r.Labels["severity"] + "\n"
+		if !strings.Contains(string(index), row) {
 			t.Errorf("docs/runbooks/README.md has no row %s", row)
 		}
 		if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) {
