@@ -99,7 +99,7 @@ func TestReferenceShowsTheDefaults(t *testing.T) {
 	}
 }
 
-// TestReferenceExplainsEveryKey: the reference has a row and an example for each key. The
+// TestReferenceExplainsEveryKey: the reference has an entry and an example for each key. The
 // example with the defaults contains all keys except the one that has no default.
 func TestReferenceExplainsEveryKey(t *testing.T) {
 	t.Parallel()
@@ -126,9 +126,9 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 			t.Errorf("%s has no example for %s", reference, key)
 		}
 		_, last, _ := strings.Cut(key, ".")
-		row := regexp.MustCompile("(?m)^\\|[^|]*`(" + regexp.QuoteMeta(key) + "|\\." + regexp.QuoteMeta(last) + ")`")
+		row := regexp.MustCompile("(?m)^- [^:]*`(" + regexp.QuoteMeta(key) + "|\\." + regexp.QuoteMeta(last) + ")`")
 		if !row.Match(text) {
-			t.Errorf("%s has no row for %s", reference, key)
+			t.Errorf("%s has no entry for %s", reference, key)
 		}
 	}
 	if len(all) < 25 {

@@ -42,15 +42,13 @@ func date() time.Time {
 
 var (
 	relativeLink = regexp.MustCompile(`\[([^\]]+)\]\([^):]+\)`)
-	tableRule    = regexp.MustCompile(`^\|[-|]+\|$`)
+	keyItem      = regexp.MustCompile("^- (`.*?`): (.*)")
 )
 
 // forMan converts a document: its title is left out, its sections are those of the man page,
-// links to other documents become text, and the rows of a table become definitions. In a
-// table of three columns, the second one belongs to the term: it is the default of a key.
+// links to other documents become text, and the items of keys become definitions.
 func forMan(document string) string {
 	var b strings.Builder
-	var header []string
 	fenced := false
 	for line := range strings.Lines(document) {
 		text := strings.TrimSpace(line)
@@ -60,34 +58,15 @@ func forMan(document string) string {
 			continue
 		}
 		line = relativeLink.ReplaceAllString(line, "$1")
-		cells := tableCells(line)
 		switch {
-		case strings.HasPrefix(line, "# ") || tableRule.MatchString(text):
+		case strings.HasPrefix(line, "# "):
 		case strings.HasPrefix(line, "## "):
 			b.WriteString(strings.ToUpper(line[1:]))
 		case strings.HasPrefix(line, "### "):
 			b.WriteString(line[1:])
-		case cells == nil:
-			header = nil
-			b.WriteString(line)
-		case header == nil:
-			header = cells
 		default:
-			term := cells[0]
-			if len(cells) == 3 {
-				term += ", " + header[1] + " " + cells[1]
-			}
-			fmt.Fprintf(&b, "%s\n: %s\n\n", term, cells[len(cells)-1])
+			b.WriteString(keyItem.ReplaceAllString(line, "$1\n: $2\n"))
 		}
 	}
 	return b.String()
-}
-
-// tableCells returns the cells of a row, or nil if the line is not one.
-func tableCells(line string) []string {
-	row, found := strings.CutPrefix(strings.TrimSpace(line), "| ")
-	if !found {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(row, " |"), " | ")
 }

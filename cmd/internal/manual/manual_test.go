@@ -85,8 +85,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestConfigurationPage: http01-proxyd.yaml(5) has each key of docs/configuration.md, with
-// its default, and man formats it without a warning.
+// TestConfigurationPage: http01-proxyd.yaml(5) has each key of docs/configuration.md, and the
+// defaults, and man formats it without a warning.
 func TestConfigurationPage(t *testing.T) {
 	t.Parallel()
 	name := "http01-proxyd.yaml.5"
@@ -96,8 +96,8 @@ func TestConfigurationPage(t *testing.T) {
 	text := expectFormatted(t, name, page)
 	for _, part := range []string{
 		"HTTP01-PROXYD.YAML(5)", "NAME", "http01-proxyd.yaml - configuration of http01-proxyd",
-		"SYNOPSIS", "/etc/http01-proxyd/config.yaml", "DESCRIPTION", "VIPS", "upstream.verifyNames, default []",
-		"limits.perSource, default 256", "SEE ALSO", "http01-proxyd(8)",
+		"SYNOPSIS", "/etc/http01-proxyd/config.yaml", "DESCRIPTION", "VIPS", "upstream.verifyNames", "verifyNames: []",
+		"limits.perSource", "perSource: 256", "SEE ALSO", "http01-proxyd(8)",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("lacks %q:\n%s", part, text)

@@ -54,15 +54,17 @@ func TestRows(t *testing.T) {
 // test matches the tests of topologies.
 var test = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 
-// code matches text between back quotes.
-var code = regexp.MustCompile("`([^`]+)`")
+// item matches a row and its test, state and finding what stands between back quotes in a row,
+// and convention the states that hold unless a row has others.
+var (
+	item       = regexp.MustCompile("(?m)^- (.*) `(Test\\w+)`$")
+	state      = regexp.MustCompile("`([A-Z]\\w+: [^`]+)`")
+	finding    = regexp.MustCompile("`([a-z]+(?:-[a-z]+)+)`")
+	convention = regexp.MustCompile("(?s)```text\n(.*?)\n```")
+)
 
-// convention matches the states that hold unless a row has others.
-var convention = regexp.MustCompile("(?s)```text\n(.*?)\n```")
-
-// rows parses the document's tables. The last cell has the test. A row of three cells, or
-// one whose third cell has no state, follows the convention. The second of five cells has
-// the findings of check.
+// rows parses the document's lists. A row without a state follows the convention. The findings of
+// check are after the word finding.
 func rows(t *testing.T) []row {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -72,17 +74,9 @@ func rows(t *testing.T) []row {
 		t.Fatalf("%s has no convention", document)
 	}
 	var all []row
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		test := code.FindStringSubmatch(cells[len(cells)-1])
-		if test == nil || len(cells) != 3 && len(cells) != 5 {
-			continue
-		}
-		r := row{test: test[1]}
-		if len(cells) == 5 {
-			r.findings = quoted(cells[1])
-			r.states = quoted(cells[2])
-		}
+	for _, m := range item.FindAllStringSubmatch(string(text), -1) {
+		_, found, _ := strings.Cut(m[1], " finding")
+		r := row{test: m[2], findings: quoted(finding, found), states: quoted(state, m[1])}
 		if len(r.states) == 0 {
 			r.states = strings.Split(string(usual[1]), "\n")
 		}
@@ -93,10 +87,10 @@ func rows(t *testing.T) []row {
 	return all
 }
 
-// quoted returns the texts between back quotes.
-func quoted(cell string) []string {
+// quoted returns the first group of each match.
+func quoted(expression *regexp.Regexp, text string) []string {
 	var all []string
-	for _, m := range code.FindAllStringSubmatch(cell, -1) {
+	for _, m := range expression.FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
 	}
 	return all
