@@ -239,8 +239,8 @@ func frequentCauses(t *testing.T) []observed {
 			entries(t, findings.RouteMissing),
 		},
 		{
-			"the CA times out or is refused, and `oc http01 check` finds no problem",
-			"The firewall or NAT in front of the cluster does not forward port 80 to the API VIP, or the record is wrong.",
+			"the CA times out or is refused, and `check` finds no problem",
+			"The firewall or NAT before the cluster does not forward port 80, or the record is wrong.",
 			entries(t, findings.DNSOtherAddress, findings.DNSNoRecord),
 		},
 		{
