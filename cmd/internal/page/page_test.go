@@ -43,7 +43,7 @@ func TestContents(t *testing.T) {
 		"API VIP 2001:db8::5 not on this host for 2h [ vip-unreachable-from-here ]: there is no answer in time, or no host " +
 			"has the address, 4 times in a row (3s ago)",
 		"problem vip-unreachable-from-here Port 80 of the API VIP 2001:db8::5 cannot be reached from this host: there is " +
-			"no answer in time, or no host has the address Fix: Run oc http01 check",
+			"no answer in time, or no host has the address Fix: oc http01 check follows the packets",
 		"The last changes of VIPs and conditions, newest first Time (UTC) VIP or condition From To 2026-03-04 " +
 			"12:10:00.000 HTTP01ChallengeProxyReady Standby Serving",
 		"Outcome cert-manager lets-encrypt x ok 9 0 0 upstream-error 0 3 0 x 0 0 1",

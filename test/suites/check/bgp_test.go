@@ -132,6 +132,6 @@ func TestBGP(t *testing.T) {
 		stopAllKeepalived(c)
 		c.withBGP(n, service)
 		r := c.expectFindings(n, []string{"proxy-unreachable"})
-		c.expectText(r, "proxy-unreachable", c.API.V4.String(), "or kube-vip where BGP announces the VIPs")
+		c.expectText(r, "proxy-unreachable", c.API.V4.String(), "or kube-vip with BGP")
 	})
 }
