@@ -4,22 +4,26 @@ package links
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 var (
-	// namedTest is a test in a document: `TestName`, or `TestName/case`, with its folder.
-	// Several tests may share the folder behind the last of them.
+	// namedTest is a test in a document: `TestName`, or `TestName/case`. A folder follows names that
+	// several packages have. Several tests may share the folder behind the last of them.
 	namedTest  = regexp.MustCompile("`((?:Test|Fuzz)\\w+)(?:/[^`]*)?`")
 	testFolder = regexp.MustCompile(`\(((?:internal|pkg|test|cmd|build)[\w./, -]*)\)`)
+	goTest     = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 )
 
 // TestClaimsHaveTests: each test that the documents for security reviewers name exists in the
-// folder that follows it, or in test/suites/hostile.
+// folders that follow it. Without a folder, exactly one package has a test of that name.
 func TestClaimsHaveTests(t *testing.T) {
+	tests := testsByName(t)
 	for _, document := range []string{
 		"docs/internals/threat-model.md", "docs/internals/system-calls.md",
 		"docs/internals/sandbox-matrix.md",
@@ -32,9 +36,13 @@ func TestClaimsHaveTests(t *testing.T) {
 		for line := range strings.Lines(string(text)) {
 			for _, m := range namedTest.FindAllStringSubmatchIndex(line, -1) {
 				names++
-				name, folders := line[m[2]:m[3]], foldersOf(line, m[1])
+				name := line[m[2]:m[3]]
+				folders := foldersOf(line, m[1])
+				if len(folders) == 0 && len(tests[name]) != 1 {
+					t.Errorf("%s: %s is a test of %q, want one package", document, name, tests[name])
+				}
 				for _, folder := range folders {
-					if !hasTest(t, folder, name) {
+					if !slices.Contains(tests[name], folder) {
 						t.Errorf("%s: %s has no %s", document, folder, name)
 					}
 				}
@@ -47,7 +55,7 @@ func TestClaimsHaveTests(t *testing.T) {
 }
 
 // foldersOf returns the folders in the parentheses that follow a name, or the list of names that
-// it is in, or test/suites/hostile. A folder in backticks after " in " counts too.
+// it is in. A folder in backticks after " in " counts too.
 func foldersOf(line string, end int) []string {
 	rest := line[end:]
 	if m := testFolder.FindStringSubmatchIndex(rest); m != nil {
@@ -59,23 +67,27 @@ func foldersOf(line string, end int) []string {
 		name, _, _ := strings.Cut(folder, "`")
 		return []string{name}
 	}
-	return []string{"test/suites/hostile"}
+	return nil
 }
 
-func hasTest(t *testing.T, folder, name string) bool {
+// testsByName returns the folders that have a test or a fuzzer, by its name.
+func testsByName(t *testing.T) map[string][]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(repository, folder, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	all := make(map[string][]string)
+	for _, file := range tracked(t) {
+		if !strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(repository, file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(text), "func "+name+"(") {
-			return true
+		for _, m := range goTest.FindAllSubmatch(text, -1) {
+			name := string(m[1])
+			if folder := path.Dir(file); !slices.Contains(all[name], folder) {
+				all[name] = append(all[name], folder)
+			}
 		}
 	}
-	return false
+	return all
 }
