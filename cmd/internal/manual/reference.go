@@ -4,6 +4,7 @@ package manual
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ func guide(command string) string {
 }
 
 // reference is the document of a program. A flag that means the same for several commands
-// is described once. The examples are in the help and in the man pages.
+// is described once, with the commands that have it. The examples are in the help and in the man pages.
 func reference(root *cobra.Command) string {
 	var commands []*cobra.Command
 	for _, c := range root.Commands() {
@@ -41,6 +42,10 @@ func reference(root *cobra.Command) string {
 		}
 	}
 	common := commonFlags(commands)
+	shared := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, flags := range common {
+		shared.AddFlagSet(flags)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n<!-- Generated from the help -->\n\n%s\n\n%s\n", root.CommandPath(), root.Long,
 		"`COMMAND --help` and the man pages also have descriptions and examples. The first format of `-o` is the default.")
@@ -55,14 +60,12 @@ func reference(root *cobra.Command) string {
 		if c.Use != c.Name() {
 			fmt.Fprintf(&b, "\n```text\n%s\n```\n", c.UseLine())
 		}
-		own, shared := pflag.NewFlagSet("", pflag.ContinueOnError), []string(nil)
+		own, formats := pflag.NewFlagSet("", pflag.ContinueOnError), ""
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			switch {
-			case f.Hidden || f.Name == "help":
+			case f.Hidden || f.Name == "help" || shared.Lookup(f.Name) != nil:
 			case f.Name == "output":
-				shared = append(shared, "`-o` ("+strings.TrimPrefix(f.Usage, "format of the output: ")+")")
-			case common.Lookup(f.Name) != nil:
-				shared = append(shared, "`--"+f.Name+"`")
+				formats = strings.TrimPrefix(f.Usage, "format of the output: ")
 			default:
 				own.AddFlag(f)
 			}
@@ -70,27 +73,40 @@ func reference(root *cobra.Command) string {
 		if own.HasFlags() {
 			fmt.Fprintf(&b, "\n```text\n%s```\n", own.FlagUsages())
 		}
-		if len(shared) > 0 {
-			fmt.Fprintf(&b, "\n[Also](#flags-of-several-commands): %s\n", strings.Join(shared, ", "))
+		if formats != "" {
+			fmt.Fprintf(&b, "\n`-o`: %s\n", formats)
 		}
 	}
-	fmt.Fprintf(&b, "\n## Flags of several commands\n\n```text\n%s```\n", common.FlagUsages())
+	b.WriteString("\n## Flags of several commands\n\n```text\n")
+	for _, names := range slices.Sorted(maps.Keys(common)) {
+		fmt.Fprintf(&b, "%s:\n%s", names, common[names].FlagUsages())
+	}
+	b.WriteString("```\n")
 	return b.String()
 }
 
 // commonFlags returns the flags that several commands have, with the same description in
-// each command that has them.
-func commonFlags(commands []*cobra.Command) *pflag.FlagSet {
+// each command that has them. The keys are the names of these commands.
+func commonFlags(commands []*cobra.Command) map[string]*pflag.FlagSet {
 	uses := make(map[string][]*pflag.Flag)
+	users := make(map[string][]string)
 	for _, c := range commands {
-		c.Flags().VisitAll(func(f *pflag.Flag) { uses[f.Name] = append(uses[f.Name], f) })
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			uses[f.Name] = append(uses[f.Name], f)
+			users[f.Name] = append(users[f.Name], c.Name())
+		})
 	}
-	common := pflag.NewFlagSet("", pflag.ContinueOnError)
+	common := make(map[string]*pflag.FlagSet)
 	for name, flags := range uses {
 		differs := func(f *pflag.Flag) bool { return f.Usage != flags[0].Usage || f.DefValue != flags[0].DefValue }
-		if name != "help" && !flags[0].Hidden && len(flags) > 1 && !slices.ContainsFunc(flags, differs) {
-			common.AddFlag(flags[0])
+		if name == "help" || name == "output" || flags[0].Hidden || len(flags) == 1 || slices.ContainsFunc(flags, differs) {
+			continue
 		}
+		names := strings.Join(users[name], ", ")
+		if common[names] == nil {
+			common[names] = pflag.NewFlagSet("", pflag.ContinueOnError)
+		}
+		common[names].AddFlag(flags[0])
 	}
 	return common
 }
