@@ -201,7 +201,7 @@ func checkPages() []checkPage {
 		findings.PreflightCheck: "What `oc http01 preflight` finds [before a change](../install/machineconfig.md#before-a-change).",
 	}
 	for _, c := range List() {
-		about[c.Name] = "✓ means: " + c.About
+		about[c.Name] = "✓ " + c.About
 	}
 	var pages []checkPage
 	for _, e := range findings.All() {
@@ -320,7 +320,7 @@ func observedResults(t *testing.T) []observed {
 			"get 400 with the router's",
 		},
 		{"404", "The solver does not have this token.", `get 404`},
-		{"405", "The method is neither GET nor HEAD. Validators and self checks use GET: this is another client.", ""},
+		{"405", "The method is neither GET nor HEAD. This is another client.", ""},
 		{"408, 413, 414, 431, 501, 505", "The request is too slow, too large or malformed. This is another client.", ""},
 		{"502", "The ingress did not send a usable response. The response body names the reason.", `\b502\b`},
 		{"503", "The router has no route for this name.", `\b503\b`},
