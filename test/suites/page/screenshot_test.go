@@ -22,7 +22,8 @@ const images = "../../../docs/images"
 func pictureHeights() map[int]int { return map[int]int{1280: 1150, narrow: 1400} }
 
 // takePicture takes a picture of a whole page, which `go test -artifacts` keeps, and expects that it
-// has the colours of the device. The documentation has the beginning of each picture of a status.
+// has the colours of the device. The documentation has the beginning of each picture of a node's
+// status, and of a cluster's status on a wide screen.
 func takePicture(t *testing.T, p *browser.Page, title, device string) {
 	t.Helper()
 	whole, err := p.Screenshot(t.Context(), 0)
@@ -34,10 +35,10 @@ func takePicture(t *testing.T, p *browser.Page, title, device string) {
 	if light := brightness(picture); dark && light > 0.2 || !dark && light < 0.8 {
 		t.Errorf("the %s page has a mean brightness of %.2f", device, light)
 	}
-	if title != "status" {
+	width := picture.Bounds().Dx()
+	if title == "check" || title == "cluster" && width == narrow {
 		return
 	}
-	width := picture.Bounds().Dx()
 	begin, err := p.Screenshot(t.Context(), pictureHeights()[width])
 	must(t, err)
 	document := filepath.Join(images, title+"-"+device+".png")
