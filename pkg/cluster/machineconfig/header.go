@@ -31,7 +31,7 @@ func fileHeader(o Object, body []byte, source, description string, example bool)
 	}
 	fmt.Fprintf(&b, nodeCheck, o.File)
 	if bytes.Contains(body, []byte("compression: gzip")) {
-		b.WriteString("# The contents are compressed. oc http01 render --show prints them.\n")
+		b.WriteString("# Some contents are compressed. oc http01 render --show prints the files.\n")
 	} else {
 		fmt.Fprintf(&b, contentsCheck, o.File)
 	}

@@ -16,9 +16,10 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// plainLimit is the maximal size of the files of a MachineConfig that are delivered as plain
-// text, so that an auditor can read and search the object. Larger files, such as a bundle of many
-// CAs, remain compressed.
+// plainLimit is the maximal size of a file that is delivered as plain text, so that an auditor can
+// read and search the object. OpenShift before 4.20 cannot merge a plain file of another
+// MachineConfig over a compressed one. Larger files, such as a bundle of many CAs, remain
+// compressed.
 const plainLimit = 64 << 10
 
 // unitFolder is where the machine-config-daemon and Ignition write units.
@@ -82,19 +83,15 @@ func (t quotedText) MarshalYAML() (any, error) {
 // expand returns what the configuration writes on a host, and replaces compressed contents by
 // plain text up to plainLimit.
 func (c *ignitionConfig) expand() (all []HostFile, err error) {
-	total := 0
-	for _, f := range c.Storage.Files {
+	for i, f := range c.Storage.Files {
 		text, err := f.text()
 		if err != nil {
 			return nil, err
 		}
-		total += len(text)
-		all = append(all, HostFile{f.Path, f.Mode, text})
-	}
-	for i := range c.Storage.Files {
-		if contents := &c.Storage.Files[i].Contents; total <= plainLimit {
-			contents.Compression, contents.Source = "", plainURL(all[i].Text)
+		if contents := &c.Storage.Files[i].Contents; len(text) <= plainLimit {
+			contents.Compression, contents.Source = "", plainURL(text)
 		}
+		all = append(all, HostFile{f.Path, f.Mode, text})
 	}
 	if c.Systemd == nil {
 		return all, nil

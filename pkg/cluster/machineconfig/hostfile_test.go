@@ -79,8 +79,8 @@ func TestHeaderVerifies(t *testing.T) {
 	}
 }
 
-// TestPlainText: each line of a file is a line of the object, which a search finds. More than 64 KiB
-// of files are compressed.
+// TestPlainText: each line of a file is a line of the object, which a search finds. Files of more
+// than 64 KiB are compressed.
 func TestPlainText(t *testing.T) {
 	t.Parallel()
 	plain := render(t, machineconfig.Request{Image: image, Pool: "master", Site: machineconfig.Site{
