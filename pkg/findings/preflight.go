@@ -15,7 +15,9 @@ const (
 	PoolDegraded          ID = "pool-degraded"
 	PoolLayered           ID = "pool-layered"
 	MachineConfigOverlaps ID = "machineconfig-overlaps"
-	DNATMachineConfig     ID = "dnat-machineconfig-present"
+	// MachineConfigCompressed is about the same files as MachineConfigOverlaps.
+	MachineConfigCompressed ID = "machineconfig-compressed"
+	DNATMachineConfig       ID = "dnat-machineconfig-present"
 	// NamedCertificatesTooMany and NamedCertificateInternalName are about the APIServer.
 	// The renderer prints them too.
 	NamedCertificatesTooMany     ID = "named-certificates-too-many"
@@ -25,7 +27,7 @@ const (
 // PreflightCheck is the check of these entries.
 const PreflightCheck = "preflight"
 
-// {entries} are paths and units, {config} is the name of a MachineConfig or of a
+// {entries} and {shared} are paths and units, {config} is the name of a MachineConfig or of a
 // MachineOSConfig, {field} is the path of a field, {policy} the folder of the rendered policy.
 func preflightEntries() []Entry {
 	const (
@@ -92,8 +94,15 @@ func preflightEntries() []Entry {
 		{
 			ID: MachineConfigOverlaps, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A changed configuration or unit has no effect on the nodes.",
-			Message:     "The MachineConfig {config} also contains {shared}: the MachineConfig whose name is last in the alphabet takes precedence",
+			Message:     "The MachineConfig {config} also contains {shared}: {precedence}",
 			Remediation: "Remove these files and units from {config}. This reboots the nodes unless the policy covers it.",
+			Commands:    []string{"oc get mc {config} -o yaml"},
+		},
+		{
+			ID: MachineConfigCompressed, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
+			Symptom:     "Nodes become degraded: the machine-config-daemon reports an invalid gzip header.",
+			Message:     "{shared} is compressed in {compressed} and plain text in {plain}: {release} renders contents that no node can read",
+			Remediation: "Remove these files from {config}. OpenShift 4.20 merges them correctly.",
 			Commands:    []string{"oc get mc {config} -o yaml"},
 		},
 		{

@@ -27,6 +27,9 @@ const (
 	// pool with a MachineOSConfig follow the policy (the machine-config-operator's
 	// pkg/daemon/update.go, updateOnClusterLayering).
 	layeringRelease = 20
+	// compressionRelease is the first 4.x release that merges a plain file over a compressed
+	// one (its pkg/controller/common/helpers.go, MergeMachineConfigs).
+	compressionRelease = 20
 )
 
 // Check reports why a change of the MachineConfigs of a pool would drain or reboot its
@@ -213,12 +216,8 @@ func (c *checker) checkLayering() {
 	case i < 0:
 		c.examined("no MachineOSConfig of the pool")
 	default:
-		release := "OpenShift " + c.report.Release
-		if !known {
-			release = "OpenShift before 4.20 (no ClusterVersion was given)"
-		}
 		c.find(findings.PoolLayered, findings.Values{
-			"pool": c.pool, "config": c.objects.layered[i].Metadata.Name, "release": release,
+			"pool": c.pool, "config": c.objects.layered[i].Metadata.Name, "release": c.release(),
 		})
 	}
 }
@@ -248,11 +247,68 @@ func (c *checker) checkOthers() {
 		return
 	}
 	for _, m := range others {
-		if shared := c.sharedWith(m); len(shared) > 0 {
-			c.find(findings.MachineConfigOverlaps, findings.Values{"config": m.Metadata.Name, "shared": join(shared)})
-		}
+		c.checkOverlap(m)
 	}
 	c.examined("%d MachineConfigs of others, %d of this service", countNames(others), countNames(c.ours))
+}
+
+// checkOverlap looks for files and units of this service in a MachineConfig of somebody else.
+func (c *checker) checkOverlap(other machineConfig) {
+	name := other.Metadata.Name
+	overlaps := func(shared []string, precedence string) {
+		if len(shared) > 0 {
+			c.find(findings.MachineConfigOverlaps, findings.Values{
+				"config": name, "shared": join(shared), "precedence": precedence,
+			})
+		}
+	}
+	rest := c.sharedWith(other)
+	for _, own := range c.ours {
+		shared := intersect(own.keys(), other.keys())
+		rest = slices.DeleteFunc(rest, func(key string) bool { return slices.Contains(shared, key) })
+		first, last := own, other
+		if mergedLater(own, other) {
+			first, last = other, own
+		}
+		overlaps(shared, last.Metadata.Name+" takes precedence")
+		broken := intersect(first.compressed(), shared)
+		broken = slices.DeleteFunc(broken, func(path string) bool { return slices.Contains(last.compressed(), path) })
+		if minor, known := minorRelease(c.report.Release); len(broken) > 0 && (!known || minor < compressionRelease) {
+			c.find(findings.MachineConfigCompressed, findings.Values{
+				"config": name, "shared": join(broken), "compressed": first.Metadata.Name, "plain": last.Metadata.Name,
+				"release": c.release(),
+			})
+		}
+	}
+	overlaps(rest, "the MachineConfig whose name is last in the alphabet takes precedence")
+}
+
+// mergedLater reports whether the machine-config-operator merges a after b: MachineConfigs of the
+// workers come first, and all are sorted by name (MergeMachineConfigs).
+func mergedLater(a, b machineConfig) bool {
+	worker := func(m machineConfig) bool { return m.Metadata.Labels[roleLabel] == "worker" }
+	if worker(a) != worker(b) {
+		return worker(b)
+	}
+	return a.Metadata.Name > b.Metadata.Name
+}
+
+// release names the release of the cluster for a problem that only releases before 4.20 have.
+func (c *checker) release() string {
+	if _, known := minorRelease(c.report.Release); !known {
+		return "OpenShift before 4.20 (no ClusterVersion was given)"
+	}
+	return "OpenShift " + c.report.Release
+}
+
+// intersect returns the keys that are in both lists.
+func intersect(keys, others []string) (both []string) {
+	for _, key := range keys {
+		if slices.Contains(others, key) {
+			both = append(both, key)
+		}
+	}
+	return both
 }
 
 // sharedWith returns the files and units of this service that a MachineConfig contains.

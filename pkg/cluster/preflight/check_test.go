@@ -70,8 +70,12 @@ func apiServer(certificates string) string {
 }
 
 const (
-	none  = "apiVersion: v1\nkind: List\nitems: []\n"
-	chony = "storage: {files: [{path: /etc/chrony.conf}]}, systemd: {units: [{name: chronyd.service}]}"
+	none = "apiVersion: v1\nkind: List\nitems: []\n"
+	// The file of ourConfig, in plain text and compressed.
+	ourConfig  = "98-master-http01-proxyd-config"
+	configFile = "storage: {files: [{path: /etc/http01-proxyd/config.yaml, contents: {source: 'data:,a'}}]}"
+	compressed = "storage: {files: [{path: /etc/http01-proxyd/config.yaml, contents: {compression: gzip}}]}"
+	chony      = "storage: {files: [{path: /etc/chrony.conf}]}, systemd: {units: [{name: chronyd.service}]}"
 )
 
 // inputs names the files a.yaml, b.yaml and so on.
@@ -211,6 +215,40 @@ func TestCheck(t *testing.T) {
 				"storage: {files: [{path: /etc/http01-proxyd/config.yaml}, {path: /etc/other}]}")),
 			[]string{"machineconfig-overlaps"},
 			"99-mine also contains /etc/http01-proxyd/config.yaml: ",
+		},
+		"our file elsewhere, later": {
+			healthy(live, machineConfig("99-mine", "master", configFile), machineConfig(ourConfig, "master", configFile)),
+			[]string{"machineconfig-overlaps"},
+			"99-mine also contains /etc/http01-proxyd/config.yaml: 99-mine takes precedence",
+		},
+		"our file elsewhere, earlier": {
+			healthy(live, machineConfig("97-mine", "master", configFile), machineConfig(ourConfig, "master", configFile)),
+			[]string{"machineconfig-overlaps"},
+			"97-mine also contains /etc/http01-proxyd/config.yaml: " + ourConfig + " takes precedence",
+		},
+		"a plain file over our compressed one, 4.19": {
+			healthy(live, machineConfig("99-mine", "master", configFile), version("4.19.7"),
+				machineConfig(ourConfig, "master", compressed)),
+			[]string{"machineconfig-overlaps", "machineconfig-compressed"},
+			"/etc/http01-proxyd/config.yaml is compressed in " + ourConfig + " and plain text in 99-mine: OpenShift 4.19.7 renders",
+		},
+		"our plain file over a compressed one": {
+			healthy(live, machineConfig("97-mine", "master", compressed), machineConfig(ourConfig, "master", configFile)),
+			[]string{"machineconfig-overlaps", "machineconfig-compressed"},
+			"/etc/http01-proxyd/config.yaml is compressed in 97-mine and plain text in " + ourConfig +
+				": OpenShift before 4.20 (no ClusterVersion was given) renders",
+		},
+		"a plain file over our compressed one, 4.20": {
+			healthy(live, machineConfig("99-mine", "master", configFile), version("4.20.0"),
+				machineConfig(ourConfig, "master", compressed)),
+			[]string{"machineconfig-overlaps"},
+			"",
+		},
+		"both compressed, 4.19": {
+			healthy(live, machineConfig("99-mine", "master", compressed), version("4.19.7"),
+				machineConfig(ourConfig, "master", compressed)),
+			[]string{"machineconfig-overlaps"},
+			"",
 		},
 		"our unit elsewhere": {
 			healthy(live, machineConfig("99-mine", "master",

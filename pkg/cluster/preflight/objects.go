@@ -174,7 +174,10 @@ type machineConfig struct {
 		Config struct {
 			Storage struct {
 				Files []struct {
-					Path string `json:"path"`
+					Path     string `json:"path"`
+					Contents struct {
+						Compression string `json:"compression"`
+					} `json:"contents"`
 				} `json:"files"`
 			} `json:"storage"`
 			Systemd struct {
@@ -193,6 +196,16 @@ func (m machineConfig) keys() (all []string) {
 	}
 	for _, u := range m.Spec.Config.Systemd.Units {
 		all = append(all, u.Name)
+	}
+	return all
+}
+
+// compressed returns the paths of compressed files.
+func (m machineConfig) compressed() (all []string) {
+	for _, f := range m.Spec.Config.Storage.Files {
+		if f.Contents.Compression != "" {
+			all = append(all, f.Path)
+		}
 	}
 	return all
 }
