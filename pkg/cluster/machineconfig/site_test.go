@@ -298,7 +298,7 @@ func TestSiteRefused(t *testing.T) {
 }
 
 // TestLargeBundle: a bundle that hosts accept is rendered if it fits, with a note how
-// to apply it.
+// to apply it. The configuration beside it remains plain text.
 func TestLargeBundle(t *testing.T) {
 	t.Parallel()
 	certificates := func(count int) machineconfig.Request {
@@ -316,6 +316,10 @@ func TestLargeBundle(t *testing.T) {
 		"apply --server-side"
 	if len(object.Notes) != 1 || object.Notes[0] != want {
 		t.Errorf("%d bytes, notes %q", object.Size, object.Notes)
+	}
+	if plain, compressed := strings.Count(string(object.Text), "compression: ''"),
+		strings.Count(string(object.Text), "compression: gzip"); plain != 1 || compressed != 1 {
+		t.Errorf("%d files in plain text and %d compressed, want 1 and 1", plain, compressed)
 	}
 	got := rejection(t, sources.Files, certificates(300))
 	if !strings.HasPrefix(got, "MachineConfigs: together ") ||
