@@ -30,9 +30,14 @@ func (l *List[T]) PushBack(n *Node[T], owner *T) {
 	n.prev.next, n.next.prev = n, n
 }
 
-// Backward iterates over the owners, the last one first. The loop must not change the list.
+// Backward iterates over the owners, the last one first. The loop must not change the list, except
+// that it may remove the owner that it gets.
 func (l *List[T]) Backward(yield func(*T) bool) {
-	for n := l.root.prev; n != nil && n.owner != nil && yield(n.owner); n = n.prev {
+	for n := l.root.prev; n != nil && n.owner != nil; {
+		owner := n.owner
+		if n = n.prev; !yield(owner) {
+			return
+		}
 	}
 }
 

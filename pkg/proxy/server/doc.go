@@ -25,11 +25,12 @@
 //	connecting | sending delegated replying                       | a connection to the ingress
 //	sending    | connecting awaiting delegated replying           | the ingress to take the request
 //	awaiting   | connecting delegated replying                    | the response
-//	delegated  | replying                                         | the goroutine
+//	delegated  | delegated replying                               | the goroutine
 //	replying   | draining                                         | the client to take the response
 //	draining   |                                                  | the client to close
 //
 // sending and awaiting lead back to connecting when the ingress closed a kept connection, or
-// sent bytes on it that no request is waiting for. delegated follows a failure while other
-// addresses remain. The client gets a response when it is complete.
+// sent bytes on it that no request is waiting for. awaiting and delegated lead back when a
+// response on a kept connection may be stale; see repeat.go. delegated also follows a failure
+// while other addresses remain. The client gets a response when it is complete.
 package server

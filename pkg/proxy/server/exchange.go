@@ -189,6 +189,11 @@ func (c *connection) readResponse() {
 			c.request.Redirected = true
 			c.delegate()
 			return
+		case done && c.beginRepeat(c.link.Status(), c.link.reused):
+			c.worker.dropLinks(c.direct.Addr)
+			c.firstByteBy = upstream.FirstByteDeadline(c.request.Deadline, c.direct.Others)
+			c.reconnect()
+			return
 		case done:
 			c.exchanged(&c.link.Relay, c.direct.Addr, c.direct.Shown(&c.link.Relay))
 			return
@@ -348,7 +353,9 @@ func (w *worker) runDelegates(c *connection) {
 }
 
 func (c *connection) exchangeDelegated() {
-	c.relay, _ = relays.Get().(*upstream.Relay)
+	if c.relay == nil {
+		c.relay, _ = relays.Get().(*upstream.Relay)
+	}
 	from, failure := c.worker.server.upstream.Exchange(c.ctx, &c.request, c.relay)
 	c.cancel()
 	c.worker.Post(func() {
@@ -358,6 +365,12 @@ func (c *connection) exchangeDelegated() {
 		}
 		if c.givenUp && failure != nil && failure.ClientStatus != 0 {
 			failure = upstream.GivenUp(from)
+		}
+		hasResponse := failure == nil || failure.ClientStatus == 0
+		if hasResponse && c.beginRepeat(c.relay.Status(), c.relay.WasKept()) {
+			c.relay.Reset()
+			c.delegate()
+			return
 		}
 		c.exchanged(c.relay, from, failure)
 	})

@@ -88,6 +88,19 @@ func (w *worker) keepLink(l *link) {
 	w.SetTimer(&l.timer, w.Now().Add(upstream.IdleTimeout))
 }
 
+// dropLinks closes the idle connections of all workers to an address.
+func (w *worker) dropLinks(addr netip.AddrPort) {
+	for _, other := range w.server.workers {
+		other.Post(func() {
+			for l := range other.idle.Backward {
+				if l.addr == addr {
+					l.close()
+				}
+			}
+		})
+	}
+}
+
 func (w *worker) unlist(l *link) {
 	if l.idle.Remove() {
 		w.idleCount--

@@ -166,7 +166,7 @@ type testServer struct {
 func startServer(t testing.TB, s protocol.Configure, routers ...netip.AddrPort) *testServer {
 	t.Helper()
 	up := upstream.New()
-	us := upstream.Settings{Upstream: ingress.Upstream{ConnectTimeout: testTimeout}}
+	us := upstream.Settings{Upstream: ingress.Upstream{ConnectTimeout: testTimeout}, MaxConnections: s.MaxConnections}
 	for _, a := range routers {
 		us.Addresses, us.Port = append(us.Addresses, a.Addr()), a.Port()
 	}

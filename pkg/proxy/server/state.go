@@ -30,7 +30,7 @@ var next = [stateCount][]state{
 	connecting: {sending, delegated, replying},
 	sending:    {connecting, awaiting, delegated, replying},
 	awaiting:   {connecting, delegated, replying},
-	delegated:  {replying},
+	delegated:  {delegated, replying},
 	replying:   {draining},
 }
 

@@ -43,6 +43,7 @@ type table struct {
 	turns      loop.List[source] // those whose next challenge waits for one of all slots
 	greedy     loop.List[source] // those with more than their part of the waiting room
 	paused     map[*worker]bool  // accept nothing until a connection ends or lingers, or the limit changes
+	repeats    repeats
 }
 
 type (
@@ -105,7 +106,8 @@ const busyPart = 16
 func newTable() *table {
 	t := &table{
 		sources: make(map[netip.Prefix]*source), hosts: make(map[string]*host), flows: make(map[flowKey]*flow),
-		paused: make(map[*worker]bool), clock: func(c *connection) time.Time { return c.worker.Now() },
+		paused: make(map[*worker]bool), repeats: repeats{hosts: make(map[string]time.Time)},
+		clock: func(c *connection) time.Time { return c.worker.Now() },
 	}
 	t.sourcePool.New = func() any { return new(source) }
 	t.hostPool.New = func() any { return new(host) }
@@ -209,6 +211,9 @@ func (t *table) startLingering(c *connection) bool {
 func (t *table) remove(c *connection) {
 	t.lock(c)
 	defer t.mu.Unlock()
+	if c.request.Repeated {
+		t.repeats.inFlight--
+	}
 	t.unlist(c)
 	t.leave(c)
 	t.grant()

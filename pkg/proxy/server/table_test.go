@@ -661,3 +661,48 @@ func BenchmarkEviction(b *testing.B) {
 		l.remove(last)
 	}
 }
+
+// TestRepeats: a request is repeated once a second for each host, while few others are in flight,
+// and for few hosts at a time.
+func TestRepeats(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	many := func(n int) map[string]time.Time {
+		hosts := map[string]time.Time{}
+		for i := range n {
+			hosts[strconv.Itoa(i)] = start
+		}
+		return hosts
+	}
+	for name, test := range map[string]struct {
+		before repeats
+		after  time.Duration // since all requests that were repeated before
+		want   bool
+	}{
+		"the first one":                {repeats{0, many(0)}, 0, true},
+		"another host before":          {repeats{9, many(1)}, 0, true},
+		"this host before":             {repeats{0, map[string]time.Time{"host": start}}, repeatInterval - 1, false},
+		"this host a second before":    {repeats{0, map[string]time.Time{"host": start}}, repeatInterval, true},
+		"ten in flight":                {repeats{10, many(1)}, time.Hour, false},
+		"many hosts before":            {repeats{0, many(maxRepeatedHosts - 1)}, 0, true},
+		"all hosts before":             {repeats{0, many(maxRepeatedHosts)}, repeatInterval - 1, false},
+		"all hosts a second before":    {repeats{0, many(maxRepeatedHosts)}, repeatInterval, true},
+		"ten in flight, of this host":  {repeats{10, map[string]time.Time{"host": start}}, 0, false},
+		"a clock that was set back":    {repeats{0, map[string]time.Time{"host": start}}, -time.Hour, false},
+		"nine in flight, a second ago": {repeats{9, map[string]time.Time{"host": start}}, repeatInterval, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, count := test.before, test.before.inFlight
+			if got := r.begin("host", start.Add(test.after)); got != test.want {
+				t.Errorf("repeated: %t, want %t", got, test.want)
+			}
+			if test.want {
+				count++
+			}
+			if r.inFlight != count || len(r.hosts) > maxRepeatedHosts {
+				t.Errorf("%d in flight, want %d; %d hosts", r.inFlight, count, len(r.hosts))
+			}
+		})
+	}
+}

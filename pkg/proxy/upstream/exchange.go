@@ -29,6 +29,10 @@ type Request struct {
 	// These fields tell what the caller already did, by a [Direct] route.
 	Failed     *Error // at the first address
 	Redirected bool   // it received a redirect that is followed
+
+	// Repeated means that the caller sends the request again, because the response on a kept
+	// connection may be stale. A new connection carries it, and kept ones are closed.
+	Repeated bool
 }
 
 // attempt holds the parameters of an attempt with one address.
@@ -60,6 +64,7 @@ func (c *Client) Exchange(ctx context.Context, r *Request, x *Relay) (from netip
 		if failure != nil {
 			return failure.Addr, failure
 		}
+		x.kept = conn.kept
 		route := conn.route
 		if route.proxy != nil && x.response.isFromProxy(route.usesAbsoluteForm()) {
 			conn.abort()
@@ -182,7 +187,13 @@ func (c *Client) tryAddress(ctx context.Context, x *Relay, settings *activeSetti
 			return nil, a.route.egressError(findings.EgressDenied, err)
 		}
 	}
-	for conn := settings.idle.take(a.route, a.request.Host); ; conn = nil {
+	var conn *conn
+	if a.request.Repeated {
+		settings.idle.drop(a.route)
+	} else {
+		conn = settings.idle.take(a.route, a.request.Host)
+	}
+	for ; ; conn = nil {
 		if conn == nil {
 			var failure *Error
 			if conn, failure = c.connect(ctx, a); failure != nil {

@@ -53,6 +53,14 @@ func (p *idleConns) take(r *upstreamRoute, host string) *conn {
 	}
 }
 
+// drop closes the connections of the route.
+func (p *idleConns) drop(r *upstreamRoute) {
+	ofRoute := func(c *conn) bool { return c.route == r }
+	for c := p.remove(ofRoute); c != nil; c = p.remove(ofRoute) {
+		c.abort()
+	}
+}
+
 // remove takes the last used connection out that matches, or returns nil.
 func (p *idleConns) remove(matches func(*conn) bool) *conn {
 	p.mu.Lock()

@@ -34,6 +34,7 @@ type Relay struct {
 	input      []byte // reads go into its whole length
 	start, end int    // the part of input that was read and not used yet
 	received   bool   // a byte of the response arrived
+	kept       bool   // a connection of [Client] that was kept carried it
 	response   response
 	interim    int // responses before the final one
 
@@ -213,6 +214,9 @@ func (x *Relay) Output() []byte { return x.output }
 
 // Status returns the status of the response.
 func (x *Relay) Status() int { return x.response.status }
+
+// WasKept reports whether the response to Exchange arrived on a kept connection.
+func (x *Relay) WasKept() bool { return x.kept }
 
 // Reusable reports whether the connection can take another request: the response is
 // complete, and neither side closes.
