@@ -179,6 +179,12 @@ func TestCheck(t *testing.T) {
 			[]string{"policy-drops-entries"},
 			"no entry for http01-proxyd-new.service, but",
 		},
+		"another owner's content under our name": {
+			healthy(live, string(rendered), string(renderedPolicy),
+				machineConfig("98-master-http01-proxyd", "master", "storage: {files: [{path: /etc/motd}]}")),
+			[]string{"policy-entries-missing", "policy-drops-entries"},
+			"no entry for /etc/motd, but a MachineConfig of this service contains them",
+		},
 		"paused": {
 			[]string{live, pool("paused: true", ""), none, machineConfig("a", "master", chony)},
 			[]string{"pool-paused"},

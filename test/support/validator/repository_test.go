@@ -124,6 +124,39 @@ func TestRepositoryPolicyConflict(t *testing.T) {
 	}
 }
 
+// TestRepositoryPolicyLimit holds that the API server rejects entries beyond its limit of 50 in each
+// list, names the list, and keeps those of others.
+func TestRepositoryPolicyLimit(t *testing.T) {
+	const limit = 50
+	j := load(t)
+	for name, fragment := range shippedObjects(t, "machineconfigs/10-policy/*.yaml") {
+		own := nodeDisruption(t, fragment)
+		for list, key := range map[string]string{"files": "path: /etc/other-%d", "units": "name: other-%d.service"} {
+			t.Run(name+" "+list, func(t *testing.T) {
+				entries := func(n int) []byte {
+					text := []byte(policyHead + "    " + list + ":\n")
+					for i := range n {
+						text = fmt.Appendf(text, "    - {"+key+", actions: [{type: None}]}\n", i)
+					}
+					return text
+				}
+				fits := limit - len(items(own, list))
+				live, err := j.Apply(nil, entries(fits), otherManager, false)
+				must(t, err)
+				_, err = j.Apply(live, fragment, manager, false)
+				must(t, err)
+				live, err = j.Apply(nil, entries(fits+1), otherManager, false)
+				must(t, err)
+				_, err = j.Apply(live, fragment, manager, false)
+				want := fmt.Sprintf("spec.nodeDisruptionPolicy.%s: Too many: %d: must have at most %d items", list, limit+1, limit)
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error: %v\nwant: %s", err, want)
+				}
+			})
+		}
+	}
+}
+
 // TestRepositoryDocuments validates the objects in the documents of the installation.
 func TestRepositoryDocuments(t *testing.T) {
 	j := load(t)
