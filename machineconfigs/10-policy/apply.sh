@@ -19,6 +19,15 @@ fail() {
 	exit 1
 }
 
+# Runs COMMAND every SECONDS until it succeeds, at most TIMES.
+await() { # TIMES SECONDS COMMAND
+	for _ in $(seq "$1"); do
+		! "$3" || return 0
+		sleep "$2"
+	done
+	return 1
+}
+
 # With this field manager, the entries can be removed again. With the default one of oc, this
 # command would remove entries that the administrator has applied.
 apply() {
@@ -40,18 +49,19 @@ entries() {
 	sed -n -e 's/^[- ]*\(path: [^ ]*\)$/\1/p' -e 's/^[- ]*\(name: [^ ]*\.[^ ]*\)$/\1/p' policy.yaml
 }
 
-# Sets pending to the reason why the cluster does not use the entries yet, or to nothing. The
+# Succeeds if the cluster uses the entries, or else sets pending to the reason. The
 # machine-config-daemon also requires that the operator has observed the newest generation.
-examine() {
+in_use() {
 	pending="the MachineConfiguration cluster cannot be read"
-	observed=$(observe) || return 0
+	observed=$(observe) || return 1
 	generations=$(echo "$observed" | head -n 1)
 	pending="the operator has observed the generation ${generations#* } of ${generations% *}"
-	[ -n "${generations% *}" ] && [ "${generations% *}" = "${generations#* }" ] || return 0
+	[ -n "${generations% *}" ] && [ "${generations% *}" = "${generations#* }" ] || return 1
 	missing=$(entries | while read -r entry; do
 		echo "$observed" | grep -qxF -e "$entry" || echo "$entry"
 	done)
-	pending=${missing:+"the active policy has no entry for: $(echo "$missing" | xargs)"}
+	pending="the active policy has no entry for: $(echo "$missing" | xargs)"
+	[ -z "$missing" ]
 }
 
 apply_policy() {
@@ -59,12 +69,7 @@ apply_policy() {
 	apply policy.yaml ||
 		fail "oc cannot apply policy.yaml. After a conflict, agree on the actions with the other field manager." \
 			"Do not use --force-conflicts."
-	for _ in $(seq 60); do
-		examine
-		[ -n "$pending" ] || break
-		sleep 2
-	done
-	[ -z "$pending" ] ||
+	await 60 2 in_use ||
 		fail "$pending, after 2 minutes. Do not apply or delete the MachineConfigs." \
 			"See \"oc get clusteroperator machine-config\"; the policy needs OpenShift 4.17 or later."
 	echo "The cluster uses the entries of $PWD/policy.yaml."
@@ -73,6 +78,11 @@ apply_policy() {
 # Prints fields of the pool.
 pool_fields() {
 	oc get mcp "$pool" -o jsonpath="$1"
+}
+
+# Succeeds if the pool names another configuration than before the change.
+renamed() {
+	name=$(pool_fields '{.spec.configuration.name}') && [ -n "$name" ] && [ "$name" != "$before" ]
 }
 
 # Succeeds if all nodes of the pool have its configuration.
@@ -89,29 +99,23 @@ roll_out() {
 	[ -f "$file" ] || fail "the parent folder does not contain the MachineConfigs of one pool."
 	pool=${file#../98-}
 	pool=${pool%-http01-proxyd.yaml}
-	wanted='{.spec.configuration.name}'
-	before=$(pool_fields "$wanted") || fail "oc cannot read the pool $pool."
-	changes=$(oc apply -f ..) || fail "oc cannot apply the MachineConfigs."
+	before=$(pool_fields '{.spec.configuration.name}') || fail "oc cannot read the pool $pool."
+	changes=$(oc apply -f ..) || fail "oc cannot apply the MachineConfigs. Run this command again."
 	echo "$changes"
-	if [ "$(pool_fields '{.spec.paused}')" = true ]; then
+	paused=$(pool_fields '{.spec.paused}') || fail "oc cannot read the pool $pool. Run this command again."
+	if [ "$paused" = true ]; then
 		echo "The pool $pool is paused: its nodes do not change. Resume it, then run this command again."
 		return
 	fi
 	if echo "$changes" | grep -qv ' unchanged$'; then
-		for _ in $(seq 60); do
-			[ "$(pool_fields "$wanted")" = "$before" ] || break
-			sleep 2
-		done
-		[ "$(pool_fields "$wanted")" != "$before" ] ||
+		await 60 2 renamed ||
 			fail "the pool $pool has no new configuration after 2 minutes." \
 				"See \"oc get clusteroperator machine-config\"."
+	else # another run may have applied the changes, and ended before the operator reacted
+		await 5 2 renamed || true
 	fi
 	echo "Waiting until all nodes of the pool $pool have its configuration."
-	for _ in $(seq 90); do
-		! updated || break
-		sleep 20
-	done
-	updated || fail "not all nodes have it after 30 minutes. See \"oc get mcp $pool\"."
+	await 90 20 updated || fail "not all nodes have it after 30 minutes. See \"oc get mcp $pool\"."
 	echo "All nodes of the pool $pool have the configuration ${names% *}."
 }
 
