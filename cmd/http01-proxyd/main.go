@@ -10,6 +10,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 )
@@ -42,7 +43,7 @@ routers. It answers all other requests to port 80 of that VIP with 400.`,
 	},
 		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{
 			statusCommand(), checkCommand(), traceCommand(), cli.ExplainCommand("http01-proxyd",
-				"journalctl -u http01-proxyd -o json | jq -r '.CAUSE // empty'", func(command string) string { return command }),
+				"journalctl -u http01-proxyd -o json | jq -r '.CAUSE // empty'", func(e findings.Entry) []string { return e.Commands }),
 		}},
 		cli.Group{Title: "Service", Commands: []*cobra.Command{
 			runCommand(), cleanupCommand(), installCommand(),

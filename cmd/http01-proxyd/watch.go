@@ -23,19 +23,21 @@ import (
 // because it may be starting. A missing permission is an error: waiting does not change it.
 func watch(ctx context.Context, f statusFlags, out io.Writer) error {
 	host := hostName()
-	var missingSince time.Time // zero while the service answers
+	var missingSince time.Time // zero while the service answers, and if it never did
+	answered := false
 	return f.out.Watch(ctx, out, f.interval, func(ctx context.Context) (cli.Update, error) {
 		current, err := client.Fetch(ctx, f.socket)
 		switch {
 		case err == nil:
-			missingSince = time.Time{}
+			missingSince, answered = time.Time{}, true
 		case errors.Is(err, fs.ErrPermission):
 			return cli.Update{}, err
 		default:
-			if missingSince.IsZero() {
+			if missingSince.IsZero() && answered {
 				missingSince = time.Now()
 			}
-			current = report.ServiceUnreachable(missingSince, err)
+			current = report.ServiceUnreachable(time.Now(), err)
+			current.StateSince = missingSince
 		}
 		now := time.Now()
 		title := fmt.Sprintf("%s  http01-proxyd on %s, every %v; Ctrl-C ends", now.Format(time.TimeOnly), host, f.interval)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
 
 func rootCommand() *cobra.Command {
@@ -48,5 +49,13 @@ func (r indentedError) Error() string { return strings.ReplaceAll(r.error.Error(
 
 func (r indentedError) Unwrap() error { return r.error }
 
-// explained returns a command of a finding's entry, which may contain placeholders, for a workstation.
-func explained(command string) string { return check.FromWorkstation("{node}", command) }
+// explained returns the commands of a finding's entry for a workstation. Those of preflight run there already.
+func explained(e findings.Entry) (commands []string) {
+	if e.Check == findings.PreflightCheck {
+		return e.Commands
+	}
+	for _, command := range e.Commands {
+		commands = append(commands, check.FromWorkstation("{node}", command))
+	}
+	return commands
+}

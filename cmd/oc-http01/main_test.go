@@ -52,6 +52,7 @@ func TestCommandLine(t *testing.T) {
 		"help of a command": {[]string{"render", "--help"}, cli.OK, "--image REF", ""},
 		"help, command":     {[]string{"help", "render"}, cli.OK, "Examples:", ""},
 		"explain":           {[]string{"explain", "service-not-running"}, cli.OK, "oc debug node/{node} -- chroot /host systemctl", ""},
+		"explain preflight": {[]string{"explain", "policy-not-observed"}, cli.OK, "\n  sh {policy}/apply.sh", ""},
 		"version":           {[]string{"version"}, cli.OK, "oc-http01 ", ""},
 		"version flag":      {[]string{"--version"}, cli.OK, "oc-http01 ", ""},
 	} {

@@ -127,12 +127,15 @@ const (
 	showProxy     = "oc get proxy cluster -o yaml"
 	showListeners = "ss -lntp 'sport = :{port}'"
 
-	// deleteLeftVIP deletes an address that a killed keepalived left behind.
-	deleteLeftVIP = `pgrep -x keepalived || ip -br address show to {vip} | ` +
+	// deleteVIP deletes an address with the length of its prefix, which the kernel requires.
+	deleteVIP = `ip -br address show to {vip} | ` +
 		`while read -r link _ address _; do ip address delete "$address" dev "${link%@*}"; done`
-	twoHolders = "If keepalived was killed on one of them, delete the VIP there. "
+	// deleteLeftVIP deletes an address that a killed keepalived or kube-vip left behind.
+	deleteLeftVIP = `pgrep -x "keepalived|kube-vip" || ` + deleteVIP
+	twoHolders    = "If keepalived was killed on one of them, delete the VIP there. "
 
-	// renewNow sets the condition that "cmctl renew" sets, at each Certificate with the name.
+	// renewNow sets the condition that "cmctl renew" sets, at each Certificate with the name. The patch replaces
+	// a condition Issuing=False of a failed attempt, and cert-manager sets the others again.
 	renewNow = `oc get certificate -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,NAMES:.spec.dnsNames | ` +
 		`awk -v host={name} '{gsub(/[][]/, " "); for (i = 3; i <= NF; i++) if ($i == host) print $1, $2}' | ` +
 		`while read -r namespace name; do oc patch certificate "$name" -n "$namespace" --subresource=status --type=merge ` +

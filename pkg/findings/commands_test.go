@@ -107,6 +107,7 @@ func samples() Values {
 func TestCommandsParse(t *testing.T) {
 	t.Parallel()
 	verbs := map[string][]string{
+		"api-resources": {"--api-group", "-o"}, "apply": {"-f"},
 		"get":      {"-A", "-n", "-l", "-o", "--field-selector", "--show-managed-fields"},
 		"patch":    {"-n", "--type", "--patch", "--subresource"},
 		"describe": {"-A"}, "logs": {"-n", "--tail"}, "debug": {"--"}, "wait": {"--for", "--timeout"},
@@ -149,10 +150,11 @@ func recordOC(t *testing.T, command string) (calls [][]string) {
 	t.Helper()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	// "oc get certificate" prints a line for renewNow.
+	// "oc get certificate" prints a line for renewNow, and "oc get proxy" a list of hosts.
 	const oc = `#!/bin/sh
 for a; do printf '%s\037' "$a"; done >>"$LOG"; printf '\036' >>"$LOG"
 [ "$2" != certificate ] || printf 'NAMESPACE NAME NAMES\nns cert [other.example.com api.cluster.example.com]\n'
+[ "$2" != proxy ] || echo .internal.example.com
 `
 	if err := os.WriteFile(filepath.Join(dir, "oc"), []byte(oc), 0o755); err != nil {
 		t.Fatal(err)
@@ -165,6 +167,9 @@ for a; do printf '%s\037' "$a"; done >>"$LOG"; printf '\036' >>"$LOG"
 		if err := os.Symlink(path, filepath.Join(dir, tool)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sh"), []byte("#!/bin/sh\n"), 0o755); err != nil { // not apply.sh
+		t.Fatal(err)
 	}
 	check := exec.CommandContext(t.Context(), "/bin/sh", "-n", "-c", command)
 	if out, err := check.CombinedOutput(); err != nil {

@@ -216,7 +216,9 @@ func clusterProxyEntries() []Entry {
 			Remediation: "Add {name} or its domain to spec.noProxy of proxy/cluster. The machine-config-operator then reboots the nodes one by one, and cert-manager's pods restart.",
 			Commands: []string{
 				"oc get proxy cluster -o jsonpath='{.spec.noProxy}{\"\\n\"}'",
-				`oc patch proxy cluster --type=merge --patch='{"spec":{"noProxy":"'"$(oc get proxy cluster -o jsonpath='{.spec.noProxy}' | sed 's/$/,/')"'{name}"}}'`,
+				// Without the present list, read fails and nothing is changed.
+				`oc get proxy cluster -o jsonpath='{.spec.noProxy}{"\n"}' | { read -r old && oc patch proxy cluster ` +
+					`--type=merge --patch='{"spec":{"noProxy":"'"${old:+$old,}"'{name}"}}'; }`,
 			},
 		},
 		{

@@ -20,7 +20,7 @@ func vipHolderEntries() []Entry {
 			ID: VIPLinkDown, Check: check, Level: Problem,
 			Symptom:     "The state is `Serving`, but no client reaches the VIP.",
 			Message:     "The {role} VIP {vip} is on {link} of this host, and this link is down",
-			Remediation: "Bring the link up. If keepalived does not run here, the last command deletes the address.",
+			Remediation: "Bring the link up. If neither keepalived nor kube-vip runs here, the last command deletes the address.",
 			Commands:    []string{"ip link show {link}", "ip link set {link} up", deleteLeftVIP},
 		},
 		{
@@ -30,7 +30,7 @@ func vipHolderEntries() []Entry {
 				"BGP may still bring connections here",
 			Remediation: "Set vip_skipdad to true in kube-vip's static pod of this VIP, as newer OpenShift does. " +
 				"Until then, delete the address: kube-vip adds it again.",
-			Commands: []string{"ip address delete {vip} dev {link}"},
+			Commands: []string{deleteVIP},
 		},
 		{
 			ID: VIPNotAnnounced, Check: check, Level: Problem,

@@ -67,8 +67,11 @@ func preflightEntries() []Entry {
 			ID: PolicyDropsEntries, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A downgrade drains and reboots all control-plane nodes, although the policy was applied.",
 			Message:     "The rendered policy contains no entry for {entries}, but a MachineConfig of this service contains them. Applied first, the policy removes their entries",
-			Remediation: "Apply the rendered MachineConfigs first, and keep the active policy meanwhile. Wait until the pool is updated, then run 10-policy/apply.sh.",
-			Commands:    []string{"oc wait mcp/{pool} --for=condition=Updated --timeout=60m", apply},
+			Remediation: "Apply the rendered MachineConfigs first, and keep the active policy meanwhile. Wait until the pool is updated, then run 10-policy/apply.sh. The command does all of it.",
+			Commands: []string{
+				"oc apply -f {policy}/.. && oc wait mcp/{pool} --for=condition=Updating --timeout=5m && " +
+					"oc wait mcp/{pool} --for=condition=Updated --timeout=60m && " + apply,
+			},
 		},
 		{
 			ID: PoolPaused, Check: PreflightCheck, ClusterOnly: true, Level: Problem,

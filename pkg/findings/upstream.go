@@ -183,7 +183,7 @@ func routeEntries() []Entry {
 				"oc get deployment -A -l app.kubernetes.io/name=cert-manager -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,ARGS:.spec.template.spec.containers[0].args'",
 				"oc get ingressclass", showRoutes,
 				`oc get certmanager.operator.openshift.io cluster -o jsonpath='{.spec.unsupportedConfigOverrides}' | grep . || oc patch certmanager.operator.openshift.io cluster --type=merge --patch='{"spec":{"unsupportedConfigOverrides":{"controller":{"args":["--feature-gates=ACMEHTTP01IngressPathTypeExact=false"]}}}}'`,
-				`oc get certmanager.operator.openshift.io cluster || oc patch deployment cert-manager -n cert-manager --type=json --patch='[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--feature-gates=ACMEHTTP01IngressPathTypeExact=false"}]'`,
+				`oc api-resources --api-group=operator.openshift.io -o name | grep -q certmanagers || oc patch deployment cert-manager -n cert-manager --type=json --patch='[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--feature-gates=ACMEHTTP01IngressPathTypeExact=false"}]'`,
 			},
 		},
 		{

@@ -80,7 +80,7 @@ type VIPTest struct {
 // returns too. The text is empty without a test.
 func (r Report) DescribeTests(v VIP, now time.Time) (t VIPTest, text string) {
 	if v.State == VIPHeld {
-		return VIPTest{}, r.TestRequests.describe(v.Address, now)
+		return VIPTest{}, r.TestRequests.describe(v, now)
 	}
 	i := slices.IndexFunc(r.VIPTests, func(t VIPTest) bool { return t.VIP == v.Address })
 	if i < 0 {
@@ -119,12 +119,13 @@ type TestSource struct {
 	Last    time.Time  `json:"last"` // UTC, in whole seconds
 }
 
-// describe names the hosts of the VIP's family that have sent test requests lately.
-func (r TestRequests) describe(vip netip.Addr, now time.Time) string {
+// describe names the hosts of the VIP's family that have sent test requests lately, since this host holds it.
+func (r TestRequests) describe(v VIP, now time.Time) string {
 	var sources []string
 	var last time.Time
 	for _, s := range r.Sources {
-		if s.Address.Is4() == vip.Is4() && now.Sub(s.Last) < RecentTest {
+		held := s.Last.Add(time.Second).After(v.Since) // Last is in whole seconds
+		if s.Address.Is4() == v.Address.Is4() && now.Sub(s.Last) < RecentTest && held {
 			sources = append(sources, s.Address.String())
 			if s.Last.After(last) {
 				last = s.Last

@@ -71,7 +71,7 @@ func nameFault(name string) string {
 	_, err := netip.ParseAddr(host)
 	switch {
 	case err == nil:
-		return fmt.Sprintf("an IP address, for which no challenge can succeed (see http01-proxyd explain %s): "+
+		return fmt.Sprintf("an IP address, for which no challenge can succeed (see the finding %s): "+
 			"use the DNS name of the API", findings.RouteMissingForAddress)
 	case strings.HasPrefix(name, "*."):
 		return "a wildcard, which no CA validates by HTTP-01: use a DNS-01 solver for it, " +

@@ -23,9 +23,9 @@ func TestCheckFlags(t *testing.T) {
 		{cli.CheckFlags{Name: "api.cluster.example.com:6443"}, "use the host name alone, in lower case: api.cluster.example.com"},
 		{cli.CheckFlags{Name: "https://API.x.y/version"}, "use the host name alone, in lower case: api.x.y"},
 		{cli.CheckFlags{Name: "api.x.y."}, "use the host name alone, in lower case: api.x.y"},
-		{cli.CheckFlags{Name: "192.0.2.5"}, "explain route-missing-for-address"},
-		{cli.CheckFlags{Name: "2001:db8::5"}, "explain route-missing-for-address"},
-		{cli.CheckFlags{Name: "[2001:db8::5]"}, "explain route-missing-for-address"},
+		{cli.CheckFlags{Name: "192.0.2.5"}, "the finding route-missing-for-address"},
+		{cli.CheckFlags{Name: "2001:db8::5"}, "the finding route-missing-for-address"},
+		{cli.CheckFlags{Name: "[2001:db8::5]"}, "the finding route-missing-for-address"},
 		{cli.CheckFlags{Name: "a_b"}, ""}, // allowed in hosts
 		{cli.CheckFlags{Name: "*.x.y"}, "use a DNS-01 solver"},
 		{cli.CheckFlags{Name: "x.*.y"}, "not a host name"},

@@ -14,9 +14,9 @@ import (
 )
 
 // ExplainCommand returns the command of a program that explains findings. foundIDs is a shell command
-// that prints the IDs of findings, for an example. inForm returns a command of a host in the form for the
-// user of the program.
-func ExplainCommand(program, foundIDs string, inForm func(command string) string) *cobra.Command {
+// that prints the IDs of findings, for an example. commands returns the commands of an entry as the user of
+// the program runs them.
+func ExplainCommand(program, foundIDs string, commands func(findings.Entry) []string) *cobra.Command {
 	var o Output
 	var list bool
 	c := &cobra.Command{
@@ -45,7 +45,7 @@ meaning, their fix, and how to verify it. Requires neither the service nor a net
 			}
 			explained := make([]terminal.Finding, len(entries))
 			for i, e := range entries {
-				explained[i] = explain(e, program, inForm)
+				explained[i] = explain(e, program, commands(e))
 			}
 			document := terminal.FindingList{Header: report.NewHeader("FindingList"), Findings: explained}
 			text := terminal.Findings(explained)
@@ -85,7 +85,7 @@ func lookUp(ids []string) (entries []findings.Entry, err error) {
 }
 
 // explain describes an entry.
-func explain(e findings.Entry, program string, inForm func(command string) string) terminal.Finding {
+func explain(e findings.Entry, program string, commands []string) terminal.Finding {
 	verification := fmt.Sprintf(`Run "%s check": it no longer reports the finding.`, program)
 	switch {
 	case e.JournalOnly:
@@ -100,10 +100,6 @@ func explain(e findings.Entry, program string, inForm func(command string) strin
 	cause := ""
 	if e.Exchange {
 		cause = string(e.ID)
-	}
-	var commands []string
-	for _, command := range e.Commands {
-		commands = append(commands, inForm(command))
 	}
 	return terminal.Finding{
 		ID: string(e.ID), Level: string(e.Level), Check: e.Check, Cause: cause, Symptom: e.Symptom,

@@ -31,8 +31,7 @@ func asOf(r report.Report, now time.Time) time.Time {
 	return r.Time
 }
 
-// ForHost returns the page of one host. The verdict of a check is that of its report; what the service
-// reports is below it.
+// ForHost returns the page of one host. Its verdict is the worst of the check and of what the service reports.
 func ForHost(h Host, now time.Time) []byte {
 	state := section.HostState(h.Status, asOf(h.Status, now))
 	if h.Check == nil {
@@ -44,30 +43,40 @@ func ForHost(h Host, now time.Time) []byte {
 	for _, c := range h.Check.Checks {
 		found = append(found, c.Findings...)
 	}
-	own := section.Problems(found)
-	reported := slices.DeleteFunc(state.Problems, func(p report.ClusterProblem) bool {
-		return slices.ContainsFunc(own, func(o report.ClusterProblem) bool { return o.ID == p.ID })
-	})
-	slices.SortStableFunc(own, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
+	problems := section.Problems(found)
+	level, headline := section.OfOutcome(h.Check.Outcome), strings.TrimSuffix(h.Check.Summary, ".")
 	var notes []part
 	for _, advice := range h.Check.Advice {
 		notes = append(notes, text(advice))
 	}
 	if h.Error != "" {
 		notes = append(notes, text("The service has not reported its status: "+h.Error))
+	} else {
+		reported := slices.DeleteFunc(state.Problems, func(p report.ClusterProblem) bool {
+			return slices.ContainsFunc(problems, func(own report.ClusterProblem) bool { return own.ID == p.ID })
+		})
+		if len(reported) > 0 {
+			level = section.Worse(level, state.Level)
+			headline += ", and the service reports " + report.CountLevels(levelsOf(reported))
+		}
+		problems = append(problems, reported...)
+		notes = append(notes, text("The service reported: "+cmp.Or(state.Headline, state.Condition.Status)+": "+
+			state.Condition.Message), stateLine(state, asOf(h.Status, now), h.Status.Version))
 	}
-	ids := anchorsOf(slices.Concat(own, reported))
-	all := parts{
-		stateCard(section.OfOutcome(h.Check.Outcome), strings.TrimSuffix(h.Check.Summary, "."), "", notes...),
-		problemCard("Problems", own, ids),
-	}
+	slices.SortStableFunc(problems, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
+	ids := anchorsOf(problems)
+	all := parts{stateCard(level, headline, "", notes...), problemCard("Problems", problems, ids)}
 	if len(h.Check.Checks) > 0 {
 		all = append(all, card("h2", "Checks", checkTables(*h.Check, ids)))
 	}
-	if h.Error == "" {
-		all = append(all, h.state(state, now), problemCard("Problems that the service reports", reported, ids))
-	}
 	return document("http01-proxyd check", h.Name, now, append(all, h.cards("h2", "host", ids, now)))
+}
+
+func levelsOf(problems []report.ClusterProblem) (levels []string) {
+	for _, p := range problems {
+		levels = append(levels, p.Level)
+	}
+	return levels
 }
 
 // state is the card with the state that the service of a host reported, or why there is none.
@@ -87,8 +96,11 @@ func (h Host) cards(heading name, id string, ids anchors, now time.Time) parts {
 		return all
 	}
 	at := asOf(h.Status, now)
-	lanes := append(vipLanes(h.Status, now), conditionLane(h.Status, now))
-	add("VIPs on a timeline", timeline(id, lanes, observed(h.Status, now)), legend())
+	reason := h.Status.Condition().Reason
+	if reason != report.NotRunning && reason != report.NotReachable { // their times are those of the query
+		lanes := append(vipLanes(h.Status, now), conditionLane(h.Status, now))
+		add("VIPs on a timeline", timeline(id, lanes, observed(h.Status, now)), legend())
+	}
 	if bars := lifetimes(id, h.Status.Certificates, at); len(bars) > 0 {
 		add("Lifetime of the API's certificates", bars)
 	}

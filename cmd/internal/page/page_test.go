@@ -31,7 +31,7 @@ func TestContents(t *testing.T) {
 		now)))
 	for _, want := range []string{
 		"http01-proxyd check: master0 http01-proxyd check master0 Created 2026-03-04 12:30:00 UTC",
-		"y Problems problem", "holds 192.0.2.5 x HTTP01ChallengeProxyReady is True, in this state since " +
+		"y, and the service reports 5 problems and 3 warnings", "holds 192.0.2.5 x HTTP01ChallengeProxyReady is True, in this state since " +
 			"2026-03-04 11:00:00 UTC (90m). Reported 2026-03-04 12:30:00 UTC by version v1.2.3 x.",
 		"y Fix: y",
 		"problem ca-bundle-invalid The CA bundle is rejected, and the previous CAs stay trusted: x",

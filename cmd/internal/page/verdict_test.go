@@ -205,10 +205,10 @@ func expectVerdict(t *testing.T, name string, want section.Level, r report.Repor
 	if want != section.Good && strings.Contains(visible(root), "No problem") {
 		t.Errorf("%s: a text claims that there is no problem", name)
 	}
-	// The verdict of a check is its own, whatever the service reports.
+	// Nothing reports success above a problem that the service reports.
 	checked := page.Host{Name: "a", Status: r, Check: &result.Report{Outcome: report.CheckOK, Summary: "No problems on a."}}
 	root = parse(t, page.ForHost(checked, now))
-	if diff := cmp.Diff([]section.Level{section.Good, want}, verdicts(root)); diff != "" {
+	if diff := cmp.Diff([]section.Level{want}, verdicts(root)); diff != "" {
 		t.Errorf("%s: check (-want +got):\n%s", name, diff)
 	}
 	s := report.ClusterStatus{

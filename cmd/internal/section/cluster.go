@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -36,6 +37,9 @@ func clusterVIPs(s report.ClusterStatus) Table {
 		holder := Cell{Text: strings.Join(v.Holders, ", ")}
 		if !v.Healthy() {
 			holder = Cell{Text: cmp.Or(holder.Text, "no node"), Level: Bad}
+		}
+		if len(v.Holders) == 0 && v.Since.IsZero() { // a node that does not report may hold it
+			holder.Text = "no node reports it"
 		}
 		row := []Cell{{Text: v.Address.String()}, holder, since(v.Since, s.Time)}
 		if tested {
@@ -75,7 +79,7 @@ func nodes(s report.ClusterStatus, wide bool) Table {
 		level := OfCondition(n.Condition)
 		for _, p := range s.Problems {
 			if slices.Contains(p.Nodes, n.Name) {
-				level = worse(level, OfProblem(p.Level))
+				level = Worse(level, OfProblem(p.Level))
 			}
 		}
 		for _, v := range s.VIPs {
@@ -96,6 +100,24 @@ func nodes(s report.ClusterStatus, wide bool) Table {
 		table.Rows = append(table.Rows, row)
 	}
 	return table
+}
+
+// Serving returns what the nodes that hold API VIPs report about the ingress, the last challenge and the
+// certificates. Each row names its node.
+func Serving(hosts map[string]report.Report, now time.Time) (all []Row) {
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		r := hosts[name]
+		if !slices.ContainsFunc(r.VIPs, func(v report.VIP) bool { return v.State == report.VIPHeld }) {
+			continue
+		}
+		for _, row := range (describer{r, now, verdict.Problems(r, now)}).rows() {
+			if slices.Contains([]string{ingressLabel, challengeLabel, certificateLabel}, row.Label) && !row.Detail {
+				row.Text, row.Short = cmp.Or(row.Short, row.Text)+" ("+name+")", ""
+				all = append(all, row)
+			}
+		}
+	}
+	return all
 }
 
 // ClusterChallenges are the last challenges on all nodes, newest first.

@@ -46,7 +46,7 @@ func (d describer) rows() []Row {
 	if recent := r.Challenges.Recent; len(recent) > 0 {
 		all = append(all, d.challenge(recent[len(recent)-1]))
 	} else {
-		all = append(all, Row{Label: "Last challenge", Level: Neutral, Text: "none since the service started"})
+		all = append(all, Row{Label: challengeLabel, Level: Neutral, Text: "none since the service started"})
 	}
 	named := slices.ContainsFunc(r.Certificates, func(c report.Certificate) bool { return c.Name != "" })
 	for _, c := range verdict.DistinctCertificates(r.Certificates) {

@@ -33,6 +33,13 @@ func describeTable(t report.Table) string {
 		result.JoinAddresses(t.Elements), t.Port)
 }
 
+// The labels of the rows that the status of a cluster has too.
+const (
+	ingressLabel     = "Ingress"
+	challengeLabel   = "Last challenge"
+	certificateLabel = "Certificate"
+)
+
 // describer describes the parts of a report at a time. A part that takes part in an exchange is
 // marked as good only if no exchange fails.
 type describer struct {
@@ -78,7 +85,7 @@ func reference(id string) string {
 }
 
 func (d describer) upstream(u report.Upstream) Row {
-	row := Row{Label: "Ingress", Text: u.Address.String()}
+	row := Row{Label: ingressLabel, Text: u.Address.String()}
 	switch {
 	case u.Reachable:
 		row.Level, row.Text = d.unlessFailing(), row.Text+" accepts connections"
@@ -96,7 +103,7 @@ func (d describer) upstream(u report.Upstream) Row {
 
 // certificate describes the remaining lifetime, and the age of that information.
 func (d describer) certificate(c report.Certificate) Row {
-	row := Row{Label: "Certificate", Level: Good, Text: cmp.Or(c.Name, "without SNI") + ": "}
+	row := Row{Label: certificateLabel, Level: Good, Text: cmp.Or(c.Name, "without SNI") + ": "}
 	left := fmt.Sprintf("%s left of %s", report.Age(c.NotAfter.Sub(d.now)), report.Age(c.NotAfter.Sub(c.NotBefore)))
 	until := c.NotAfter.UTC().Format("2006-01-02 15:04 MST")
 	switch stage := c.Stage(d.now); {
@@ -282,7 +289,7 @@ func formatCounts(counts map[string]uint64) string {
 
 // challenge describes the result of a challenge.
 func (d describer) challenge(c report.RecentChallenge) Row {
-	row := Row{Label: "Last challenge", Level: OfChallenge(c), Text: "answered " + statusText(c)}
+	row := Row{Label: challengeLabel, Level: OfChallenge(c), Text: "answered " + statusText(c)}
 	if c.Status == 0 {
 		row.Text = "no response, because the client disconnected"
 	}

@@ -52,7 +52,7 @@ func newState(c report.Condition, since time.Time, problems []report.ClusterProb
 	var levels []string
 	for _, p := range problems {
 		levels = append(levels, p.Level)
-		level = worse(level, OfProblem(p.Level))
+		level = Worse(level, OfProblem(p.Level))
 	}
 	return State{level, verdict.Headline(c, levels), since, c, problems}
 }
@@ -71,8 +71,8 @@ func compareCause(a, b report.ClusterProblem) int {
 	return 0
 }
 
-// worse returns the worse one of two levels.
-func worse(a, b Level) Level {
+// Worse returns the worse one of two levels.
+func Worse(a, b Level) Level {
 	order := []Level{"", Neutral, Good, Warning, Bad}
 	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }

@@ -3,6 +3,7 @@
 package terminal
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/section"
@@ -33,6 +34,9 @@ type Finding struct {
 	Documentation string   `json:"documentation"`     // URL
 }
 
+// placeholder matches a name in braces.
+var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
+
 // Findings explains the findings.
 func Findings(findings []Finding) Text {
 	return func(p *page) {
@@ -54,9 +58,9 @@ func Findings(findings []Finding) Text {
 			}
 			p.writeRow("Documentation", "", f.Documentation)
 		}
-		if strings.Contains(p.text.String(), "{") {
+		if placeholder.MatchString(p.text.String()) {
 			p.writeLine()
-			const note = `Names in braces are placeholders. The command "check" prints their values.`
+			const note = `Names in braces are placeholders. The command that reports the finding prints their values.`
 			for _, line := range wrap(note, p.view.Width) {
 				p.writeLine(span{text: line})
 			}

@@ -42,6 +42,7 @@ func ClusterStatus(s report.ClusterStatus, hosts map[string]report.Report) Text 
 		if s.Condition.Message != "" && len(s.Problems) == 0 { // else it repeats the problems
 			p.writeRow("Message", "", s.Condition.Message)
 		}
+		p.writeRows([]section.Section{{Rows: section.Serving(hosts, s.Time)}})
 		p.writeTables(section.Cluster(s, p.view.Wide))
 		p.writeProblems(state.Problems, p.view.Wide)
 		if changes := section.ClusterChanges(hosts); p.view.Wide && len(changes.Rows) > 0 {

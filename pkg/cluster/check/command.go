@@ -27,10 +27,14 @@ func Commands(node string, id findings.ID, commands []string) (all []string) {
 	return all
 }
 
-// FromWorkstation returns the form of a command for a workstation. Commands of oc run there as they are.
+// FromWorkstation returns the form of a command for a workstation. Commands of oc run there as they are, and
+// oc http01 explains findings too.
 func FromWorkstation(node, command string) string {
 	if strings.HasPrefix(command, "oc ") {
 		return command
+	}
+	if id, is := strings.CutPrefix(command, "http01-proxyd explain "); is && idForm.MatchString(id) {
+		return "oc http01 explain " + id
 	}
 	return CommandOn(node, command)
 }

@@ -85,7 +85,7 @@ func (h HostReport) problemOf(f findings.Finding) report.ClusterProblem {
 func clusterVIP(hosts []HostReport, vip netip.Addr) report.ClusterVIP {
 	holders := vipHolders(hosts, vip)
 	since := holders
-	if len(holders) == 0 {
+	if len(holders) == 0 && len(mayHold(hosts, vip)) == 0 {
 		since = filter(hosts, func(h HostReport) bool { return h.vip(vip).State != "" })
 	}
 	management := ""
@@ -114,19 +114,20 @@ func (h HostReport) nodeStatus(now time.Time) report.NodeStatus {
 	return s
 }
 
+// mayHold returns the hosts that may hold a VIP that they do not report.
+func mayHold(hosts []HostReport, vip netip.Addr) []HostReport {
+	return filter(hosts, func(h HostReport) bool { return !h.answered() || !h.ready() && h.vip(vip).State == "" })
+}
+
 // clusterProblems returns all problems: first the problems of VIPs, then the problems of hosts.
 func clusterProblems(hosts []HostReport, now time.Time) (all []problem) {
-	// These hosts may hold a VIP that they do not report.
-	blind := func(vip netip.Addr) []HostReport {
-		return filter(hosts, func(h HostReport) bool { return !h.answered() || !h.ready() && h.vip(vip).State == "" })
-	}
 	for _, vip := range requiredVIPs(hosts) {
 		switch holders := vipHolders(hosts, vip); {
 		case len(holders) > 1 && isBGP(hosts, vip):
 		case len(holders) > 1:
 			all = forVIP(all, vip, heldTwice(holders))
-		case len(holders) == 0 && len(blind(vip)) > 0:
-			all = forVIP(all, vip, maybeHeld(blind(vip)))
+		case len(holders) == 0 && len(mayHold(hosts, vip)) > 0:
+			all = forVIP(all, vip, maybeHeld(mayHold(hosts, vip)))
 		case len(holders) == 0:
 			all = forVIP(all, vip, notHeld(vip, hosts))
 		}

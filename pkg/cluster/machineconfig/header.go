@@ -40,7 +40,7 @@ func fileHeader(o Object, body []byte, source, description string, example bool)
 
 // nodeCheck describes how to verify the files of a node.
 const nodeCheck = `# To compare the files of a node with this list:
-#   awk '$1 == "#" && length($4) == 64 {print $4 "  " $5}' %s | oc debug -q node/NODE -- chroot /host sha256sum --check
+#   awk '$1 == "#" && length($4) == 64 {print $4 "  " $5}' %s | oc debug -q --tty=false node/NODE -- chroot /host sha256sum --check
 `
 
 // contentsCheck describes how to verify the contents in the object.

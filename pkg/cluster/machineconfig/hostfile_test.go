@@ -26,8 +26,8 @@ var headerCommand = regexp.MustCompile(`(?m)^#   ((?:awk|grep) .*)$`)
 func TestHeaderVerifies(t *testing.T) {
 	t.Parallel()
 	dir, node := t.TempDir(), t.TempDir()
-	// oc passes its input to sha256sum on the node.
-	oc := "#!/bin/sh\n[ \"$1 $2 $3 $4\" = 'debug -q node/NODE --' ] && cd " + node + " && sed 's|  /|  |' | sha256sum --check\n"
+	// oc passes its input to sha256sum on the node, which it does for a command with --tty=false only.
+	oc := "#!/bin/sh\n[ \"$1 $2 $3 $4 $5\" = 'debug -q --tty=false node/NODE --' ] && cd " + node + " && sed 's|  /|  |' | sha256sum --check\n"
 	must(t, os.WriteFile(filepath.Join(dir, "oc"), []byte(oc), 0o700))
 	run := func(command string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)

@@ -255,13 +255,15 @@ func VIPTests(all ...report.VIPTest) (found []findings.Finding) {
 			continue
 		}
 		var vips []string
+		var each []findings.Values
 		for _, o := range all[i:] {
 			if same(o) {
 				vips = append(vips, o.VIP.String())
+				each = append(each, findings.Values{"vip": o.VIP.String()})
 			}
 		}
 		values := findings.Values{"vip": strings.Join(vips, " and "), "how": t.Result.Describe()}
-		found = append(found, findings.New(findings.ID(t.Cause), values))
+		found = append(found, findings.New(findings.ID(t.Cause), values).WithCommands(each...))
 	}
 	return found
 }
