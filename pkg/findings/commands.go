@@ -112,8 +112,8 @@ func isPlain(text string) bool {
 const (
 	showRoutes = "oc get route -A | grep -F {name}"
 	// askRouter requests a challenge that does not exist from the router itself.
-	askRouter     = "curl -si --max-time 10 -H 'Host: {name}' http://{router}/.well-known/acme-challenge/x"
-	askAddress    = "curl -si --max-time 10 http://{router}/"
+	askRouter     = "curl -sSi --max-time 10 -H 'Host: {name}' http://{router}/.well-known/acme-challenge/x"
+	askAddress    = "curl -sSi --max-time 10 http://{router}/"
 	showSolvers   = "oc get pod,ingress,route -A -l acme.cert-manager.io/http01-solver=true -o wide"
 	showRouters   = "oc get pod -n openshift-ingress -o wide"
 	showRouterLog = "oc logs -n openshift-ingress deployment/router-default --tail=50"

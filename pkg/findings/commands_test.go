@@ -86,6 +86,18 @@ func TestEveryProblemHasCommands(t *testing.T) {
 	}
 }
 
+// TestCurlPrintsErrors: a quiet curl prints nothing about a refused connection, which is the result that matters.
+func TestCurlPrintsErrors(t *testing.T) {
+	t.Parallel()
+	for _, e := range All() {
+		for _, command := range e.Commands {
+			if strings.HasPrefix(command, "curl ") && !strings.HasPrefix(command, "curl -sSi ") {
+				t.Errorf("%s: %q, want curl -sSi", e.ID, command)
+			}
+		}
+	}
+}
+
 // samples are values of all placeholders in commands.
 func samples() Values {
 	return Values{

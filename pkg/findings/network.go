@@ -86,7 +86,7 @@ spec:
 func vipPortEntries() []Entry {
 	const (
 		check   = "self-check"
-		request = "curl -si --max-time 5 http://{endpoint}/"
+		request = "curl -sSi --max-time 5 http://{endpoint}/"
 		ruleset = "nft list ruleset"
 	)
 	return []Entry{
@@ -273,7 +273,7 @@ func dnsEntries() []Entry {
 			Message: "The {type} record of {name} is {address}, which is not an API VIP, and http01-proxyd does not respond there ({how})",
 			Remediation: "Correct the record: {vips}. If {address} forwards to the VIP for external clients only (NAT without hairpin), let it forward port 80 too: " +
 				"from outside, curl must get a 400.",
-			Commands: []string{query, "curl -si --max-time 5 http://{name}/"},
+			Commands: []string{query, "curl -sSi --max-time 5 http://{name}/"},
 		},
 	}
 }
