@@ -64,6 +64,9 @@ func run(ctx context.Context, opts Options, progress func(pending []string)) (re
 		return result.Report{}, fmt.Errorf("cannot check this host: %w", context.Cause(ctx))
 	}
 	conditions := result.Conditions{Host: h.name, Held: h.VIPs.Held, Privileged: h.privileged, Selected: len(h.Only) > 0}
+	if h.VIPs.BGP {
+		conditions.Management = report.ManagementBGP
+	}
 	if opts.Token == "" {
 		return result.NewReport(conditions, results, nil), nil
 	}

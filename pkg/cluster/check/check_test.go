@@ -5,6 +5,7 @@ package check_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -281,6 +282,71 @@ func TestStoppedHolder(t *testing.T) {
 		got := check.Combine([]check.Node{holding(vips), parse(t, "m1", "problem", unreachable)}, now()).Findings
 		if len(got) != want {
 			t.Errorf("a holder of %s: %+v", vips, got)
+		}
+	}
+}
+
+// TestNoHolder: if every node has reported and none holds the VIPs that nodes do not reach, that is the problem.
+func TestNoHolder(t *testing.T) {
+	t.Parallel()
+	const unreachable = `{"name": "self-check", "outcome": "problem", "findings": [{"id": "proxy-unreachable", "level": "problem", ` +
+		`"message": "no response at 192.0.2.5:80 (also [2001:db8::5]:80): timeout", "remediation": "Check it.", ` +
+		`"commands": ["curl -sSi http://192.0.2.5:80/", "oc http01 status", "oc http01 check"]}]}`
+	node := func(name, held, more string) check.Node {
+		return read(t, name, fmt.Sprintf(`{"outcome": "problem", %s "checks": [%s%s]}`, held, unreachable, more))
+	}
+	none := `"held": [],`
+	got := check.Combine([]check.Node{node("m0", none, ""), node("m1", none, "")}, now()).Findings
+	if len(got) != 1 || got[0].ID != "vip-unassigned" || got[0].Message != "no checked node holds 192.0.2.5 or 2001:db8::5" ||
+		len(got[0].Commands) != 2 || !strings.HasPrefix(got[0].Commands[1], "oc debug node/m1 -- chroot /host ") {
+		t.Errorf("without a holder: %+v", got)
+	}
+	for name, other := range map[string]check.Node{
+		"a holder":                  node("m1", `"held": ["192.0.2.5"],`, ""),
+		"an earlier version":        node("m1", "", ""),
+		"no report":                 {Name: "m1", Problem: "no output"},
+		"a node that knows no VIPs": node("m1", none, `, {"name": "vips", "findings": [{"id": "keepalived-no-api-instance"}]}`),
+	} {
+		all := check.Combine([]check.Node{node("m0", none, ""), other}, now()).Findings
+		i := slices.IndexFunc(all, func(p report.ClusterProblem) bool { return p.ID == "proxy-unreachable" })
+		if i < 0 || slices.ContainsFunc(all, func(p report.ClusterProblem) bool { return p.ID == "vip-unassigned" }) {
+			t.Errorf("%s: %+v", name, all)
+			continue
+		}
+		// The administrator runs oc http01 check already.
+		if diff := cmp.Diff([]string{"oc debug node/m0 -- chroot /host curl -sSi http://192.0.2.5:80/", "oc http01 status"},
+			all[i].Commands[:2]); diff != "" || slices.Contains(all[i].Commands, "oc http01 check") {
+			t.Errorf("%s: commands (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestTwoHolders: two nodes with one VIP are a problem, although neither of them finds one, unless BGP
+// announces the VIP from both.
+func TestTwoHolders(t *testing.T) {
+	t.Parallel()
+	node := func(name, held, more string) check.Node {
+		return read(t, name, fmt.Sprintf(`{"outcome": "ok", "held": [%s]%s, "checks": [%s]}`, held, more, portOK))
+	}
+	const vip4, vip6 = `"192.0.2.5"`, `"2001:db8::5"`
+	got := check.Combine([]check.Node{node("m1", vip4, ""), node("m0", vip4+","+vip6, ""), node("m2", "", "")}, now())
+	if len(got.Findings) != 1 || got.Outcome != report.CheckProblem ||
+		got.Summary != "1 problem (3 of 3 nodes reported)." {
+		t.Fatalf("two holders: %+v", got)
+	}
+	f := got.Findings[0]
+	const first = "oc debug node/m0 -- chroot /host sh -c 'ip -br address show to 192.0.2.5; "
+	if f.ID != "vip-duplicate" || f.Message != "192.0.2.5 is held by m0 and m1" || len(f.Commands) != 4 ||
+		!slices.Equal(f.Nodes, []string{"m0", "m1"}) || !strings.HasPrefix(f.Commands[0], first) {
+		t.Errorf("two holders: %+v", f)
+	}
+	for name, nodes := range map[string][]check.Node{
+		"BGP":          {node("m0", vip4, `, "management": "BGP"`), node("m1", vip4, `, "management": "BGP"`)},
+		"other VIPs":   {node("m0", vip4, ""), node("m1", vip6, "")},
+		"no VIPs held": {node("m0", "", ""), node("m1", "", "")},
+	} {
+		if got := check.Combine(nodes, now()); len(got.Findings) != 0 || got.Outcome != report.CheckOK {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

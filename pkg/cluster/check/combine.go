@@ -5,6 +5,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ func Combine(nodes []Node, now time.Time) report.ClusterCheck {
 // another node found.
 func mergeFindings(nodes []Node) (all []report.ClusterProblem, elsewhere []string) {
 	all = []report.ClusterProblem{}
+	var unassigned []netip.Addr
 	for _, n := range nodes {
 		if !n.reported() {
 			all = append(all, report.ClusterProblem{
@@ -49,52 +51,125 @@ func mergeFindings(nodes []Node) (all []report.ClusterProblem, elsewhere []strin
 			})
 		}
 		for _, f := range n.Findings {
-			if f.ID == string(findings.ProxyUnreachable) && explained(nodes, n, f.Message) {
+			unreachable := f.ID == string(findings.ProxyUnreachable)
+			switch vips := addressesIn(f.Message); {
+			case unreachable && heldByNone(nodes, vips):
+				unassigned = append(unassigned, vips...)
+			case unreachable && explained(nodes, n, vips):
 				elsewhere = append(elsewhere, n.Name)
-				continue
-			}
-			f.Message += namedSources(nodes, f.Sources)
-			same := slices.IndexFunc(all, func(other report.ClusterProblem) bool {
-				return other.ID == f.ID && other.Level == f.Level && other.Message == f.Message &&
-					other.Remediation == f.Remediation
-			})
-			if same < 0 {
-				same, all = len(all), append(all, f)
-			}
-			if !slices.Contains(all[same].Nodes, n.Name) {
-				all[same].Nodes = append(all[same].Nodes, n.Name)
-			}
-			for _, command := range f.Commands {
-				if !slices.Contains(all[same].Commands, command) {
-					all[same].Commands = append(all[same].Commands, command)
-				}
+			default:
+				f.Message += namedSources(nodes, f.Sources)
+				all = merge(all, f, n.Name)
 			}
 		}
 	}
+	if len(unassigned) > 0 {
+		all = append(all, noHolder(nodes, unassigned))
+	}
+	all = append(all, duplicates(nodes)...)
 	slices.SortStableFunc(all, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
 	return all, elsewhere
 }
 
-// explained reports whether other nodes show why n does not reach the VIPs that the message names: the
-// holder has a fault, or somebody has observed what became of the packets of n. Packets of the other
-// address family explain nothing.
-func explained(nodes []Node, n Node, message string) bool {
-	vips := 0
+// merge adds a finding of a node. If another node has the same one, they are one.
+func merge(all []report.ClusterProblem, f report.ClusterProblem, node string) []report.ClusterProblem {
+	same := slices.IndexFunc(all, func(other report.ClusterProblem) bool {
+		return other.ID == f.ID && other.Level == f.Level && other.Message == f.Message &&
+			other.Remediation == f.Remediation
+	})
+	if same < 0 {
+		same, all = len(all), append(all, f)
+	}
+	if !slices.Contains(all[same].Nodes, node) {
+		all[same].Nodes = append(all[same].Nodes, node)
+	}
+	for _, command := range f.Commands {
+		if !slices.Contains(all[same].Commands, command) {
+			all[same].Commands = append(all[same].Commands, command)
+		}
+	}
+	return all
+}
+
+// heldByNone reports whether every node has reported which VIPs it holds, and none holds these. A node that
+// cannot read its VIPs may hold them.
+func heldByNone(nodes []Node, vips []netip.Addr) bool {
+	return len(vips) > 0 && !slices.ContainsFunc(nodes, func(n Node) bool {
+		return n.Held == nil || slices.ContainsFunc(n.Held, func(a netip.Addr) bool { return slices.Contains(vips, a) }) ||
+			slices.ContainsFunc(n.Findings, func(f report.ClusterProblem) bool { return f.Check == "vips" })
+	})
+}
+
+// noHolder returns the problem that no node holds these VIPs. The other nodes of the cluster, if not all
+// were checked, may hold them.
+func noHolder(nodes []Node, vips []netip.Addr) report.ClusterProblem {
+	slices.SortFunc(vips, netip.Addr.Compare)
+	var texts []string
+	for _, vip := range slices.Compact(vips) {
+		texts = append(texts, vip.String())
+	}
+	return ofVIP(findings.VIPUnassigned, "no checked node holds "+strings.Join(texts, " or "), "", nodes)
+}
+
+// duplicates returns the problems of VIPs that several nodes hold, unless BGP announces them from all of
+// these.
+func duplicates(nodes []Node) (all []report.ClusterProblem) {
+	holders := map[netip.Addr][]Node{}
+	for _, n := range nodes {
+		for _, vip := range n.Held {
+			if !n.BGP {
+				holders[vip] = append(holders[vip], n)
+			}
+		}
+	}
+	for _, vip := range slices.SortedFunc(maps.Keys(holders), netip.Addr.Compare) {
+		if both := holders[vip]; len(both) > 1 {
+			p := ofVIP(findings.VIPDuplicate, "", vip.String(), both)
+			p.Message = fmt.Sprintf("%v is held by %s", vip, strings.Join(p.Nodes, " and "))
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// ofVIP returns a problem of a VIP that only a comparison of the nodes shows, with its commands for each node.
+func ofVIP(id findings.ID, message, vip string, nodes []Node) report.ClusterProblem {
+	e, _ := findings.Lookup(id)
+	p := report.ClusterProblem{ID: string(id), Level: string(e.Level), Message: message, Remediation: e.Remediation}
+	for _, n := range nodes {
+		p.Nodes = append(p.Nodes, n.Name)
+		for _, template := range e.Commands {
+			if command, complete := findings.FillCommand(template, findings.Values{"node": n.Name, "vip": vip}); complete {
+				p.Commands = append(p.Commands, Commands(n.Name, id, []string{command})...)
+			}
+		}
+	}
+	return p
+}
+
+// explained reports whether other nodes show why n does not reach the VIPs: the holder has a fault, or
+// somebody has observed what became of the packets of n. Packets of the other address family explain
+// nothing.
+func explained(nodes []Node, n Node, vips []netip.Addr) bool {
+	return len(vips) > 0 && !slices.ContainsFunc(vips, func(vip netip.Addr) bool {
+		return !observed(nodes, n, vip.BitLen()) && !faultyHolder(nodes, vip)
+	})
+}
+
+// addressesIn returns the addresses that a message names, with or without a port.
+func addressesIn(message string) (all []netip.Addr) {
 	for word := range strings.FieldsSeq(message) {
 		word = strings.Trim(word, "(),:;")
 		endpoint, err := netip.ParseAddrPort(word)
-		vip := endpoint.Addr()
+		address := endpoint.Addr()
 		if err != nil {
-			vip, err = netip.ParseAddr(word)
+			address, err = netip.ParseAddr(word)
 		}
-		if err != nil {
-			continue
-		}
-		if vips++; !observed(nodes, n, vip.BitLen()) && !faultyHolder(nodes, vip) {
-			return false
+		if err == nil {
+			all = append(all, address)
 		}
 	}
-	return vips > 0
+	return all
 }
 
 // faultyHolder reports whether a node that holds a VIP has a fault because of which nothing responds

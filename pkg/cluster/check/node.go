@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/printable"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
@@ -37,15 +38,17 @@ type Node struct {
 	NotChecked []string
 	Addresses  []netip.Addr // from which the node tests API VIPs
 	Held       []netip.Addr // API VIPs of the node
+	BGP        bool         // several nodes hold a VIP at once
 	// Problem is the reason why the node did not report, and Remediation the sentence with the fix.
 	Problem, Remediation string
 }
 
 // document is the result of `http01-proxyd check -o json`.
 type document struct {
-	Outcome report.CheckOutcome `json:"outcome"`
-	Held    []netip.Addr        `json:"held"` // missing in earlier versions
-	Summary string              `json:"summary"`
+	Outcome    report.CheckOutcome `json:"outcome"`
+	Held       []netip.Addr        `json:"held"` // missing in earlier versions
+	Management string              `json:"management"`
+	Summary    string              `json:"summary"`
 	// Incomplete are the necessary checks that did not run, or not completely.
 	Incomplete []string `json:"incomplete"`
 	Checks     []struct {
@@ -83,7 +86,10 @@ func (parsed document) node(name string) (Node, error) {
 	if !parsed.Outcome.IsKnown() {
 		return Node{}, fmt.Errorf("its outcome is %.100q", parsed.Outcome)
 	}
-	n := Node{Name: name, Outcome: parsed.Outcome, Summary: clean(parsed.Summary), Held: first(parsed.Held)}
+	n := Node{
+		Name: name, Outcome: parsed.Outcome, Summary: clean(parsed.Summary),
+		Held: first(parsed.Held), BGP: parsed.Management == report.ManagementBGP,
+	}
 	if len(parsed.Incomplete) > 0 {
 		n.Outcome = report.Worst(n.Outcome, report.CheckIncomplete)
 	}
@@ -112,7 +118,7 @@ func (parsed document) node(name string) (Node, error) {
 			}
 			n.Findings = append(n.Findings, report.ClusterProblem{
 				ID: f.ID, Level: f.Level, Check: c.Name, Message: clean(f.Message), Remediation: clean(f.Remediation),
-				Commands: Commands(name, findings.ID(f.ID), first(f.Commands)), Sources: first(f.Sources),
+				Commands: withoutItself(Commands(name, findings.ID(f.ID), first(f.Commands))), Sources: first(f.Sources),
 			})
 		}
 	}
@@ -121,6 +127,11 @@ func (parsed document) node(name string) (Node, error) {
 		return Node{}, fmt.Errorf("%d findings, and %d checks that were skipped", len(n.Findings), len(n.NotChecked))
 	}
 	return n, nil
+}
+
+// withoutItself removes the command whose output this is, which a node recommends to its administrator.
+func withoutItself(commands []string) []string {
+	return slices.DeleteFunc(commands, func(c string) bool { return c == "oc http01 check" })
 }
 
 // first returns the first elements of a list of a node.

@@ -20,13 +20,16 @@ type Report struct {
 	// and necessary checks did not run or end; nothing: the host cannot hold the API's VIPs.
 	Outcome report.CheckOutcome `json:"outcome"`
 
-	Held       []netip.Addr `json:"held"`       // API VIPs of this host
-	Summary    string       `json:"summary"`    // one sentence
-	Advice     []string     `json:"advice"`     // next steps, one or two sentences each
-	Incomplete []string     `json:"incomplete"` // names of necessary checks that did not run or end, or not completely
-	Checks     []Result     `json:"checks"`     // in the order of the text
-	Trace      []Step       `json:"trace"`      // of the challenge of --token; empty without it
-	DurationMs float64      `json:"durationMs"` // duration of the whole run
+	Held []netip.Addr `json:"held"` // API VIPs of this host
+	// Management is BGP if several hosts hold a VIP at once, and empty if one host does.
+	Management string `json:"management,omitempty"`
+
+	Summary    string   `json:"summary"`    // one sentence
+	Advice     []string `json:"advice"`     // next steps, one or two sentences each
+	Incomplete []string `json:"incomplete"` // names of necessary checks that did not run or end, or not completely
+	Checks     []Result `json:"checks"`     // in the order of the text
+	Trace      []Step   `json:"trace"`      // of the challenge of --token; empty without it
+	DurationMs float64  `json:"durationMs"` // duration of the whole run
 }
 
 // Document is the report of a host as a document.
@@ -106,6 +109,7 @@ func (r Result) withoutCausedBy(causes map[findings.ID]string) Result {
 type Conditions struct {
 	Host       string
 	Held       []netip.Addr // API VIPs
+	Management string       // as in the report
 	Privileged bool
 	Selected   bool // only some checks ran, all of which are necessary
 }
@@ -118,7 +122,8 @@ func NewReport(c Conditions, results []Result, steps []Step) Report {
 	fails := failing >= 0
 	incomplete := c.incompleteChecks(results)
 	r := Report{
-		Host: c.Host, Held: c.Held, Outcome: report.CheckSkipped, Incomplete: incomplete, Checks: results, Trace: steps,
+		Host: c.Host, Held: c.Held, Management: c.Management, Outcome: report.CheckSkipped, Incomplete: incomplete,
+		Checks: results, Trace: steps,
 	}
 	if fails {
 		r.Outcome = report.CheckProblem
