@@ -87,6 +87,9 @@ func (c call) output(ctx context.Context, n Node, command []string) Output {
 	if !c.tooLong { // the beginning of a document can contain others
 		out.Document = findDocument(c.out)
 	}
+	if out.Document == nil && c.timeout == 0 { // of an error
+		out.Document = findDocument(c.messages)
+	}
 	if out.Document == nil {
 		out.Problem, out.Remediation = c.failure(n.Name, command)
 		return out

@@ -164,6 +164,7 @@ case "$*" in
 *node/empty*) ;;
 *node/fails*) printf 'Starting pod/m0-debug ...\nTo use host binaries, run chroot\nError: pods is \033[31mforbidden\n\nRemoving debug pod ...\n' >&2; exit 1 ;;
 *node/bare*) exit 3 ;;
+*node/error*) printf 'Starting pod/m0-debug ...\n{\n  "kind": "Error",\n  "message": "m"\n}\nerror: non-zero exit code\n' >&2; exit 1 ;;
 *node/missing*) echo "chroot: failed to run command 'http01-proxyd': No such file or directory"; exit 1 ;;
 *node/endless*) trap 'touch "${0%/*}/interrupted"; exit 1' INT; head -c 40000000 /dev/zero; while :; do sleep 0.01; done ;;
 esac`)
@@ -177,6 +178,8 @@ esac`)
 			Remediation: "Log in as a user who may debug nodes, such as a cluster administrator.",
 		},
 		"bare": {Problem: "no JSON document: exit status 3", Remediation: byHand},
+		// Without a terminal, oc has the standard error of the command.
+		"error": {Document: []byte("{\n  \"kind\": \"Error\",\n  \"message\": \"m\"\n}")},
 		"missing": {
 			Problem:     "no JSON document: chroot: failed to run command 'http01-proxyd': No such file or directory",
 			Remediation: byHand,
