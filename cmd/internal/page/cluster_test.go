@@ -66,7 +66,7 @@ func TestClusterContents(t *testing.T) {
 			"Reported 2026-03-04 12:30:00 UTC.",
 		"The nodes: master0 master1 master2",
 		"problem vip-duplicate on master0, master1 x Fix: x",
-		"192.0.2.5 master0, master1 20m 2026-03-04 12:10:00 reachable from master2 (3s ago) 2001:db8::5 no node reports it - not " +
+		"192.0.2.5 master0, master1 20m 2026-03-04 12:10:00 reachable from master2 (3s ago) 2001:db8::5 unknown - not " +
 			"reachable from master1, master2",
 		"192.0.2.5 on master0 Held since 2026-03-04 12:10:00, 20m", "192.0.2.5 on master1 Held since",
 		"master1 Serving 90m 2026-03-04 11:00:00 192.0.2.5 v1.2.3 x holds 192.0.2.5 x", "master2 NotReachable - - - x",

@@ -39,7 +39,7 @@ func clusterVIPs(s report.ClusterStatus) Table {
 			holder = Cell{Text: cmp.Or(holder.Text, "no node"), Level: Bad}
 		}
 		if len(v.Holders) == 0 && v.Since.IsZero() { // a node that does not report may hold it
-			holder.Text = "no node reports it"
+			holder.Text = "unknown"
 		}
 		row := []Cell{{Text: v.Address.String()}, holder, since(v.Since, s.Time)}
 		if tested {
