@@ -232,12 +232,13 @@ func allUnreachable(upstreams []report.Upstream) bool {
 	return len(upstreams) > 0 && !slices.ContainsFunc(upstreams, possible)
 }
 
+// unreachableMessage lists the failures. Most of them are sentences with a full stop.
 func unreachableMessage(upstreams []report.Upstream) string {
 	failures := make([]string, len(upstreams))
 	for i, u := range upstreams {
 		failures[i] = u.Error
 	}
-	return "no ingress address accepts connections: " + strings.Join(failures, "; ")
+	return "no ingress address accepts connections: " + strings.ReplaceAll(strings.Join(failures, "; "), ".; ", ". ")
 }
 
 // RecordChallenge records a forwarded request.

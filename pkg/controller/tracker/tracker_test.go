@@ -568,3 +568,22 @@ func TestVIPTestCounts(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// TestUnreachableMessage: the failures of the addresses are sentences, one after the other.
+func TestUnreachableMessage(t *testing.T) {
+	t.Parallel()
+	for want, errs := range map[string][2]string{
+		"no ingress address accepts connections: a fails. Check a. b fails. Check b.": {"a fails. Check a.", "b fails. Check b."},
+		"no ingress address accepts connections: refused; timeout":                    {"refused", "timeout"},
+	} {
+		b := tracker.New("test", start, ignoreTransition)
+		b.SetReconcileResult(servingResult(), start)
+		b.SetUpstreams([]report.Upstream{
+			{Address: ingress, Checked: start, Error: errs[0]},
+			{Address: netip.MustParseAddrPort("[2001:db8::6]:80"), Checked: start, Error: errs[1]},
+		}, start)
+		if got := b.Report(report.Table{}).Condition().Message; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -29,10 +29,10 @@ func Headline[L ~string](c report.Condition, levels []L) string {
 func StatusLine(r report.Report, now time.Time) string {
 	c := r.Condition()
 	found := slices.DeleteFunc(Problems(r, now), func(f findings.Finding) bool { return f.Level != findings.Problem })
-	parts, levels := []string{c.Message}, []findings.Level{}
+	parts, levels := []string{strings.TrimSuffix(c.Message, ".")}, []findings.Level{}
 	for _, f := range found {
 		levels = append(levels, f.Level)
-		if !OfState(r, f) {
+		if !OfState(r, f) && !strings.Contains(c.Message, f.Message) {
 			parts = append(parts, f.Message+" ["+string(f.ID)+"]")
 		}
 	}

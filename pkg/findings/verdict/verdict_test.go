@@ -196,6 +196,11 @@ func TestStatusLine(t *testing.T) {
 			r.Metrics = report.Metrics{Address: "a", Error: "in use"}
 		}),
 		"PortInUse: m": in("False", report.PortInUse, "m", nil),
+		"UpstreamUnreachable: 192.0.2.6:80 fails. Check it, 1 challenge, last 500": in("False", report.UpstreamUnreachable,
+			"192.0.2.6:80 fails. Check it.", func(r *report.Report) {
+				r.Upstreams = []report.Upstream{{Address: netip.MustParseAddrPort("192.0.2.6:80"), Error: "192.0.2.6:80 fails"}}
+				r.Challenges.Total, r.Challenges.Recent = 1, []report.RecentChallenge{{Status: 500}}
+			}),
 	} {
 		if got := verdict.StatusLine(r, now); got != strings.TrimSuffix(want, " ") {
 			t.Errorf("got %q, want %q", got, want)
