@@ -22,7 +22,7 @@ func DescribeTCPPort(port uint16) (owner string, listens bool, err error) {
 	sockets, err := listListening(port)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("an unknown process: %v (see: ss -ltnp 'sport = :%d')", err, port), false, err
+		return fmt.Sprintf("an unknown process: %v (see: ss -lntp 'sport = :%d')", err, port), false, err
 	case len(sockets) == 0:
 		return fmt.Sprintf("a socket that does not listen, such as an outgoing connection from this port "+
 			"(see: ss -tanp 'sport = :%d')", port), false, nil
@@ -33,7 +33,7 @@ func DescribeTCPPort(port uint16) (owner string, listens bool, err error) {
 			names = append(names, name)
 		}
 	}
-	return fmt.Sprintf("%s (see: ss -ltnp 'sport = :%d')", strings.Join(names, " and "), port), true, nil
+	return fmt.Sprintf("%s (see: ss -lntp 'sport = :%d')", strings.Join(names, " and "), port), true, nil
 }
 
 // describeOwner names the process, as far as this process may know it, and the unit or pod.

@@ -28,7 +28,7 @@ func describeBoth(t *testing.T, port uint16) descriptions {
 	return descriptions{Root: owner, Unit: describeAsUnit(t, port)}
 }
 
-func hint(port uint16) string { return fmt.Sprintf(" (see: ss -ltnp 'sport = :%d')", port) }
+func hint(port uint16) string { return fmt.Sprintf(" (see: ss -lntp 'sport = :%d')", port) }
 
 // uniqueCgroup returns a cgroup name that no other run of these tests uses.
 func uniqueCgroup(unit string) string {

@@ -24,7 +24,7 @@ func TestPortInUse(t *testing.T) {
 	})
 	s.systemctl("start", unit)
 	line := s.awaitStatus("PortInUse: ")
-	want := "port 8888: it is in use by unit squatter.service (see: ss -ltnp 'sport = :8888'): stop that, or "
+	want := "port 8888: it is in use by unit squatter.service (see: ss -lntp 'sport = :8888'): stop that, or "
 	if !strings.Contains(line, want) {
 		t.Errorf("status line %q lacks %q", line, want)
 	}
