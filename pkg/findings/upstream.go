@@ -71,7 +71,7 @@ func ingressEntries() []Entry {
 			Reply:       "upstream is unreachable",
 			Symptom:     "Challenges get 502 with `upstream is unreachable`. The state is `UpstreamUnreachable`.",
 			Message:     "{upstream} is unreachable ({error})",
-			Remediation: "Check the routes and the firewall of this host towards the ingress VIP.",
+			Remediation: "Check the routes of this host, its firewall, and those between it and the ingress VIP.",
 			Commands:    []string{"ip route get {address}", "ip route", "ip -6 route"},
 		},
 		{

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 )
@@ -136,6 +137,10 @@ func (f *Failure) findingFor(upstream string, c Context) findings.Finding {
 		c.TrustedCAs = c.AdditionalCAs
 	}
 	values := findings.Values{"upstream": upstream, "error": f.Details.Text(c), "proxy": proxy, "name": c.Name}
+	if id == findings.IngressUnreachable && (f.Details.Is(syscall.EACCES) || f.Details.Is(syscall.EPERM)) {
+		// Also an ICMP message of another host, "administratively prohibited".
+		values["error"] += ": a firewall or a route rejects the connection"
+	}
 	if f.Addr.IsValid() {
 		values["router"], values["address"] = f.Addr.String(), f.Addr.Addr().String()
 	}

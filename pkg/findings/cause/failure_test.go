@@ -41,6 +41,9 @@ func TestSentences(t *testing.T) {
 			Cause:   "ingress-unreachable",
 			Details: DetailsOf(syscall.EHOSTUNREACH),
 		},
+		"192.0.2.6:443 is unreachable (permission denied: a firewall or a route rejects the connection)": {
+			Cause: "ingress-unreachable", Details: DetailsOf(syscall.EACCES),
+		},
 		"192.0.2.6:443 through the egress proxy proxy.example.com:3128 refuses connections": {
 			Cause:    "ingress-refused",
 			ViaProxy: true,
