@@ -340,6 +340,15 @@ func TestTwoHolders(t *testing.T) {
 		!slices.Equal(f.Nodes, []string{"m0", "m1"}) || !strings.HasPrefix(f.Commands[0], first) {
 		t.Errorf("two holders: %+v", f)
 	}
+	both := vip4 + "," + vip6 + "," + vip4 // an invalid answer lists one twice
+	families := check.Combine([]check.Node{node("m0", both, ""), node("m1", both, "")}, now()).Findings
+	if len(families) != 1 || families[0].Message != "192.0.2.5 and 2001:db8::5 are held by m0 and m1" ||
+		len(families[0].Commands) != 8 {
+		t.Errorf("both families: %+v", families)
+	}
+	if alone := check.Combine([]check.Node{node("m0", both, "")}, now()).Findings; len(alone) != 0 {
+		t.Errorf("one holder: %+v", alone)
+	}
 	for name, nodes := range map[string][]check.Node{
 		"BGP":          {node("m0", vip4, `, "management": "BGP"`), node("m1", vip4, `, "management": "BGP"`)},
 		"other VIPs":   {node("m0", vip4, ""), node("m1", vip6, "")},

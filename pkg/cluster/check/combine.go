@@ -104,43 +104,68 @@ func heldByNone(nodes []Node, vips []netip.Addr) bool {
 // were checked, may hold them.
 func noHolder(nodes []Node, vips []netip.Addr) report.ClusterProblem {
 	slices.SortFunc(vips, netip.Addr.Compare)
-	var texts []string
-	for _, vip := range slices.Compact(vips) {
-		texts = append(texts, vip.String())
-	}
-	return ofVIP(findings.VIPUnassigned, "no checked node holds "+strings.Join(texts, " or "), "", nodes)
+	message := "no checked node holds " + strings.Join(texts(slices.Compact(vips)), " or ")
+	return compared(findings.VIPUnassigned, message, nodes, []string{""})
 }
 
 // duplicates returns the problems of VIPs that several nodes hold, unless BGP announces them from all of
-// these.
+// these. VIPs with the same holders are one problem.
 func duplicates(nodes []Node) (all []report.ClusterProblem) {
+	vips := map[string][]netip.Addr{} // by the names of their holders
 	holders := map[netip.Addr][]Node{}
 	for _, n := range nodes {
 		for _, vip := range n.Held {
-			if !n.BGP {
+			if !n.BGP && !slices.ContainsFunc(holders[vip], n.isSame) {
 				holders[vip] = append(holders[vip], n)
 			}
 		}
 	}
 	for _, vip := range slices.SortedFunc(maps.Keys(holders), netip.Addr.Compare) {
-		if both := holders[vip]; len(both) > 1 {
-			p := ofVIP(findings.VIPDuplicate, "", vip.String(), both)
-			p.Message = fmt.Sprintf("%v is held by %s", vip, strings.Join(p.Nodes, " and "))
-			all = append(all, p)
+		if names := namesOf(holders[vip]); len(names) > 1 {
+			key := strings.Join(names, " and ")
+			vips[key] = append(vips[key], vip)
 		}
+	}
+	for _, names := range slices.Sorted(maps.Keys(vips)) {
+		held, verb := texts(vips[names]), "is"
+		if len(held) > 1 {
+			verb = "are"
+		}
+		message := fmt.Sprintf("%s %s held by %s", strings.Join(held, " and "), verb, names)
+		all = append(all, compared(findings.VIPDuplicate, message, holders[vips[names][0]], held))
 	}
 	return all
 }
 
-// ofVIP returns a problem of a VIP that only a comparison of the nodes shows, with its commands for each node.
-func ofVIP(id findings.ID, message, vip string, nodes []Node) report.ClusterProblem {
-	e, _ := findings.Lookup(id)
-	p := report.ClusterProblem{ID: string(id), Level: string(e.Level), Message: message, Remediation: e.Remediation}
+func (n Node) isSame(other Node) bool { return n.Name == other.Name }
+
+func namesOf(nodes []Node) (all []string) {
 	for _, n := range nodes {
-		p.Nodes = append(p.Nodes, n.Name)
+		all = append(all, n.Name)
+	}
+	return all
+}
+
+func texts(addresses []netip.Addr) (all []string) {
+	for _, a := range addresses {
+		all = append(all, a.String())
+	}
+	return all
+}
+
+// compared returns a problem that only a comparison of the nodes shows, with its commands for each node and VIP.
+func compared(id findings.ID, message string, nodes []Node, vips []string) report.ClusterProblem {
+	e, _ := findings.Lookup(id)
+	p := report.ClusterProblem{
+		ID: string(id), Level: string(e.Level), Message: message, Remediation: e.Remediation, Nodes: namesOf(nodes),
+	}
+	for _, n := range nodes {
 		for _, template := range e.Commands {
-			if command, complete := findings.FillCommand(template, findings.Values{"node": n.Name, "vip": vip}); complete {
-				p.Commands = append(p.Commands, Commands(n.Name, id, []string{command})...)
+			for _, vip := range vips {
+				command, complete := findings.FillCommand(template, findings.Values{"node": n.Name, "vip": vip})
+				if complete {
+					p.Commands = append(p.Commands, Commands(n.Name, id, []string{command})...)
+				}
 			}
 		}
 	}

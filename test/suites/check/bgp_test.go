@@ -55,8 +55,8 @@ func TestBGP(t *testing.T) {
 		c.awaitReason(service, "Serving")
 		c.withBGP(n, service)
 		r := c.expectFindings(n, []string{})
-		if text := r.Check("vip-holder").Text; !strings.Contains(text, "announced by BGP") {
-			t.Errorf("vip-holder: %s", text)
+		if text := r.Check("vip-holder").Text; !strings.Contains(text, "announced by BGP") || r.Management != "BGP" {
+			t.Errorf("vip-holder: %s, management %q", text, r.Management)
 		}
 		if text := r.Check("vips").Text; !strings.Contains(text, "kube-vip's static pods in "+n.Manifests()) {
 			t.Errorf("vips: %s", text)

@@ -68,10 +68,12 @@ exit 1
 // clusterReport is what a test reads of the document of oc http01 check.
 type clusterReport struct {
 	StartMs, DurationMs float64
-	Findings            []struct {
-		ID, Message, Remediation string
-		Nodes, Commands          []string
-	}
+	Findings            []clusterFinding
+}
+
+type clusterFinding struct {
+	ID, Message, Remediation string
+	Nodes, Commands          []string
 }
 
 // clusterCheck runs oc http01 check for the ruleset.
@@ -108,6 +110,11 @@ func TestTwoHolders(t *testing.T) {
 		}
 		return nil
 	}))
+	// check compares the nodes too: neither of them can see the other one.
+	same := func(f clusterFinding) bool { return f.ID == "vip-duplicate" && f.Message == found[0].Message }
+	if compared, code := c.clusterCheck(); code != 3 || !slices.ContainsFunc(compared.Findings, same) {
+		t.Errorf("oc http01 check: exit code %d, %+v", code, compared.Findings)
+	}
 	c.expectHolderByMAC()
 	// keepalived still runs on the second node.
 	for _, command := range found[0].Commands {

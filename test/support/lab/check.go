@@ -20,6 +20,7 @@ import (
 type CheckReport struct {
 	Host       string        `json:"host"`
 	Outcome    string        `json:"outcome"`
+	Management string        `json:"management"`
 	Incomplete []string      `json:"incomplete"`
 	Checks     []CheckResult `json:"checks"`
 	Trace      []CheckHop    `json:"trace"`
