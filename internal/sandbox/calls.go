@@ -100,8 +100,8 @@ const mappingFlags = unix.MAP_FIXED | unix.MAP_NORESERVE | unix.MAP_STACK
 // uses other arguments, fails with EPERM.
 func allowedCalls() []allowedCall {
 	const (
-		files    = "read and write its sockets and pipes"
-		sockets  = "query or shut down its sockets"
+		files    = "read, write and close its sockets and pipes"
+		sockets  = "query its sockets"
 		poller   = "Go's network poller, and the proxy's event loops"
 		memory   = "Go's heap and stacks; nothing executable"
 		threads  = "Go's scheduler"
@@ -120,14 +120,14 @@ func allowedCalls() []allowedCall {
 		{"write", unix.SYS_WRITE, allKinds, files, "", nil, nil},
 		{"accept4", unix.SYS_ACCEPT4, Proxy | Exporter, "accept a client's connection", "", nil, nil},
 		{"close", unix.SYS_CLOSE, allKinds, files, "", nil, nil},
-		{"recvfrom", unix.SYS_RECVFROM, Proxy | Prober, files, "", nil, nil},
+		{"recvfrom", unix.SYS_RECVFROM, Proxy | Prober, "read its sockets", "", nil, nil},
 		{"epoll_pwait", unix.SYS_EPOLL_PWAIT, allKinds, poller, "", nil, nil},
 		{"epoll_ctl", unix.SYS_EPOLL_CTL, allKinds, poller, "", nil, nil},
 		{"futex", unix.SYS_FUTEX, allKinds, threads, "", nil, nil},
 		{"nanosleep", unix.SYS_NANOSLEEP, allKinds, threads, "", nil, nil},
 		{"getsockname", unix.SYS_GETSOCKNAME, allKinds, sockets, "", nil, nil},
 		{"getsockopt", unix.SYS_GETSOCKOPT, allKinds, sockets, "", nil, nil},
-		{"shutdown", unix.SYS_SHUTDOWN, Proxy | Exporter, sockets, "", nil, nil},
+		{"shutdown", unix.SYS_SHUTDOWN, Proxy | Exporter, "shut down its sockets", "", nil, nil},
 		{
 			"setsockopt", unix.SYS_SETSOCKOPT, Proxy, "settings of a connection, and resetting one",
 			"TCP_NODELAY, TCP_USER_TIMEOUT, SO_LINGER, SO_RCVBUF, SO_SNDBUF, IPV6_V6ONLY", nil, proxyOptions(),
