@@ -5,6 +5,7 @@ package config_test
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -99,8 +100,8 @@ func TestReferenceShowsTheDefaults(t *testing.T) {
 	}
 }
 
-// TestReferenceExplainsEveryKey: the reference has an entry and an example for each key. The
-// example with the defaults contains all keys except the one that has no default.
+// TestReferenceExplainsEveryKey: the reference has an entry with the default, and an example, for each
+// key. The example with the defaults contains all keys except the one that has no default.
 func TestReferenceExplainsEveryKey(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(documents + "/" + reference)
@@ -126,9 +127,19 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 			t.Errorf("%s has no example for %s", reference, key)
 		}
 		_, last, _ := strings.Cut(key, ".")
-		row := regexp.MustCompile("(?m)^- [^:]*`(" + regexp.QuoteMeta(key) + "|\\." + regexp.QuoteMeta(last) + ")`")
-		if !row.Match(text) {
+		row := regexp.MustCompile("(?m)^- [^:]*`(?:" + regexp.QuoteMeta(key) + "|\\." + regexp.QuoteMeta(last) + ")`[^:]*?" +
+			"(?: \\(default `(.*?)`\\))?: ")
+		entry := row.FindSubmatch(text)
+		if entry == nil {
 			t.Errorf("%s has no entry for %s", reference, key)
+			continue
+		}
+		var value any
+		if err := yaml.Unmarshal(entry[1], &value); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(values(t, defaults)[key], value); diff != "" {
+			t.Errorf("default in the entry for %s (-example +entry):\n%s", key, diff)
 		}
 	}
 	if len(all) < 25 {
@@ -163,18 +174,24 @@ func acceptedKeys() []string {
 // keys returns the paths of the values of a YAML document.
 func keys(t *testing.T, text string) []string {
 	t.Helper()
+	return slices.Collect(maps.Keys(values(t, text)))
+}
+
+// values returns the values of a YAML document by their paths.
+func values(t *testing.T, text string) map[string]any {
+	t.Helper()
 	var document map[string]any
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
 		t.Fatal(err)
 	}
-	var all []string
+	all := make(map[string]any)
 	for key, value := range document {
 		section, nested := value.(map[string]any)
 		if !nested {
-			all = append(all, key)
+			all[key] = value
 		}
-		for below := range section {
-			all = append(all, key+"."+below)
+		for below, value := range section {
+			all[key+"."+below] = value
 		}
 	}
 	return all

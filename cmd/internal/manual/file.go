@@ -42,7 +42,7 @@ func date() time.Time {
 
 var (
 	relativeLink = regexp.MustCompile(`\[([^\]]+)\]\([^):]+\)`)
-	keyItem      = regexp.MustCompile("^- (`.*?`): (.*)")
+	keyItem      = regexp.MustCompile("^- (`.*?`(?: \\(default `.*?`\\))?): (.*)")
 )
 
 // forMan converts a document: its title is left out, its sections are those of the man page,

@@ -97,7 +97,7 @@ func TestConfigurationPage(t *testing.T) {
 	for _, part := range []string{
 		"HTTP01-PROXYD.YAML(5)", "NAME", "http01-proxyd.yaml - configuration of http01-proxyd",
 		"SYNOPSIS", "/etc/http01-proxyd/config.yaml", "DESCRIPTION", "VIPS", "upstream.verifyNames", "verifyNames: []",
-		"limits.perSource", "perSource: 256", "SEE ALSO", "http01-proxyd(8)",
+		"limits.perSource (default 256)\n", "perSource: 256", "SEE ALSO", "http01-proxyd(8)",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("lacks %q:\n%s", part, text)
