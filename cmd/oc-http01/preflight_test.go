@@ -216,14 +216,15 @@ func TestPreflightExitCodes(t *testing.T) {
 		"a problem was found":                    {clusterList("    files: []\n"), []string{"-"}},
 		"an object was not given":                {poolObject, []string{"-"}},
 	}
-	rows := regexp.MustCompile(`(?m)^- (.+): (\d)$`).FindAllStringSubmatch(string(document), -1)
+	_, section, _ := strings.Cut(string(document), "oc http01 preflight")
+	rows := regexp.MustCompile(`(?m)^- (\d): (.+)$`).FindAllStringSubmatch(section, -1)
 	if len(rows) != len(results) {
 		t.Errorf("%d rows for %d results: %q", len(rows), len(results), rows)
 	}
 	for begin, tt := range results {
 		got := runLine(t, tt.stdin, append([]string{"preflight"}, tt.args...)...)
-		i := slices.IndexFunc(rows, func(row []string) bool { return strings.HasPrefix(row[1], begin) })
-		if i < 0 || rows[i][2] != strconv.Itoa(got.code) {
+		i := slices.IndexFunc(rows, func(row []string) bool { return strings.HasPrefix(row[2], begin) })
+		if i < 0 || rows[i][1] != strconv.Itoa(got.code) {
 			t.Errorf("%s: exit code %d, which is not in %q\n%s", begin, got.code, rows, got.err)
 		}
 	}
