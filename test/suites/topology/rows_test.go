@@ -54,11 +54,10 @@ func TestRows(t *testing.T) {
 // test matches the tests of topologies.
 var test = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 
-// item matches a row and its test, state and finding what stands between back quotes in a row,
-// and convention the states that hold unless a row has others.
+// item matches a row, its test and its block of states, finding an ID in a row, and convention the
+// states that hold unless a row has others.
 var (
-	item       = regexp.MustCompile("(?m)^- (.*) `(Test\\w+)`$")
-	state      = regexp.MustCompile("`([A-Z]\\w+: [^`]+)`")
+	item       = regexp.MustCompile("(?m)^- (.*) `(Test\\w+)`$(?:\n\n  ```text\n((?:  .*\n)+?)  ```$)?")
 	finding    = regexp.MustCompile("`([a-z]+(?:-[a-z]+)+)`")
 	convention = regexp.MustCompile("(?s)```text\n(.*?)\n```")
 )
@@ -76,9 +75,12 @@ func rows(t *testing.T) []row {
 	var all []row
 	for _, m := range item.FindAllStringSubmatch(string(text), -1) {
 		_, found, _ := strings.Cut(m[1], " finding")
-		r := row{test: m[2], findings: quoted(finding, found), states: quoted(state, m[1])}
-		if len(r.states) == 0 {
-			r.states = strings.Split(string(usual[1]), "\n")
+		r := row{test: m[2], findings: ids(found), states: strings.Split(string(usual[1]), "\n")}
+		if m[3] != "" {
+			r.states = nil
+			for line := range strings.Lines(m[3]) {
+				r.states = append(r.states, strings.TrimSpace(line))
+			}
 		}
 		slices.Sort(r.findings)
 		slices.Sort(r.states)
@@ -87,10 +89,10 @@ func rows(t *testing.T) []row {
 	return all
 }
 
-// quoted returns the first group of each match.
-func quoted(expression *regexp.Regexp, text string) []string {
+// ids returns the IDs of findings in a text.
+func ids(text string) []string {
 	var all []string
-	for _, m := range expression.FindAllStringSubmatch(text, -1) {
+	for _, m := range finding.FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
 	}
 	return all
