@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write docs/troubleshooting.md and docs/
 type frontPage struct {
 	Frequent []observed
 	States   []observed
-	Results  []observed
+	Results  []observedResult
 	Reports  []observed // of the CA
 	Messages []observed // of cert-manager
 	Pages    []checkPage
@@ -39,9 +39,16 @@ type observed struct {
 	Entries []findings.Entry // whose symptom has the result
 }
 
+// observedResult is what a client of port 80 observes.
+type observedResult struct {
+	observed
+	Bodies []observed // the entries that the response's body selects
+}
+
 // checkPage is a document with the entries of a check.
 type checkPage struct {
 	Name    string
+	Title   string
 	About   string
 	Entries []findings.Entry
 }
@@ -195,6 +202,9 @@ func prose(text string) string {
 
 // checkPages returns the pages in the order of the findings.
 func checkPages() []checkPage {
+	titles := map[string]string{
+		"cluster": "Comparison of the nodes", findings.PreflightCheck: "Preflight", "microshift": "MicroShift",
+	}
 	about := map[string]string{
 		"microshift":            "What fails on [MicroShift](../microshift.md) hosts only.",
 		"cluster":               "What `oc http01 status` and `oc http01 check` find when they compare the nodes.",
@@ -202,13 +212,14 @@ func checkPages() []checkPage {
 	}
 	for _, c := range List() {
 		about[c.Name] = "✓ " + c.About
+		titles[c.Name] = "Check `" + c.Name + "`"
 	}
 	var pages []checkPage
 	for _, e := range findings.All() {
 		i := slices.IndexFunc(pages, func(p checkPage) bool { return p.Name == e.Page() })
 		if i < 0 {
 			i = len(pages)
-			pages = append(pages, checkPage{Name: e.Page(), About: about[e.Page()]})
+			pages = append(pages, checkPage{Name: e.Page(), Title: titles[e.Page()], About: about[e.Page()]})
 		}
 		pages[i].Entries = append(pages[i].Entries, e)
 	}
@@ -306,9 +317,9 @@ func states() []observed {
 }
 
 // observedResults returns the results with their entries.
-func observedResults(t *testing.T) []observed {
+func observedResults(t *testing.T) []observedResult {
 	t.Helper()
-	var all []observed
+	var all []observedResult
 	for _, r := range []struct{ text, meaning, symptom string }{
 		{
 			"400 with `Only /.well-known/acme-challenge/* is allowed`",
@@ -339,13 +350,23 @@ func observedResults(t *testing.T) []observed {
 		{"timeout", "Packets are lost, or no host has the address.", `(?i)time out|times out for|then hang`},
 		{"no route to host", "No host has the VIP.", "No route to host"},
 	} {
-		found := observed{Text: r.text, Meaning: r.meaning}
+		found := observedResult{observed: observed{Text: r.text, Meaning: r.meaning}}
 		for _, e := range findings.All() {
-			if r.symptom != "" && regexp.MustCompile(r.symptom).MatchString(e.Symptom) {
-				found.Entries = append(found.Entries, e)
+			if r.symptom == "" || !regexp.MustCompile(r.symptom).MatchString(e.Symptom) {
+				continue
 			}
+			if r.text != "502" && r.text != "504" || e.Reply == "" {
+				found.Entries = append(found.Entries, e)
+				continue
+			}
+			i := slices.IndexFunc(found.Bodies, func(o observed) bool { return o.Text == e.Reply })
+			if i < 0 {
+				i = len(found.Bodies)
+				found.Bodies = append(found.Bodies, observed{e.Reply, "", nil})
+			}
+			found.Bodies[i].Entries = append(found.Bodies[i].Entries, e)
 		}
-		if r.symptom != "" && len(found.Entries) == 0 {
+		if r.symptom != "" && len(found.Entries)+len(found.Bodies) == 0 {
 			t.Errorf("no finding has the result %q", r.text)
 		}
 		all = append(all, found)
