@@ -45,7 +45,7 @@ func of(outcomes string, process int) string {
 // Table returns the matrix in Markdown: one row for adjacent acts with the same outcomes.
 func Table() string {
 	var b strings.Builder
-	b.WriteString("| acts | unit's sandbox | and Landlock | and seccomp |\n|---|---|---|---|\n")
+	b.WriteString("|acts|unit's sandbox|and Landlock|and seccomp|\n|---|---|---|---|\n")
 	acts, names := Acts(), ""
 	for i, a := range acts {
 		names += a.Name
@@ -53,7 +53,7 @@ func Table() string {
 			names += "<br>"
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s |\n", names, a.cells())
+		fmt.Fprintf(&b, "|%s|%s|\n", names, a.cells())
 		names = ""
 	}
 	return b.String()
@@ -65,7 +65,7 @@ func (a Act) cells() string {
 	if a.since > 1 {
 		landlock += fmt.Sprintf(", from version %d", a.since)
 	}
-	return cell(a.unit) + " | " + landlock + " | " + cell(a.filter)
+	return cell(a.unit) + "|" + landlock + "|" + cell(a.filter)
 }
 
 // cell describes the outcomes of all processes.

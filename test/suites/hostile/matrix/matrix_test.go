@@ -21,7 +21,7 @@ func TestDocumentIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin = "| acts |"
+	const begin = "|acts|"
 	head, old, found := strings.Cut(string(text), begin)
 	if !found {
 		t.Fatalf("%s has no table", document)
