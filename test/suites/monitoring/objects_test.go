@@ -160,7 +160,7 @@ func TestPortsMatch(t *testing.T) {
 	}
 	for file, phrase := range map[string]string{
 		"docs/monitoring.md":      `listenAddress: ":9645"`,
-		"docs/reference/ports.md": "| 9645 ",
+		"docs/reference/ports.md": "|9645|",
 	} {
 		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(file)))
 		must(t, err)
