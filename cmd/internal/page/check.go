@@ -24,7 +24,7 @@ func ForClusterCheck(apiName string, c report.ClusterCheck, now time.Time) []byt
 	all := parts{
 		stateCard(section.OfOutcome(c.Outcome), strings.TrimSuffix(c.Summary, "."),
 			"Checked "+clock(c.Time)+" UTC"),
-		problemCard("Problems", c.Findings, ids),
+		problemCard(c.Findings, ids),
 		card("h2", "Nodes", contents(section.Section{Tables: []section.Table{nodes, checks}}, ids)),
 	}
 	if len(missing.Rows) > 0 {

@@ -21,7 +21,7 @@ func ForCluster(s report.ClusterStatus, hosts []Host, now time.Time) []byte {
 	state := section.ClusterState(s)
 	all := parts{
 		stateCard(state.Level, state.Headline, s.Condition.Message, stateLine(state, s.Time, "")),
-		problemCard("Problems", s.Problems, ids),
+		problemCard(s.Problems, ids),
 	}
 	for i, one := range section.Cluster(s, true) {
 		shown := contents(one, ids)

@@ -36,7 +36,7 @@ func ForHost(h Host, now time.Time) []byte {
 	state := section.HostState(h.Status, asOf(h.Status, now))
 	if h.Check == nil {
 		ids := anchorsOf(state.Problems)
-		all := parts{h.state(state, now), problemCard("Problems", state.Problems, ids)}
+		all := parts{h.state(state, now), problemCard(state.Problems, ids)}
 		return document("http01-proxyd status", h.Name, now, append(all, h.cards("h2", "host", ids, now)))
 	}
 	var found []findings.Finding
@@ -65,7 +65,7 @@ func ForHost(h Host, now time.Time) []byte {
 	}
 	slices.SortStableFunc(problems, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
 	ids := anchorsOf(problems)
-	all := parts{stateCard(level, headline, "", notes...), problemCard("Problems", problems, ids)}
+	all := parts{stateCard(level, headline, "", notes...), problemCard(problems, ids)}
 	if len(h.Check.Checks) > 0 {
 		all = append(all, card("h2", "Checks", checkTables(*h.Check, ids)))
 	}

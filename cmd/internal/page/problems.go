@@ -12,7 +12,7 @@ import (
 
 // problemCard has a card for each problem, with its remediation. It is empty without one: the
 // verdict reports that there is none.
-func problemCard(title string, all []report.ClusterProblem, ids anchors) part {
+func problemCard(all []report.ClusterProblem, ids anchors) part {
 	if len(all) == 0 {
 		return parts{}
 	}
@@ -40,7 +40,7 @@ func problemCard(title string, all []report.ClusterProblem, ids anchors) part {
 		}
 		item.addTo(&list)
 	}
-	return card("h2", title, list)
+	return card("h2", "Problems", list)
 }
 
 // anchors are the IDs of the elements with the cards of findings, by the ID of the finding.

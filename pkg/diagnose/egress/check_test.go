@@ -44,7 +44,9 @@ func TestServiceReportTakesPrecedence(t *testing.T) {
 			t.Errorf("want %s: %+v", tt.want, matches)
 		}
 	}
-	unreachable := report.EgressProxy{Upstream: "auto", Routes: []report.EgressRoute{{Ingress: "192.0.2.6:80", Error: "no answer"}}}
+	unreachable := report.EgressProxy{
+		Upstream: "auto", Routes: []report.EgressRoute{{Ingress: "192.0.2.6:80", Error: "no answer"}},
+	}
 	if r := e.Check([]string{"api.lab.test"}, unreachable); len(r.Findings) > 0 {
 		t.Errorf("the check of the ingress reports it: %+v", r.Findings)
 	}
