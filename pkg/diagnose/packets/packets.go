@@ -80,7 +80,7 @@ func (o Observation) Check() result.Result {
 	served, replied := o.served()
 	notChecked := o.unclear(served)
 	text := "no rule of this host blocks its requests to the VIPs" // the self check shows whether they are answered
-	if len(o.Held) > 0 {
+	if len(o.Held) > 0 && o.Redirecting {
 		text = "the requests of this host reach the service"
 		if len(served) == 0 && len(notChecked) == 0 {
 			text += "; during the trace, no other host sent a request"

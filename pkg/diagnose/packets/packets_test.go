@@ -130,6 +130,10 @@ func TestLocal(t *testing.T) {
 	}
 	early := lost
 	early.End = report.TraceDelivered
+	stopped := Observation{Held: []netip.Addr{vip.Addr()}}
+	if r := stopped.Check(); r.Text != "no rule of this host blocks its requests to the VIPs" {
+		t.Errorf("a service that is stopped: %s", r.Text)
+	}
 	o := Observation{Redirecting: true, Held: []netip.Addr{vip.Addr()}, Packets: []report.TracedPacket{lost, lost, early}}
 	found := o.Check().Findings
 	if len(found) != 1 || found[0].ID != findings.LocalTrafficBlocked ||
@@ -195,7 +199,8 @@ func TestValidation(t *testing.T) {
 // VIP again are not checked.
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	r := Observation{Held: []netip.Addr{netip.MustParseAddr("192.0.2.5")}, Rules: "not tested from here: a rule"}.Check()
+	held := []netip.Addr{netip.MustParseAddr("192.0.2.5")}
+	r := Observation{Redirecting: true, Held: held, Rules: "not tested from here: a rule"}.Check()
 	if r.Outcome != report.CheckOK || r.Incomplete ||
 		r.Text != "the requests of this host reach the service; during the trace, no other host sent a request; not "+
 			"tested from here: a rule" {
