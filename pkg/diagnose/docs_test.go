@@ -73,9 +73,9 @@ func (p checkPage) Fix(i int) string {
 		switch {
 		case !slices.Equal(before.Commands, e.Commands):
 		case before.Remediation == e.Remediation:
-			return fmt.Sprintf("As for [%s](#%[1]s).", before.ID)
+			return fmt.Sprintf("Fix: see [%s](#%[1]s).", before.ID)
 		case len(strings.Fields(block)) > 8:
-			return fmt.Sprintf("%s\n\nCommands: as for [%s](#%[2]s).", text, before.ID)
+			return fmt.Sprintf("%s\n\nCommands: see [%s](#%[2]s).", text, before.ID)
 		}
 	}
 	if block == "" {
