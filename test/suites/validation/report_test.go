@@ -42,7 +42,7 @@ func reports(t *testing.T) map[string][]string {
 			}
 		}
 	}
-	// One row has four statuses, whose findings are in the table of observed results.
+	// One row has four statuses, whose findings are in the list of observed results, also in items below a status.
 	const response, statuses = "ADDRESS: Invalid response from URL: ", "404, 502, 503 or 504"
 	var observed []string
 	add("What the CA reports", "(?m)^- `([^`]+)`:.*$", func(cell string) []string {
@@ -52,7 +52,7 @@ func reports(t *testing.T) map[string][]string {
 		observed = regexp.MustCompile(`\d{3}`).FindAllString(statuses, -1)
 		return nil
 	})
-	add("By observed result", `(?m)^- (\d{3}):.*$`, func(cell string) []string {
+	add("By observed result", `(?m)^- (\d{3}):.*(?:\n  - .*)*$`, func(cell string) []string {
 		if !slices.Contains(observed, cell) {
 			return nil
 		}
