@@ -197,7 +197,7 @@ func TestAddressInHosts(t *testing.T) {
 	// A wildcard has no challenge by HTTP-01.
 	for name, want := range map[string]string{
 		"*.lab.test": "use a DNS-01 solver",
-		"192.0.2.5":  "explain route-missing-for-address", "2001:db8::5": "explain route-missing-for-address",
+		"192.0.2.5":  "the finding route-missing-for-address", "2001:db8::5": "the finding route-missing-for-address",
 	} {
 		_, _, err := c.holder().CheckText(t.Context(), shared.binary, "--name", name)
 		if err == nil || exitCode(err) != 2 || !strings.Contains(err.Error(), want) {

@@ -118,7 +118,7 @@ func TestSelfTest(t *testing.T) {
 	c.awaitReason(s, "Serving")
 	r := c.expectFindings(c.holder(), []string{"self-test-failed"})
 	c.expectText(r, "self-test-failed", "The last self-test of 192.0.2.5:80 and [fd4e:5f2a:9c01:1::5]:80, at ",
-		"failed with the finding ingress-refused: 192.0.2.6:80 refuses connections", "http01-proxyd explain ingress-refused")
+		"failed with the finding ingress-refused: 192.0.2.6:80 refuses connections")
 	must(t, c.holder().WriteConfig(config(c.holder(), "10s")))
 	c.awaitSelfTests(s, "ok")
 	if text := log.text(); strings.Count(text, "succeeds again, after ") != 2 {
