@@ -57,7 +57,7 @@ func portEntries() []Entry {
 		},
 		{
 			ID: MetricsPortInUse, Check: check, Level: Warning,
-			Symptom:     "Prometheus gets no metrics, or those of another program. Challenges are answered.",
+			Symptom:     "Prometheus gets no metrics, or metrics of another program. Challenges are answered.",
 			Message:     "Metrics are not served on {address}, because the port is in use by {owner}",
 			Remediation: "Stop that program. Or set another port in metrics.listenAddress of config.yaml, in the EndpointSlice and in the ServiceMonitor.",
 			Commands:    stop,
@@ -118,7 +118,7 @@ func vipsEntries() []Entry {
 			ID: KubeVIPUnusable, Check: check, Level: Problem,
 			Symptom:     symptom + " Or it is `Serving` with `the known VIPs stay in use`.",
 			Message:     "{error}",
-			Remediation: "Compare kube-vip's static pods with those of another control-plane node: the variable address of each is its VIP." + explicit,
+			Remediation: "Compare kube-vip's static pods with the pods of another control-plane node: the variable address of each is its VIP." + explicit,
 			Commands:    []string{"grep -rn -A1 'name: address$' {manifests}"},
 		},
 		{

@@ -263,7 +263,7 @@ func dnsEntries() []Entry {
 			ID: DNSServerFails, Check: check, Level: Problem,
 			Symptom: "The CA reports `SERVFAIL` or a timed-out DNS query for the name.",
 			Message: "{server} {how} to a query for the {type} record of {name}",
-			Remediation: "Query this server and those of the zone. The cause may be a delegation, DNSSEC, or a server " +
+			Remediation: "Query this server and the servers of the zone. The cause may be a delegation, DNSSEC, or a server " +
 				"or firewall that rejects {type} queries. A CA may reject the name meanwhile.",
 			Commands: []string{query, "dig +trace {name} {type}"},
 		},

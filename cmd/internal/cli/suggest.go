@@ -47,7 +47,7 @@ func describeFlagError(c *cobra.Command, err error) error {
 	return UsageError(err.Error())
 }
 
-// noArguments rejects arguments. That of a program is the name of a command, which may be misspelt.
+// noArguments rejects arguments. An argument of a program is the name of a command, which may be misspelt.
 func noArguments(c *cobra.Command, given []string) error {
 	switch {
 	case len(given) == 0:

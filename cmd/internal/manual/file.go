@@ -45,7 +45,7 @@ var (
 	keyItem      = regexp.MustCompile("^- (`.*?`(?: \\(default `.*?`\\))?): (.*)")
 )
 
-// forMan converts a document: its title is left out, its sections are those of the man page,
+// forMan converts a document: it leaves out the title, and its sections become sections of the man page,
 // links to other documents become text, and the items of keys become definitions.
 func forMan(document string) string {
 	var b strings.Builder

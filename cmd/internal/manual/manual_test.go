@@ -54,7 +54,7 @@ func TestReference(t *testing.T) {
 }
 
 // TestEnvironment: the man page of the host program lists each variable that its code reads,
-// except those of the installer's unit, which the unit sets.
+// except the variables that the installer's unit sets.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	page := generate(t, "http01-proxyd", "man")["http01-proxyd.8"]

@@ -239,7 +239,7 @@ func TestWatchFits(t *testing.T) {
 	}
 }
 
-// TestTakeover: the times of a node that has just taken over a VIP are those since then, although it was
+// TestTakeover: the times of a node that has just taken over a VIP begin then, although it was
 // ready before.
 func TestTakeover(t *testing.T) {
 	t.Parallel()

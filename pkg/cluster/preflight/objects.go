@@ -16,7 +16,7 @@ import (
 type Objects struct {
 	live     *machineConfiguration
 	rendered *machineConfiguration
-	// policyFolder is that of the rendered policy, which has apply.sh beside it; empty if it is unknown.
+	// policyFolder contains the rendered policy and apply.sh; empty if it is unknown.
 	policyFolder string
 	pools        []pool
 	layered      []layeredPool

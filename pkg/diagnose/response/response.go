@@ -30,7 +30,7 @@ func IsFromProxy(f protocol.FetchResult) bool {
 // except in its own responses.
 func IsForwarded(f protocol.FetchResult) bool { return strings.Contains(f.Via, "http01-proxyd") }
 
-// IsUpstreamReport reports whether a response is that of http01-proxyd about a failed exchange with
+// IsUpstreamReport reports whether http01-proxyd itself wrote a response, about a failed exchange with
 // the ingress.
 func IsUpstreamReport(f protocol.FetchResult) bool {
 	text := string(bytes.TrimSpace(f.Body))

@@ -148,7 +148,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// hostPaths returns a page with the paths of a host in place of those of the lab.
+// hostPaths returns a page with the paths of a host in place of the lab's paths.
 func hostPaths(l *lab.Lab, page string) string {
 	for _, n := range l.ControlPlane {
 		page = strings.NewReplacer(n.APIServerURL(), "/etc/kubernetes/apiserver-url.env",

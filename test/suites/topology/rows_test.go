@@ -129,7 +129,7 @@ func (s *testbed) states(ctx context.Context) ([]string, error) {
 		if (condition.Status == "True") != slices.Contains([]string{"Serving", "Standby", "NotRequired"}, condition.Reason) {
 			return nil, fmt.Errorf("%s is %s for the reason %s", condition.Type, condition.Status, condition.Reason)
 		}
-		// These hosts lack the files with the API's name, so the accepted names are not those of a cluster.
+		// These hosts lack the files with the API's name, so they accept other names than a cluster.
 		message, _, _ := strings.Cut(condition.Message, "; accepts challenges for ")
 		state := condition.Reason + ": " + message
 		seen[strings.ReplaceAll(state, n.KeepalivedConfig(), "/etc/keepalived/keepalived.conf")] = true

@@ -90,7 +90,7 @@ func (r CheckReport) Commands(id string) (commands []string) {
 }
 
 // RunCommands runs the commands of a finding on the node, each in a shell of its own, as an administrator
-// pastes them. It leaves out those of oc, which run on a workstation. A query may fail, because the node
+// pastes them. It leaves out commands of oc, which run on a workstation. A query may fail, because the node
 // lacks its program. All nodes share the processes of this machine, so pgrep finds none: use it where
 // keepalived was killed on the node.
 func (n *Node) RunCommands(ctx context.Context, commands []string) error {

@@ -125,7 +125,7 @@ func TestRepositoryPolicyConflict(t *testing.T) {
 }
 
 // TestRepositoryPolicyLimit holds that the API server rejects entries beyond its limit of 50 in each
-// list, names the list, and keeps those of others.
+// list, names the list, and keeps the entries of others.
 func TestRepositoryPolicyLimit(t *testing.T) {
 	const limit = 50
 	j := load(t)
