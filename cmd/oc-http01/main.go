@@ -49,7 +49,7 @@ func (r indentedError) Error() string { return strings.ReplaceAll(r.error.Error(
 
 func (r indentedError) Unwrap() error { return r.error }
 
-// explained returns the commands of a finding's entry for a workstation. Those of preflight run there already.
+// explained returns the commands of a finding's entry for a workstation. The commands of preflight run there already.
 func explained(e findings.Entry) (commands []string) {
 	if e.Check == findings.PreflightCheck {
 		return e.Commands

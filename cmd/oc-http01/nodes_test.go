@@ -88,8 +88,8 @@ func TestStatus(t *testing.T) {
 			map[string]string{"master0": serving, "master1": ""},
 			cli.Unknown, cli.Unknown,
 			[]string{
-				"✗ NotReachable\n", "\nmaster1  ✗ NotReachable  -",
-				"✗ [node-not-reporting] master1: no JSON document\n  oc get node master1\n",
+				"! NotReachable\n", "\nmaster1  ! NotReachable  -",
+				"! [node-not-reporting] master1: no JSON document\n  oc get node master1\n",
 			},
 		},
 		"one is down, one is not ready": {
@@ -139,9 +139,9 @@ func TestStatus(t *testing.T) {
 			},
 			cli.Unknown, cli.Unknown,
 			[]string{
-				`✗ [node-not-reporting] master1: no JSON document: [2J{"a":`,
-				`✗ [node-not-reporting] master2: not a Status, but of the kind "Check"`,
-				"✗ [node-not-reporting] master3: cannot connect to the service\n  oc get node master3\n",
+				`! [node-not-reporting] master1: no JSON document: [2J{"a":`,
+				`! [node-not-reporting] master2: not a Status, but of the kind "Check"`,
+				"! [node-not-reporting] master3: cannot connect to the service\n  oc get node master3\n",
 			},
 		},
 	} {
@@ -273,7 +273,7 @@ func TestCheck(t *testing.T) {
 			cli.Unknown,
 			[]string{
 				"Result:         ! No problem was found, but not everything was checked (1 of 2 nodes reported).\n",
-				"\nmaster1  ✗ no report  not a result of check: its outcome is \"fine\"\n", "Warning:        ! [node-not-reporting] ",
+				"\nmaster1  ! no report  not a result of check: its outcome is \"fine\"\n", "Warning:        ! [node-not-reporting] ",
 				"Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd check\n",
 			},
 		},
@@ -453,7 +453,7 @@ func TestManyValues(t *testing.T) {
 		"too long": {
 			[]string{"status"},
 			many(400_000), cli.Unknown,
-			"m0    ✓ Standby*✗ [node-not-reporting] m1: " + tooLong,
+			"m0    ✓ Standby*! [node-not-reporting] m1: " + tooLong,
 		},
 		"check": {
 			[]string{"check"},

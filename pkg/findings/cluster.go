@@ -20,7 +20,7 @@ func clusterEntries() []Entry {
 	)
 	return []Entry{
 		{
-			ID: NodeNotReporting, Check: check, ClusterOnly: true, Level: Problem,
+			ID: NodeNotReporting, Check: check, ClusterOnly: true, Level: Warning,
 			Symptom:     "The status of the cluster is unknown for a node.",
 			Message:     "The command on {node} printed no report: {error}",
 			Remediation: "Check the service on {node}.",

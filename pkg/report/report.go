@@ -21,12 +21,15 @@ type Report struct {
 	// the first has the type ConditionType, the others are for parts of the service
 	Conditions []Condition `json:"conditions"`
 	// StateSince is when the reason of the first condition last changed: UTC, in whole seconds.
-	StateSince time.Time  `json:"stateSince,omitzero"`
-	VIPs       []VIP      `json:"vips"`
-	Table      Table      `json:"table"`
-	Upstreams  []Upstream `json:"upstreams"`
-	Challenges Challenges `json:"challenges"`
-	Config     Config     `json:"config"`
+	StateSince time.Time `json:"stateSince,omitzero"`
+	VIPs       []VIP     `json:"vips"`
+	// OwnRequests is why requests of this host to port 80 of a VIP that it holds do not reach the service;
+	// empty if they do, or if there are none.
+	OwnRequests string     `json:"ownRequests,omitempty"`
+	Table       Table      `json:"table"`
+	Upstreams   []Upstream `json:"upstreams"`
+	Challenges  Challenges `json:"challenges"`
+	Config      Config     `json:"config"`
 	// AcceptedHosts are the names for which challenges are forwarded to the ingress.
 	AcceptedHosts AcceptedHosts `json:"acceptedHosts"`
 	// the last 64 changes (MaxHistory) since the start of the service, oldest first
@@ -118,7 +121,7 @@ func ReadBuild() Build {
 // pseudoVersion matches the version of a commit between two tags, as the Go toolchain records it.
 var pseudoVersion = regexp.MustCompile(`^v[0-9].*[-.][0-9]{14}-([0-9a-f]{8})[0-9a-f]{4}(\+.*)?$`)
 
-// ShortVersion returns a version, or the beginning of its commit if it is not that of a tag.
+// ShortVersion returns the version of a tag, or the beginning of a commit.
 func ShortVersion(version string) string {
 	return pseudoVersion.ReplaceAllString(version, "$1$2")
 }

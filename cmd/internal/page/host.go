@@ -57,7 +57,7 @@ func ForHost(h Host, now time.Time) []byte {
 		})
 		if len(reported) > 0 {
 			level = section.Worse(level, state.Level)
-			headline += ", and the service reports " + report.CountLevels(levelsOf(reported))
+			headline += ", and the service reports " + report.CountLevels(section.Levels(reported))
 		}
 		problems = append(problems, reported...)
 		notes = append(notes, text("The service reported: "+cmp.Or(state.Headline, state.Condition.Status)+": "+
@@ -70,13 +70,6 @@ func ForHost(h Host, now time.Time) []byte {
 		all = append(all, card("h2", "Checks", checkTables(*h.Check, ids)))
 	}
 	return document("http01-proxyd check", h.Name, now, append(all, h.cards("h2", "host", ids, now)))
-}
-
-func levelsOf(problems []report.ClusterProblem) (levels []string) {
-	for _, p := range problems {
-		levels = append(levels, p.Level)
-	}
-	return levels
 }
 
 // state is the card with the state that the service of a host reported, or why there is none.
@@ -97,7 +90,7 @@ func (h Host) cards(heading name, id string, ids anchors, now time.Time) parts {
 	}
 	at := asOf(h.Status, now)
 	reason := h.Status.Condition().Reason
-	if reason != report.NotRunning && reason != report.NotReachable { // their times are those of the query
+	if reason != report.NotRunning && reason != report.NotReachable { // otherwise the times are only when it was queried
 		lanes := append(vipLanes(h.Status, now), conditionLane(h.Status, now))
 		add("VIPs on a timeline", timeline(id, lanes, observed(h.Status, now)), legend())
 	}

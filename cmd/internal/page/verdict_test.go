@@ -86,6 +86,7 @@ func faults() map[string][]func(*report.Report) {
 			state("False", report.Starting), state("False", report.InvalidConfig), state("False", report.PortInUse),
 			state("False", report.UpstreamUnreachable), state("False", report.ExternalLoadBalancer),
 			state("False", report.Disabled), state("False", "OfAnotherRelease"),
+			func(r *report.Report) { r.OwnRequests = "requests of this host do not reach the service" },
 		},
 		"API VIP": {
 			vipTest(report.VIPTimedOut, 3, findings.VIPUnreachableFromHere),

@@ -17,7 +17,7 @@ func ClusterCheck(c report.ClusterCheck) (nodes, checks Table) {
 	for at, n := range c.Nodes {
 		result := outcome(n.Outcome)
 		if !n.Reported {
-			result = Cell{Text: "no report", Level: Bad, Marked: true}
+			result = Cell{Text: "no report", Level: Warning, Marked: true}
 		}
 		nodes.Rows = append(nodes.Rows, []Cell{{Text: n.Name}, result, {Text: n.Message}})
 		checks.Columns = append(checks.Columns, Column{Title: n.Name})

@@ -72,7 +72,7 @@ func OfCondition(c report.Condition) Level {
 	switch {
 	case c.Status == "True":
 		return Good
-	case c.Reason.Expected():
+	case c.Reason.Expected(), c.Reason == report.NotReachable: // nobody knows whether it works
 		return Warning
 	default:
 		return Bad

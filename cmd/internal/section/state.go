@@ -49,12 +49,10 @@ func newState(c report.Condition, since time.Time, problems []report.ClusterProb
 	problems = slices.SortedStableFunc(slices.Values(problems),
 		func(a, b report.ClusterProblem) int { return cmp.Or(cmp.Compare(a.Level, b.Level), compareCause(a, b)) })
 	level := OfCondition(c)
-	var levels []string
 	for _, p := range problems {
-		levels = append(levels, p.Level)
 		level = Worse(level, OfProblem(p.Level))
 	}
-	return State{level, verdict.Headline(c, levels), since, c, problems}
+	return State{level, verdict.Headline(c, Levels(problems)), since, c, problems}
 }
 
 // compareCause sorts a stopped service first, because other problems may follow from it.
@@ -81,9 +79,7 @@ func Worse(a, b Level) Level {
 func Problems(found []findings.Finding) []report.ClusterProblem {
 	all := []report.ClusterProblem{}
 	for _, f := range found {
-		all = append(all, report.ClusterProblem{
-			ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
-		})
+		all = append(all, verdict.Problem(f))
 	}
 	return all
 }
@@ -104,4 +100,12 @@ func Command(p report.ClusterProblem) string {
 		return program + " check"
 	}
 	return program + " explain " + p.ID
+}
+
+// Levels returns the level of each problem.
+func Levels(problems []report.ClusterProblem) (levels []string) {
+	for _, p := range problems {
+		levels = append(levels, p.Level)
+	}
+	return levels
 }

@@ -57,7 +57,7 @@ func TestCombine(t *testing.T) {
 	notReporting := report.ClusterProblem{
 		ID: "node-not-reporting", Level: "warning", Message: "m9: no output",
 		Remediation: "Increase it.", Nodes: []string{"m9"},
-		Commands: []string{"oc debug node/m9 -- chroot /host http01-proxyd check"},
+		Commands: []string{"oc get node m9", "oc debug node/m9 -- chroot /host systemctl status http01-proxyd --no-pager"},
 	}
 	on := func(p report.ClusterProblem, nodes ...string) report.ClusterProblem {
 		p.Nodes = nodes

@@ -44,11 +44,9 @@ func mergeFindings(nodes []Node) (all []report.ClusterProblem, elsewhere []strin
 	var unassigned []netip.Addr
 	for _, n := range nodes {
 		if !n.reported() {
-			all = append(all, report.ClusterProblem{
-				ID: string(findings.NodeNotReporting), Level: report.LevelWarning, Message: n.Name + ": " + n.Problem,
-				Remediation: n.Remediation, Nodes: []string{n.Name},
-				Commands: []string{CommandOn(n.Name, "http01-proxyd check")},
-			})
+			p := compared(findings.NodeNotReporting, n.Name+": "+n.Problem, []string{n.Name}, nil)
+			p.Remediation = n.Remediation
+			all = append(all, p)
 		}
 		for _, f := range n.Findings {
 			unreachable := f.ID == string(findings.ProxyUnreachable)
@@ -105,7 +103,7 @@ func heldByNone(nodes []Node, vips []netip.Addr) bool {
 func noHolder(nodes []Node, vips []netip.Addr) report.ClusterProblem {
 	slices.SortFunc(vips, netip.Addr.Compare)
 	message := "no checked node holds " + strings.Join(texts(slices.Compact(vips)), " or ")
-	return compared(findings.VIPUnassigned, message, nodes, []string{""})
+	return compared(findings.VIPUnassigned, message, namesOf(nodes), nil)
 }
 
 // duplicates returns the problems of VIPs that several nodes hold, unless BGP announces them from all of
@@ -132,7 +130,7 @@ func duplicates(nodes []Node) (all []report.ClusterProblem) {
 			verb = "are"
 		}
 		message := fmt.Sprintf("%s %s held by %s", strings.Join(held, " and "), verb, names)
-		all = append(all, compared(findings.VIPDuplicate, message, holders[vips[names][0]], held))
+		all = append(all, compared(findings.VIPDuplicate, message, namesOf(holders[vips[names][0]]), vips[names]))
 	}
 	return all
 }
@@ -153,23 +151,13 @@ func texts(addresses []netip.Addr) (all []string) {
 	return all
 }
 
-// compared returns a problem that only a comparison of the nodes shows, with its commands for each node and VIP.
-func compared(id findings.ID, message string, nodes []Node, vips []string) report.ClusterProblem {
+// compared returns a problem that only a comparison of the nodes shows.
+func compared(id findings.ID, message string, nodes []string, vips []netip.Addr) report.ClusterProblem {
 	e, _ := findings.Lookup(id)
-	p := report.ClusterProblem{
-		ID: string(id), Level: string(e.Level), Message: message, Remediation: e.Remediation, Nodes: namesOf(nodes),
+	return report.ClusterProblem{
+		ID: string(id), Level: string(e.Level), Message: message, Remediation: e.Remediation, Nodes: nodes,
+		Commands: CommandsFor(id, nodes, vips),
 	}
-	for _, n := range nodes {
-		for _, template := range e.Commands {
-			for _, vip := range vips {
-				command, complete := findings.FillCommand(template, findings.Values{"node": n.Name, "vip": vip})
-				if complete {
-					p.Commands = append(p.Commands, Commands(n.Name, id, []string{command})...)
-				}
-			}
-		}
-	}
-	return p
 }
 
 // explained reports whether other nodes show why n does not reach the VIPs: the holder has a fault, or

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -61,7 +60,7 @@ func notReporting(h HostReport) problem {
 		f := findings.New(findings.ServiceNotRunning, findings.Values{"state": h.Condition.Message})
 		return newProblem(f.ID, string(f.Level), h.Name+": the service is not running", f.Remediation, []HostReport{h})
 	}
-	return newProblem(findings.NodeNotReporting, report.LevelProblem, h.problemText(),
+	return newProblem(findings.NodeNotReporting, report.LevelWarning, h.problemText(),
 		cmp.Or(h.Remediation, fmt.Sprintf("Check the service on %s.", h.Name)), []HostReport{h})
 }
 
@@ -71,8 +70,8 @@ func incomplete(h HostReport) problem {
 		fmt.Sprintf("Run http01-proxyd status on %s. A service of this version has no such report.", h.Name), []HostReport{h})
 }
 
-// forVIP adds the problem for a VIP. If it is the same as that of another VIP, such as the one of the other
-// address family, they are one problem.
+// forVIP adds the problem for a VIP. If another VIP, such as one of the other address family, has the same
+// problem, they are one.
 func forVIP(all []problem, vip netip.Addr, p problem) []problem {
 	i := slices.IndexFunc(all, func(q problem) bool {
 		return q.id == p.id && q.message == p.message && q.remediation == p.remediation && len(q.vips) > 0
@@ -99,34 +98,6 @@ func (p problem) text() string {
 		message = strings.ReplaceAll(message, "{vip} is ", "{vip} are ")
 	}
 	return strings.ReplaceAll(message, "{vip}", strings.Join(names, conjunction))
-}
-
-// commands returns the commands of the problem's entry for a workstation, for each host and VIP.
-func (p problem) commands() (all []string) {
-	e, _ := findings.Lookup(p.id)
-	vips := []string{""}
-	if len(p.vips) > 0 {
-		vips = vips[:0]
-		for _, vip := range p.vips {
-			vips = append(vips, vip.String())
-		}
-	}
-	for _, template := range e.Commands {
-		for _, h := range p.hosts {
-			for _, vip := range vips {
-				command, complete := findings.FillCommand(template, findings.Values{"node": h.Name, "vip": vip})
-				if !complete {
-					continue
-				}
-				for _, c := range check.Commands(h.Name, e.ID, []string{command}) {
-					if !slices.Contains(all, c) {
-						all = append(all, c)
-					}
-				}
-			}
-		}
-	}
-	return all
 }
 
 // differences are the problems between hosts that each work.

@@ -38,7 +38,7 @@ func ClusterStatus(hosts []HostReport, now time.Time) report.ClusterStatus {
 	for _, p := range problems {
 		s.Problems = append(s.Problems, report.ClusterProblem{
 			ID: string(p.id), Level: p.level, Message: p.text(), Remediation: p.remediation, Nodes: names(p.hosts),
-			Commands: p.commands(),
+			Commands: check.CommandsFor(p.id, names(p.hosts), p.vips),
 		})
 	}
 	s.Problems = append(s.Problems, hostProblems(hosts, now)...)
@@ -48,7 +48,7 @@ func ClusterStatus(hosts []HostReport, now time.Time) report.ClusterStatus {
 // maxHostProblems bounds the problems that nodes report. A hostile node invents many.
 const maxHostProblems = 200
 
-// hostProblems are the problems in the reports of hosts. Those of several hosts are one. The state of
+// hostProblems are the problems in the reports of hosts. The same problem of several hosts is one. The state of
 // a host, and its tests of VIPs, are among the problems of the cluster.
 func hostProblems(hosts []HostReport, now time.Time) (all []report.ClusterProblem) {
 	for _, h := range filter(hosts, HostReport.answered) {
@@ -76,10 +76,9 @@ func hostProblems(hosts []HostReport, now time.Time) (all []report.ClusterProble
 
 // problemOf returns a finding of a host as a problem of the cluster, with the commands for a workstation.
 func (h HostReport) problemOf(f findings.Finding) report.ClusterProblem {
-	return report.ClusterProblem{
-		ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation,
-		Commands: check.Commands(h.Name, f.ID, f.Commands),
-	}
+	p := verdict.Problem(f)
+	p.Commands = check.Commands(h.Name, f.ID, f.Commands)
+	return p
 }
 
 func clusterVIP(hosts []HostReport, vip netip.Addr) report.ClusterVIP {

@@ -33,7 +33,7 @@ func TestClusterStatus(t *testing.T) {
 		return report.ClusterProblem{ID: id, Level: level, Message: message, Remediation: remediation, Nodes: nodes}
 	}
 	held, _ := findings.Lookup(findings.VIPDuplicate)
-	silentProblem := problem("node-not-reporting", "problem", "m2: no output within 1m0s", "Increase --timeout.", "m2")
+	silentProblem := problem("node-not-reporting", "warning", "m2: no output within 1m0s", "Increase --timeout.", "m2")
 	silentProblem.Commands = []string{"oc debug node/m2 -- chroot /host http01-proxyd status"}
 	for name, tt := range map[string]struct {
 		hosts    []condition.HostReport

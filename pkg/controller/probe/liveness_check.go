@@ -277,7 +277,7 @@ func (l liveness) afterFailure(
 	case failures < thresholds[kind].report && !late:
 	case kind == notDelivered:
 		l.answer = tracker.VIPProbe{Answered: vips, Note: fmt.Sprintf("requests of this host to port 80 of %v "+
-			"do not reach the service (%s); other clients may be affected: run http01-proxyd check", vip, o.reason)}
+			"do not reach the service (%s); other clients may be affected", vip, o.reason)}
 	default:
 		l.retainAnswers(func(other netip.Addr) bool { return other != vip })
 		l.answer.Failure = fmt.Sprintf("the proxy process has not answered requests of this host to port 80 of %v: %s; "+

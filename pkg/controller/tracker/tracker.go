@@ -37,7 +37,7 @@ type ReconcileResult struct {
 type VIPProbe struct {
 	Answered []netip.Addr // VIPs whose last request was answered
 	Failure  string       // why the other requests fail; empty if it is not known yet
-	Note     string       // the end of the message while the reason is Serving
+	Note     string       // why clients may fail while the reason is Serving
 }
 
 // Tracker collects the state of all parts of the service. Its methods are safe for
@@ -198,7 +198,7 @@ func (t *Tracker) evaluate(now time.Time) (final bool) {
 		t.condition = before.Next(waiting.Ready(), waiting, message, now)
 		return false
 	case p.Note != "":
-		message += "; " + p.Note
+		message += "; " + p.Note + ": run http01-proxyd check"
 	}
 	t.condition = before.Next(reason.Ready(), reason, message+t.result.MessageSuffix, now)
 	return true
@@ -342,6 +342,9 @@ func (t *Tracker) Report(table report.Table) report.Report {
 	r.Conditions = append([]report.Condition{t.condition}, t.partConditions...)
 	r.VIPs, r.Config, r.Table = slices.Clone(t.result.VIPs), t.result.Config, table
 	r.AcceptedHosts = t.result.AcceptedHosts
+	if t.condition.Reason == report.Serving && t.vipProbe != nil {
+		r.OwnRequests = t.vipProbe.Note
+	}
 	r.Challenges = report.Challenges{
 		Total: t.forwarded, Rejected: maps.Clone(t.rejected), Recent: recent, LastForeignHost: t.foreignHost,
 	}

@@ -456,7 +456,7 @@ func TestServingRequiresAnswerOnEachVIP(t *testing.T) {
 	want("without a proxy process", report.ProxyUnavailable, "gone")
 	b.SetProxyFailure("", start)
 	b.SetVIPProbe(tracker.VIPProbe{Answered: []netip.Addr{vip, other}, Note: "but"}, start)
-	want("with a note", report.Serving, "holds 2; but")
+	want("with a note", report.Serving, "holds 2; but: run http01-proxyd check")
 	result(report.PortInUse, vip)
 	want("with another reason", report.PortInUse, "holds 1")
 	b.SetVIPProbe(tracker.VIPProbe{}, start)

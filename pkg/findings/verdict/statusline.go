@@ -3,7 +3,6 @@
 package verdict
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,15 +23,14 @@ func Headline[L ~string](c report.Condition, levels []L) string {
 }
 
 // StatusLine returns the report in one line, for STATUS= of systemd, such as "Serving: holds
-// 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200". It has the problems, without the
-// warnings.
+// 192.0.2.5, upstream 192.0.2.6:80, 12 challenges, last 200". It counts warnings, and has the texts of
+// the problems.
 func StatusLine(r report.Report, now time.Time) string {
 	c := r.Condition()
-	found := slices.DeleteFunc(Problems(r, now), func(f findings.Finding) bool { return f.Level != findings.Problem })
 	parts, levels := []string{strings.TrimSuffix(c.Message, ".")}, []findings.Level{}
-	for _, f := range found {
+	for _, f := range Problems(r, now) {
 		levels = append(levels, f.Level)
-		if !OfState(r, f) && !strings.Contains(c.Message, f.Message) {
+		if f.Level == findings.Problem && !OfState(r, f) && !strings.Contains(c.Message, f.Message) {
 			parts = append(parts, f.Message+" ["+string(f.ID)+"]")
 		}
 	}

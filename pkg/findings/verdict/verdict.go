@@ -49,6 +49,11 @@ func Problems(r report.Report, now time.Time) []findings.Finding {
 		}
 	}
 	add(ofState(r)...)
+	if r.OwnRequests != "" {
+		f := withText(findings.LocalTrafficBlocked, r.OwnRequests, nil)
+		f.Commands = []string{"http01-proxyd check"} // names the rule
+		add(f)
+	}
 	for _, u := range r.Upstreams {
 		add(Upstream(u)...)
 	}
@@ -90,7 +95,7 @@ func isElsewhere(r report.Report, vip string) bool {
 	})
 }
 
-// isHost reports whether the condition is that of a service that has answered.
+// isHost reports whether a service has answered with this condition.
 func isHost(c report.Condition) bool { return c.Status == "True" || c.Status == "False" }
 
 // ofState returns the finding about a service that is not ready.
@@ -275,6 +280,13 @@ func Metrics(m report.Metrics) []findings.Finding {
 	}
 	return []findings.Finding{
 		withText(findings.MetricsPortInUse, "Metrics are not served on "+m.Address+": "+m.Error, nil),
+	}
+}
+
+// Problem returns a finding of a host in the form of a report.
+func Problem(f findings.Finding) report.ClusterProblem {
+	return report.ClusterProblem{
+		ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
 	}
 }
 

@@ -192,7 +192,7 @@ func TestStatusLine(t *testing.T) {
 		"Serving: holds 192.0.2.5, no challenges yet": serving(nil),
 		"Serving, with 1 problem: holds 192.0.2.5, 192.0.2.6:80 answered 500, but CAs accept only 200 " +
 			"[response-status], 0 challenges, last 500": serving(lastStatus(500)),
-		"Serving: holds 192.0.2.5, no challenges yet ": serving(func(r *report.Report) { // a warning
+		"Serving, with 1 warning: holds 192.0.2.5, no challenges yet": serving(func(r *report.Report) {
 			r.Metrics = report.Metrics{Address: "a", Error: "in use"}
 		}),
 		"PortInUse: m": in("False", report.PortInUse, "m", nil),
@@ -202,7 +202,7 @@ func TestStatusLine(t *testing.T) {
 				r.Challenges.Total, r.Challenges.Recent = 1, []report.RecentChallenge{{Status: 500}}
 			}),
 	} {
-		if got := verdict.StatusLine(r, now); got != strings.TrimSuffix(want, " ") {
+		if got := verdict.StatusLine(r, now); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

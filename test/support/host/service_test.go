@@ -170,7 +170,7 @@ func (s *service) awaitPropertiesOf(unit string, want map[string]string) {
 }
 
 // problemCount is what a status line has after a state that is ready: the host may have a problem too.
-var problemCount = regexp.MustCompile(`^(\w+), with \d+ problems?:`)
+var problemCount = regexp.MustCompile(`^(\w+), with [^:]*:`)
 
 // awaitStatus waits until the unit is active with this prefix of the status line, and
 // returns the line.
