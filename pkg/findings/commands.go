@@ -134,6 +134,15 @@ const (
 	deleteLeftVIP = `pgrep -x "keepalived|kube-vip" || ` + deleteVIP
 	twoHolders    = "If keepalived was killed on one of them, delete the VIP there. "
 
+	// addFeatureGate adds the setting to overrides that replace the operator's feature gates. It changes nothing
+	// without such overrides, or if they contain it.
+	addFeatureGate = `oc get certmanager.operator.openshift.io cluster ` +
+		`-o jsonpath='{.spec.unsupportedConfigOverrides.controller.args}' | ` +
+		`grep -e --feature-gates= | grep -v ACMEHTTP01IngressPathTypeExact | ` +
+		`sed 's/--feature-gates=/&ACMEHTTP01IngressPathTypeExact=false,/' | while read -r args; do ` +
+		`oc patch certmanager.operator.openshift.io cluster --type=merge ` +
+		`--patch='{"spec":{"unsupportedConfigOverrides":{"controller":{"args":'"$args"'}}}}'; done`
+
 	// renewNow sets the condition that "cmctl renew" sets, at each Certificate with the name. The patch replaces
 	// a condition Issuing=False of a failed attempt, and cert-manager sets the others again.
 	renewNow = `oc get certificate -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,NAMES:.spec.dnsNames | ` +

@@ -162,11 +162,13 @@ func recordOC(t *testing.T, command string) (calls [][]string) {
 	t.Helper()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	// "oc get certificate" prints a line for renewNow, and "oc get proxy" a list of hosts.
+	// "oc get certificate" prints a line for renewNow, "oc get proxy" a list of hosts, and "oc get certmanager…"
+	// overrides without the setting.
 	const oc = `#!/bin/sh
 for a; do printf '%s\037' "$a"; done >>"$LOG"; printf '\036' >>"$LOG"
 [ "$2" != certificate ] || printf 'NAMESPACE NAME NAMES\nns cert [other.example.com api.cluster.example.com]\n'
 [ "$2" != proxy ] || echo .internal.example.com
+[ "$1 $2" != 'get certmanager.operator.openshift.io' ] || printf '["--v=2","--feature-gates=A=true"]'
 `
 	if err := os.WriteFile(filepath.Join(dir, "oc"), []byte(oc), 0o755); err != nil {
 		t.Fatal(err)
@@ -204,6 +206,17 @@ for a; do printf '%s\037' "$a"; done >>"$LOG"; printf '\036' >>"$LOG"
 		calls = append(calls, strings.Split(strings.TrimSuffix(call, "\x1f"), "\x1f"))
 	}
 	return calls
+}
+
+// TestAddFeatureGate: the overrides keep their other arguments and feature gates.
+func TestAddFeatureGate(t *testing.T) {
+	t.Parallel()
+	calls := recordOC(t, addFeatureGate)
+	want := `--patch={"spec":{"unsupportedConfigOverrides":{"controller":{"args":` +
+		`["--v=2","--feature-gates=ACMEHTTP01IngressPathTypeExact=false,A=true"]}}}}`
+	if len(calls) != 2 || calls[1][len(calls[1])-1] != want {
+		t.Errorf("%q", calls)
+	}
 }
 
 // TestRenewCommand holds that the command of an expired certificate renews each Certificate with the name, and no

@@ -103,7 +103,7 @@ func ingressEntries() []Entry {
 			Reply:       "upstream presents a certificate that is not trusted",
 			Symptom:     "Challenges get 502 with `upstream presents a certificate that is not trusted`.",
 			Message:     "The certificate of {upstream} is not trusted: {error}",
-			Remediation: "Add the issuing CA to the file in upstream.trustedCA (/etc/http01-proxyd/ca-bundle.crt). That of the ingress operator is in the config map default-ingress-cert of openshift-config-managed. The router must present the intermediate certificates too.",
+			Remediation: "Add the issuing CA to the file in upstream.trustedCA (/etc/http01-proxyd/ca-bundle.crt). The CA of the ingress operator is in the ConfigMap default-ingress-cert of openshift-config-managed. The router must present the intermediate certificates too.",
 			Commands:    []string{showPresented, "oc get configmap default-ingress-cert -n openshift-config-managed -o jsonpath='{.data.ca-bundle\\.crt}' > ca-bundle.crt"},
 		},
 		{
@@ -174,15 +174,15 @@ func routeEntries() []Entry {
 			Remediation: "From cert-manager 1.18 on, set ACMEHTTP01IngressPathTypeExact=false among its feature " +
 				"gates, because routers skip pathType Exact. Red Hat's operator sets it, unless " +
 				"spec.unsupportedConfigOverrides of the CertManager replaces its feature gates. Without the " +
-				"operator, set it in cert-manager's Deployment. The commands change neither existing " +
-				"overrides nor a Deployment of the operator. If it is set, check that the solver's pod is " +
+				"operator, set it in cert-manager's Deployment. The commands add it to overrides that lack " +
+				"it, and without the operator to the Deployment. If it is set, check that the solver's pod is " +
 				"ready, that its Ingress has the router's class, and that no route in another namespace " +
 				"claims the host.",
 			Commands: []string{
 				showSolvers,
 				"oc get deployment -A -l app.kubernetes.io/name=cert-manager -o custom-columns='NAMESPACE:.metadata.namespace,NAME:.metadata.name,ARGS:.spec.template.spec.containers[0].args'",
 				"oc get ingressclass", showRoutes,
-				`oc get certmanager.operator.openshift.io cluster -o jsonpath='{.spec.unsupportedConfigOverrides}' | grep . || oc patch certmanager.operator.openshift.io cluster --type=merge --patch='{"spec":{"unsupportedConfigOverrides":{"controller":{"args":["--feature-gates=ACMEHTTP01IngressPathTypeExact=false"]}}}}'`,
+				addFeatureGate,
 				`oc api-resources --api-group=operator.openshift.io -o name | grep -q certmanagers || oc patch deployment cert-manager -n cert-manager --type=json --patch='[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--feature-gates=ACMEHTTP01IngressPathTypeExact=false"}]'`,
 			},
 		},
