@@ -70,7 +70,7 @@ type source struct {
 	group
 
 	prefix netip.Prefix // as report.SourceOf returns it
-	// The flows that queued challenges, in the order of their turns.
+	// The flows with queued challenges, in the order of their turns.
 	flows     loop.List[flow]
 	flowCount int
 

@@ -147,17 +147,23 @@ func (f *fixture) redirectTo(t *testing.T, location string) {
 	t.Cleanup(func() { must(t, end(context.Background())) })
 }
 
-// TestBeyondLimit has the CA validate 300 challenges at once, from six networks and from
-// one, whose 1800 requests exceed the default limit of one source. All are valid: requests
+// TestBeyondLimit has the CA validate 100 challenges at once, from six networks and from
+// one, whose 600 requests exceed the default limit of one source. All are valid: requests
 // beyond the limit wait for a slot.
 func TestBeyondLimit(t *testing.T) {
 	f := newFixture(t)
 	c := newChallenge(apiName, "requested-often")
-	f.routeToBackend(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.Key)) })
+	f.routeToBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		select { // so that requests of many challenges are in flight at once
+		case <-time.After(100 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		_, _ = w.Write([]byte(c.Key))
+	})
 	// A request waits for a slot until its head timeout, and the machine may be busy.
 	f.serve(t, "limits: {headTimeout: 30s}\n")
 	must(t, f.Internet.SetName(t.Context(), apiName, lab.Pair{V4: f.API.V4}))
-	many := slices.Repeat([]challenge{c}, 300)
+	many := slices.Repeat([]challenge{c}, 100)
 	expect := func(t *testing.T) {
 		t.Helper()
 		results := f.validate(t, caTimeout, many...)

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/jmhodges/clock v1.2.0
 	github.com/letsencrypt/boulder v0.20260901.0
+	github.com/miekg/dns v1.1.62
 	google.golang.org/grpc v1.83.2
 )
 
@@ -25,7 +26,6 @@ require (
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.1.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.27.2 // indirect
 	github.com/letsencrypt/validator/v10 v10.0.0-20230215210743-a0c7dfc17158 // indirect
-	github.com/miekg/dns v1.1.62 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/client_golang v1.22.0 // indirect
 	github.com/prometheus/client_model v0.6.1 // indirect

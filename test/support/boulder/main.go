@@ -25,18 +25,23 @@ import (
 	"github.com/letsencrypt/boulder/metrics"
 	"github.com/letsencrypt/boulder/va"
 	vapb "github.com/letsencrypt/boulder/va/proto"
+	"github.com/miekg/dns"
 	"google.golang.org/grpc"
 )
 
 // userAgent is the User-Agent of Let's Encrypt.
 const userAgent = "Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)"
 
-// boulder's own configuration for tests sets 1 s (test/config/va.json). Here one server gets
-// the queries of all perspectives, on a machine that may be busy.
+// boulder's own configuration for tests sets 1 s and three attempts (test/config/va.json). Here one
+// server gets the queries of all perspectives, on a machine that may be busy, and no query is lost.
 const (
-	dnsTimeout  = 5 * time.Second
-	dnsAttempts = 3
+	dnsTimeout  = 15 * time.Second
+	dnsAttempts = 1
 )
+
+// dnsQueries limits the queries that all perspectives have in flight. The server ends a TLS handshake
+// or a query that takes longer than a second.
+const dnsQueries = 8
 
 // maxChallenges limits the challenges of one run.
 const maxChallenges = 1000
@@ -146,7 +151,10 @@ func newPrimary(server, trust string) (*va.ValidationAuthorityImpl, error) {
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("%s has no certificate", trust)
 	}
-	p := perspectives{server: server, dns: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	p := perspectives{
+		server: server, dns: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		queries: make(chan struct{}, dnsQueries),
+	}
 	var remotes []va.RemoteVA
 	for _, rir := range []string{"ARIN", "RIPE", "APNIC", "LACNIC", "AFRINIC"} {
 		one, err := p.add("remote "+rir, rir, nil)
@@ -164,8 +172,9 @@ func newPrimary(server, trust string) (*va.ValidationAuthorityImpl, error) {
 
 // perspectives holds what all perspectives share.
 type perspectives struct {
-	server string
-	dns    *tls.Config
+	server  string
+	dns     *tls.Config
+	queries chan struct{} // an element for each query in flight
 }
 
 func (p perspectives) add(name, rir string, remotes []va.RemoteVA) (*va.ValidationAuthorityImpl, error) {
@@ -177,7 +186,7 @@ func (p perspectives) add(name, rir string, remotes []va.RemoteVA) (*va.Validati
 	resolver := bdns.New(dnsTimeout, servers, metrics.NoopRegisterer, clock.New(), dnsAttempts, userAgent, log,
 		p.dns.Clone())
 	one, err := va.NewValidationAuthorityImpl(
-		resolver, remotes, userAgent, "letsencrypt.org", metrics.NoopRegisterer, clock.New(), log,
+		limited{resolver, p.queries}, remotes, userAgent, "letsencrypt.org", metrics.NoopRegisterer, clock.New(), log,
 		[]string{"https://ca.example.com/acme/acct/"}, name, rir,
 		func(netip.Addr) error { return nil }, 0, true, nil, 0, 0,
 	)
@@ -185,6 +194,26 @@ func (p perspectives) add(name, rir string, remotes []va.RemoteVA) (*va.Validati
 		return nil, fmt.Errorf("create the perspective %s: %w", name, err)
 	}
 	return one, nil
+}
+
+// limited waits with a query until another one ends, when too many are in flight.
+type limited struct {
+	bdns.Client
+	inFlight chan struct{}
+}
+
+// LookupA looks up IPv4 addresses.
+func (l limited) LookupA(ctx context.Context, name string) (*bdns.Result[*dns.A], string, error) {
+	l.inFlight <- struct{}{}
+	defer func() { <-l.inFlight }()
+	return l.Client.LookupA(ctx, name)
+}
+
+// LookupAAAA looks up IPv6 addresses.
+func (l limited) LookupAAAA(ctx context.Context, name string) (*bdns.Result[*dns.AAAA], string, error) {
+	l.inFlight <- struct{}{}
+	defer func() { <-l.inFlight }()
+	return l.Client.LookupAAAA(ctx, name)
 }
 
 // remote calls a remote perspective of this process.
