@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
 	"k8s.io/client-go/tools/cache"
@@ -33,8 +34,10 @@ type Agent struct {
 
 	classes   networkinglisters.IngressClassLister
 	ingresses networkinglisters.IngressLister
+	services  corelisters.ServiceLister
 	slices    discoverylisters.EndpointSliceLister
 
+	known    map[route]netip.AddrPort // the Routes
 	seen     map[route]netip.AddrPort // at the last reload
 	set      map[route][]*lab.Route   // on each router
 	reloaded time.Time
@@ -48,25 +51,30 @@ func New(client kubernetes.Interface, routers []*lab.Worker, interval time.Durat
 // Run sets the routes until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(a.client, 0)
-	classes, ingresses, endpoints := factory.Networking().V1().IngressClasses(), factory.Networking().V1().Ingresses(),
-		factory.Discovery().V1().EndpointSlices()
-	a.classes, a.ingresses, a.slices = classes.Lister(), ingresses.Lister(), endpoints.Lister()
-	watched := []cache.SharedIndexInformer{classes.Informer(), ingresses.Informer(), endpoints.Informer()}
+	classes, ingresses, services, endpoints := factory.Networking().V1().IngressClasses(),
+		factory.Networking().V1().Ingresses(), factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
+	a.classes, a.ingresses = classes.Lister(), ingresses.Lister()
+	a.services, a.slices = services.Lister(), endpoints.Lister()
+	watched := []cache.SharedIndexInformer{
+		classes.Informer(), ingresses.Informer(), services.Informer(), endpoints.Informer(),
+	}
 	return loop.Run(ctx, a.log, factory, watched, a.reconcile)
 }
 
 func (a *Agent) reconcile(ctx context.Context) (time.Duration, error) {
 	var o objects
-	var errs [3]error
+	var errs [4]error
 	o.classes, errs[0] = a.classes.List(labels.Everything())
 	o.ingresses, errs[1] = a.ingresses.List(labels.Everything())
 	o.slices, errs[2] = a.slices.List(labels.Everything())
+	o.services, errs[3] = a.services.List(labels.Everything())
 	if err := errors.Join(errs[:]...); err != nil {
 		return 0, err
 	}
 	var next time.Duration // until the delay of an Ingress has passed
 	o.ingresses, next = due(o.ingresses, time.Now())
-	want := o.routes()
+	want := o.routes(a.known)
+	a.known = want
 	if maps.Equal(want, a.seen) {
 		return next, nil
 	}

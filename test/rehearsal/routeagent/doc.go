@@ -4,11 +4,13 @@
 // work of two parts of OpenShift:
 //
 //   - the ingress-to-route controller (openshift/route-controller-manager, pkg/route/ingress):
-//     an Ingress of another class, a rule without a host, and a path of type Exact get no route.
-//     A wildcard host gets none either, because the router rejects it by default
+//     an Ingress of another class, a rule without a host, a path of type Exact, and a path whose
+//     Service or port does not exist get no route. An Ingress whose class changes keeps its
+//     routes. A wildcard host gets none, because the router rejects it by default
 //     (routeAdmission.wildcardPolicy),
 //   - the router (openshift/router): it reads the EndpointSlices of the Service and reloads
 //     HAProxy, at once after a quiet time and otherwise at most once per reload interval (5 s).
+//     An endpoint whose state is unknown counts as ready.
 //
 // It leaves out the Route objects with their status, TLS, wildcards, shards, weights and the
 // rule that the oldest route owns a host. It sets routes by HAProxy's runtime API instead of a

@@ -3,12 +3,16 @@
 package routeagent
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // controllerName is the controller of OpenShift's IngressClass
@@ -35,36 +39,73 @@ func due(all []*networkingv1.Ingress, now time.Time) (ready []*networkingv1.Ingr
 }
 
 // route is a host and a path that the router serves.
-type route struct{ namespace, host, path, service string }
+type route struct {
+	owner                          types.UID // of the Ingress
+	namespace, host, path, service string
+	port                           string // name in the Service; empty for its only port
+}
 
 // objects are the objects that the routes follow from.
 type objects struct {
 	classes   []*networkingv1.IngressClass
 	ingresses []*networkingv1.Ingress
+	services  []*corev1.Service
 	slices    []*discoveryv1.EndpointSlice
 }
 
-// routes returns each route with its endpoint, or with the zero value if it has none.
-func (o objects) routes() map[route]netip.AddrPort {
+// routes returns each route with its endpoint, or with the zero value if it has none. known are
+// the routes so far: an Ingress keeps them when its class becomes another controller's, and they
+// vanish with it.
+func (o objects) routes(known map[route]netip.AddrPort) map[route]netip.AddrPort {
 	all := map[route]netip.AddrPort{}
 	for _, ingress := range o.ingresses {
+		routes := o.convert(ingress)
 		if !o.managed(ingress) {
-			continue
+			routes = slices.DeleteFunc(slices.Collect(maps.Keys(known)), func(r route) bool { return r.owner != ingress.UID })
 		}
-		for _, rule := range ingress.Spec.Rules {
-			if rule.HTTP == nil || rule.Host == "" || strings.HasPrefix(rule.Host, "*.") {
-				continue
-			}
-			for _, path := range rule.HTTP.Paths {
-				if path.Backend.Service == nil || path.PathType != nil && *path.PathType == networkingv1.PathTypeExact {
-					continue
-				}
-				r := route{ingress.Namespace, rule.Host, path.Path, path.Backend.Service.Name}
-				all[r] = o.endpoint(r)
-			}
+		for _, r := range routes {
+			all[r] = o.endpoint(r)
 		}
 	}
 	return all
+}
+
+// convert returns the routes of an Ingress. A path whose Service or port does not exist gets none.
+func (o objects) convert(ingress *networkingv1.Ingress) (routes []route) {
+	for _, rule := range ingress.Spec.Rules {
+		if rule.HTTP == nil || rule.Host == "" || strings.HasPrefix(rule.Host, "*.") {
+			continue
+		}
+		for _, path := range rule.HTTP.Paths {
+			backend := path.Backend.Service
+			if backend == nil || path.PathType != nil && *path.PathType == networkingv1.PathTypeExact {
+				continue
+			}
+			if port, found := o.port(ingress.Namespace, backend); found {
+				routes = append(routes, route{ingress.UID, ingress.Namespace, rule.Host, path.Path, backend.Name, port})
+			}
+		}
+	}
+	return routes
+}
+
+// port returns the name of a Service's port (targetPortForService).
+func (o objects) port(namespace string, backend *networkingv1.IngressServiceBackend) (name string, found bool) {
+	for _, service := range o.services {
+		if service.Namespace != namespace || service.Name != backend.Name {
+			continue
+		}
+		for _, port := range service.Spec.Ports {
+			matches := port.Name == backend.Port.Name
+			if backend.Port.Name == "" {
+				matches = port.Port == backend.Port.Number
+			}
+			if matches {
+				return port.Name, true
+			}
+		}
+	}
+	return "", false
 }
 
 // managed reports whether the class of an Ingress is one of the controller. An Ingress
@@ -85,18 +126,22 @@ func (o objects) managed(ingress *networkingv1.Ingress) bool {
 	return false
 }
 
-// endpoint returns the first ready endpoint of a route.
+// endpoint returns the first ready endpoint of a route. An endpoint whose state is unknown is
+// ready (openshift/router, pkg/router/controller/endpointsubset, ConvertEndpointSlice).
 func (o objects) endpoint(r route) netip.AddrPort {
 	for _, slice := range o.slices {
 		if slice.Namespace != r.namespace || slice.Labels[discoveryv1.LabelServiceName] != r.service {
 			continue
 		}
+		i := slices.IndexFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
+			return p.Port != nil && (r.port == "" || p.Name != nil && *p.Name == r.port)
+		})
 		for _, endpoint := range slice.Endpoints {
-			if endpoint.Conditions.Ready == nil || !*endpoint.Conditions.Ready || len(slice.Ports) == 0 {
+			if i < 0 || endpoint.Conditions.Ready != nil && !*endpoint.Conditions.Ready {
 				continue
 			}
 			if address, err := netip.ParseAddr(endpoint.Addresses[0]); err == nil {
-				return netip.AddrPortFrom(address, uint16(*slice.Ports[0].Port)) //nolint:gosec // a port
+				return netip.AddrPortFrom(address, uint16(*slice.Ports[i].Port)) //nolint:gosec // a port
 			}
 		}
 	}
