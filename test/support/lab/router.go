@@ -9,11 +9,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"text/template"
@@ -27,32 +28,42 @@ var haproxyTemplate string
 //go:embed error-page-503.http
 var errorPage []byte
 
-// routerSlots is the maximum number of routes. cert-manager solves up to 60 challenges at
-// once (--max-concurrent-challenges).
-const routerSlots = 64
-
 // Worker is the node with the ingress VIPs, keepalived and the router. In a compact lab
 // each control-plane node is one, with its own keepalived.
 type Worker struct {
 	*Node
 	keepalived
 
-	router  *Process
+	reloads  sync.Mutex // held during a reload
+	router   *Process   // the current process of the router; nil: the router does not run
+	draining []*Process // previous ones, which may still serve connections
+
 	mu      sync.Mutex
-	slots   [routerSlots]bool
+	options RouterOptions
+	routes  []*Route
+	changed bool // since the last reload began
 	solvers int
 }
 
-// Route is one path of one host that the router serves.
+// Route is one path of one host that the router serves or redirects.
 type Route struct {
 	worker  *Worker
-	slot    int
-	pattern string
+	server  netip.AddrPort // the zero value: none
+	entries []mapEntry
 }
 
-func (w *Worker) file(name string) string { return filepath.Join(w.Dir, name) }
+// mapEntry is one line of a map of the router.
+type mapEntry struct{ file, pattern, value string }
 
-func slotName(i int) string { return fmt.Sprintf("be_http:slot:%02d", i) }
+// The router's maps. OpenShift's router has the first two.
+const (
+	routeMap           = "os_http_be.map"
+	redirectMap        = "os_route_http_redirect.map"
+	elsewhereMap       = "elsewhere.map"
+	secureElsewhereMap = "elsewhere-secure.map"
+)
+
+func (w *Worker) file(name string) string { return filepath.Join(w.Dir, name) }
 
 func (w *Worker) up(ctx context.Context) error {
 	// A control-plane node runs its own keepalived.
@@ -70,6 +81,9 @@ type RouterOptions struct {
 	Secure        *Identity // certificate for every name on port 443; nil for no listener
 	Named         *Identity // certificate for the names that it covers; may be nil
 
+	// DeferIdleTermination is idleConnectionTerminationPolicy: Deferred of an IngressController.
+	DeferIdleTermination bool
+
 	// Addresses and Port are MicroShift's ingress.listenAddress and ingress.ports.http:
 	// every address and port 80 when zero.
 	Addresses []netip.Addr
@@ -78,19 +92,74 @@ type RouterOptions struct {
 
 // StartRouter starts the router without routes.
 func (w *Worker) StartRouter(ctx context.Context, o RouterOptions) error {
-	if err := w.writeRouterFiles(o); err != nil {
+	w.mu.Lock()
+	w.options, w.routes, w.changed = o, nil, true
+	w.mu.Unlock()
+	return w.reload(ctx, true)
+}
+
+// errNoRouter reports a change of the routes while the router does not run.
+var errNoRouter = errors.New("the router does not run")
+
+// reload starts a process of the router with the current routes, as OpenShift's reload-haproxy does:
+// it takes over the listening sockets, and the previous process only ends its connections. A reload
+// that begins later includes all changes before, so that few of many changes need one.
+func (w *Worker) reload(ctx context.Context, starts bool) error {
+	w.reloads.Lock()
+	defer w.reloads.Unlock()
+	if w.router == nil && !starts {
+		return errNoRouter
+	}
+	changed, err := w.writeRouterFiles()
+	if !changed || err != nil {
 		return err
 	}
-	p, err := w.Start(Command{Name: "haproxy", Path: "haproxy", Args: []string{"-db", "-f", w.file("haproxy.cfg")}})
+	args := []string{"-db", "-f", w.file("haproxy.cfg")}
+	previous := w.router
+	if previous != nil {
+		args = append(args, "-x", w.file("haproxy.sock"), "-sf", strconv.Itoa(previous.PID()))
+	}
+	next, err := w.Start(Command{Name: "haproxy", Path: "haproxy", Args: args})
 	if err != nil {
 		return err
 	}
-	w.router = p
+	w.router = next
+	w.dropEndedProcesses()
+	if previous != nil {
+		w.draining = append(w.draining, previous)
+	}
 	return Eventually(ctx, "the router", func(ctx context.Context) error {
-		if err := p.Alive(); err != nil {
+		if err := next.Alive(); err != nil {
 			return err
 		}
-		return w.runtime(ctx, "show info")
+		return w.accepts(ctx, next, previous)
+	})
+}
+
+// accepts returns nil when a process of the router accepts connections, and the previous one none.
+func (w *Worker) accepts(ctx context.Context, next, previous *Process) error {
+	listening, err := w.Run(ctx, "ss", "-Hltnp", "sport", "=", ":1936")
+	switch {
+	case err != nil:
+		return err
+	case !strings.Contains(listening, fmt.Sprintf("pid=%d,", next.PID())):
+		return fmt.Errorf("process %d does not listen: %s", next.PID(), listening)
+	case previous != nil && strings.Contains(listening, fmt.Sprintf("pid=%d,", previous.PID())):
+		return fmt.Errorf("process %d still listens: %s", previous.PID(), listening)
+	default:
+		return nil
+	}
+}
+
+func (w *Worker) dropEndedProcesses() {
+	w.draining = slices.DeleteFunc(w.draining, func(p *Process) bool {
+		select {
+		case <-p.Exited():
+			p.drop()
+			return true
+		default:
+			return false
+		}
 	})
 }
 
@@ -107,40 +176,56 @@ func (o RouterOptions) binds() []string {
 	return out
 }
 
-func (w *Worker) writeRouterFiles(o RouterOptions) error {
+// writeRouterFiles writes the router's files for the current routes. It reports false if they did
+// not change.
+func (w *Worker) writeRouterFiles() (changed bool, err error) {
+	w.mu.Lock()
+	o, routes := w.options, slices.Clone(w.routes)
+	changed, w.changed = w.changed, false
+	w.mu.Unlock()
+	if !changed {
+		return false, nil
+	}
 	tmpl, err := template.New("haproxy.cfg").Parse(haproxyTemplate)
 	if err != nil {
-		return fmt.Errorf("parse the router's template: %w", err)
-	}
-	var slots []string
-	for i := range routerSlots {
-		slots = append(slots, slotName(i))
+		return false, fmt.Errorf("parse the router's template: %w", err)
 	}
 	certificates, err := w.writeIdentities(o.Secure, o.Named)
 	if err != nil {
-		return err
+		return false, err
+	}
+	files := map[string][]byte{
+		routeMap: nil, redirectMap: nil, elsewhereMap: nil, secureElsewhereMap: nil,
+		"error-page-503.http": bytes.ReplaceAll(errorPage, []byte("\n"), []byte("\r\n")),
+	}
+	backends := map[string]netip.AddrPort{}
+	for i, r := range routes {
+		name := fmt.Sprintf("be_http:%d", i)
+		for _, e := range r.entries {
+			files[e.file] = fmt.Appendf(files[e.file], "%s %s\n", e.pattern, cmp.Or(e.value, name))
+		}
+		if r.server.IsValid() {
+			backends[name] = r.server
+		}
 	}
 	var cfg bytes.Buffer
 	err = tmpl.Execute(&cfg, map[string]any{
 		"Socket": w.file("haproxy.sock"), "ErrorPage": w.file("error-page-503.http"),
-		"Routes": w.file("os_http_be.map"), "Redirects": w.file("os_route_http_redirect.map"),
-		"Elsewhere": w.file("elsewhere.map"), "SecureElsewhere": w.file("elsewhere-secure.map"),
-		"Binds": o.binds(), "Slots": slots, "ProxyProtocol": o.ProxyProtocol, "Secure": o.Secure != nil,
-		"Certificates": certificates,
+		"Routes": w.file(routeMap), "Redirects": w.file(redirectMap),
+		"Elsewhere": w.file(elsewhereMap), "SecureElsewhere": w.file(secureElsewhereMap),
+		"Binds": o.binds(), "Backends": backends, "ProxyProtocol": o.ProxyProtocol, "Secure": o.Secure != nil,
+		"Certificates": certificates, "DeferIdleTermination": o.DeferIdleTermination,
 	})
 	if err != nil {
-		return fmt.Errorf("render the router's configuration: %w", err)
+		return false, fmt.Errorf("render the router's configuration: %w", err)
 	}
-	for name, text := range map[string][]byte{
-		"haproxy.cfg": cfg.Bytes(), "os_http_be.map": nil, "os_route_http_redirect.map": nil,
-		"elsewhere.map": nil, "elsewhere-secure.map": nil,
-		"error-page-503.http": bytes.ReplaceAll(errorPage, []byte("\n"), []byte("\r\n")),
-	} {
+	files["haproxy.cfg"] = cfg.Bytes()
+	for name, text := range files {
 		if err := os.WriteFile(w.file(name), text, 0o600); err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
+			return false, fmt.Errorf("write %s: %w", name, err)
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // writeIdentities writes the router's certificates, the first for every name, and returns
@@ -162,21 +247,36 @@ func (w *Worker) writeIdentities(all ...*Identity) ([]string, error) {
 
 // StopRouter stops the router and removes its routes.
 func (w *Worker) StopRouter(ctx context.Context) error {
-	if err := w.router.Kill(ctx); err != nil {
-		return err
+	w.reloads.Lock()
+	defer w.reloads.Unlock()
+	var errs []error
+	for _, p := range append(w.draining, w.router) {
+		if p != nil {
+			errs = append(errs, p.Kill(ctx))
+		}
 	}
+	w.router, w.draining = nil, nil
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slots = [routerSlots]bool{}
-	return nil
+	w.routes = nil
+	return errors.Join(errs...)
 }
 
 // FreezeRouter sends SIGSTOP to the router: the kernel accepts connections, and nothing
 // answers.
-func (w *Worker) FreezeRouter() error { return w.router.Signal(unix.SIGSTOP) }
+func (w *Worker) FreezeRouter() error { return w.signalRouter(unix.SIGSTOP) }
 
 // ThawRouter sends SIGCONT to the router.
-func (w *Worker) ThawRouter() error { return w.router.Signal(unix.SIGCONT) }
+func (w *Worker) ThawRouter() error { return w.signalRouter(unix.SIGCONT) }
+
+func (w *Worker) signalRouter(s unix.Signal) error {
+	w.reloads.Lock()
+	defer w.reloads.Unlock()
+	if w.router == nil {
+		return errNoRouter
+	}
+	return w.router.Signal(s)
+}
 
 // AddRoute routes a path of a host, and all below it, to a port of the worker.
 func (w *Worker) AddRoute(ctx context.Context, host, path string, port int) (*Route, error) {
@@ -185,46 +285,15 @@ func (w *Worker) AddRoute(ctx context.Context, host, path string, port int) (*Ro
 
 // AddRouteTo is AddRoute to another address.
 func (w *Worker) AddRouteTo(ctx context.Context, host, path string, to netip.Addr, port int) (*Route, error) {
-	slot, err := w.takeSlot()
-	if err != nil {
-		return nil, err
-	}
-	r := &Route{worker: w, slot: slot, pattern: routePattern(host, path)}
-	backend := slotName(slot)
-	for _, command := range []string{
-		fmt.Sprintf("set server %s/pod addr %s port %d", backend, to, port),
-		fmt.Sprintf("set server %s/pod state ready", backend),
-		fmt.Sprintf("add map %s %s %s", w.file("os_http_be.map"), r.pattern, backend),
-	} {
-		if err := w.runtime(ctx, command); err != nil {
-			return nil, errors.Join(err, r.Remove(ctx))
-		}
-	}
-	return r, nil
-}
-
-// Remove removes the route.
-func (r *Route) Remove(ctx context.Context) error {
-	w := r.worker
-	mapErr := w.runtime(ctx, fmt.Sprintf("del map %s %s", w.file("os_http_be.map"), r.pattern))
-	serverErr := w.runtime(ctx, fmt.Sprintf("set server %s/pod state maint", slotName(r.slot)))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.slots[r.slot] = false
-	return errors.Join(mapErr, serverErr)
+	return w.add(ctx, netip.AddrPortFrom(to, uint16(port)), //nolint:gosec // a port
+		mapEntry{routeMap, routePattern(host, path), ""})
 }
 
 // RedirectToHTTPS makes the router answer a host with a 302 redirect to https, like a route
 // with insecureEdgeTerminationPolicy Redirect. The returned function ends it.
 func (w *Worker) RedirectToHTTPS(ctx context.Context, host string) (func(context.Context) error, error) {
-	pattern := routePattern(host, "")
-	redirects := w.file("os_route_http_redirect.map")
-	if err := w.runtime(ctx, fmt.Sprintf("add map %s %s 1", redirects, pattern)); err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) error {
-		return w.runtime(ctx, fmt.Sprintf("del map %s %s", redirects, pattern))
-	}, nil
+	r, err := w.add(ctx, netip.AddrPort{}, mapEntry{redirectMap, routePattern(host, ""), "1"})
+	return r.Remove, err
 }
 
 // RedirectElsewhere makes the router answer every path of a host with a 302 redirect to one
@@ -233,79 +302,46 @@ func (w *Worker) RedirectElsewhere(ctx context.Context, host, location string,
 	secure bool,
 ) (func(context.Context) error, error) {
 	pattern := routePattern(host, "")
-	files := []string{w.file("elsewhere.map")}
+	entries := []mapEntry{{elsewhereMap, pattern, location}}
 	if secure {
-		files = append(files, w.file("elsewhere-secure.map"))
+		entries = append(entries, mapEntry{secureElsewhereMap, pattern, location})
 	}
-	end := func(ctx context.Context) error {
-		var errs []error
-		for _, file := range files {
-			errs = append(errs, w.runtime(ctx, fmt.Sprintf("del map %s %s", file, pattern)))
-		}
-		return errors.Join(errs...)
-	}
-	for _, file := range files {
-		if err := w.runtime(ctx, fmt.Sprintf("add map %s %s %s", file, pattern, location)); err != nil {
-			return nil, err
-		}
-	}
-	return end, nil
+	r, err := w.add(ctx, netip.AddrPort{}, entries...)
+	return r.Remove, err
+}
+
+func (w *Worker) add(ctx context.Context, server netip.AddrPort, entries ...mapEntry) (*Route, error) {
+	r := &Route{w, server, entries}
+	w.change(func() { w.routes = append(w.routes, r) })
+	return r, w.reload(ctx, false)
+}
+
+// Remove removes the route.
+func (r *Route) Remove(ctx context.Context) error {
+	w := r.worker
+	w.change(func() { w.routes = slices.DeleteFunc(w.routes, func(other *Route) bool { return other == r }) })
+	return w.reload(ctx, false)
+}
+
+func (w *Worker) change(routes func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	routes()
+	w.changed = true
 }
 
 // RouterLog returns the router's log with a line for each request. The first word is the
 // client's address and the last the destination.
 func (w *Worker) RouterLog() (string, error) {
-	text, err := os.ReadFile(w.router.Log)
+	text, err := os.ReadFile(w.file("haproxy.log"))
 	if err != nil {
 		return "", fmt.Errorf("read the router's log: %w", err)
 	}
 	return string(text), nil
 }
 
-func (w *Worker) takeSlot() (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i, taken := range w.slots {
-		if !taken {
-			w.slots[i] = true
-			return i, nil
-		}
-	}
-	return 0, fmt.Errorf("all %d routes of the router are in use", routerSlots)
-}
-
-// routePattern returns the key of a route in the router's map as OpenShift's template
-// writes it, except for the dots: a backslash is an escape in the runtime API.
+// routePattern returns the key of a route in the router's maps as OpenShift's template
+// writes it.
 func routePattern(host, path string) string {
-	quote := func(s string) string { return strings.ReplaceAll(s, ".", "[.]") }
-	return "^" + quote(host) + "[.]?(:[0-9]+)?" + quote(path) + "(/.*)?$"
-}
-
-// runtime sends a command to HAProxy's runtime API. The API reports errors as plain text,
-// so any output of a silent command is an error.
-func (w *Worker) runtime(ctx context.Context, command string) error {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", w.file("haproxy.sock"))
-	if err != nil {
-		return fmt.Errorf("connect to the router's runtime API: %w", err)
-	}
-	defer func() { _ = conn.Close() }()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return fmt.Errorf("set the deadline of the router's runtime API: %w", err)
-	}
-	if _, err := io.WriteString(conn, command+"\n"); err != nil {
-		return fmt.Errorf("send %q to the router: %w", command, err)
-	}
-	answer, err := io.ReadAll(io.LimitReader(conn, 1<<20))
-	if err != nil {
-		return fmt.Errorf("send %q to the router: %w", command, err)
-	}
-	text := strings.TrimSpace(string(answer))
-	if !strings.HasPrefix(command, "show ") && text != "" && !strings.Contains(text, "changed from") &&
-		!strings.Contains(text, "no need to change") {
-		return fmt.Errorf("send %q to the router: %s", command, text)
-	}
-	return nil
+	return "^" + regexp.QuoteMeta(host) + `\.?(:[0-9]+)?` + regexp.QuoteMeta(path) + "(/.*)?$"
 }
