@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -85,34 +86,48 @@ func (a *Agent) reconcile(ctx context.Context) (time.Duration, error) {
 	return next, a.reload(ctx, want)
 }
 
-// reload sets the routes that have changed on every router.
+// reload sets the routes that have changed on every router, at the same time: a router needs few
+// reloads for them.
 func (a *Agent) reload(ctx context.Context, want map[route]netip.AddrPort) error {
+	var changes errgroup.Group
 	for r, set := range a.set {
 		if want[r] == a.seen[r] {
 			continue
 		}
-		var errs []error
-		for _, one := range set {
-			errs = append(errs, one.Remove(ctx))
-		}
-		if err := errors.Join(errs...); err != nil {
-			return err
-		}
 		delete(a.set, r)
+		for _, one := range set {
+			changes.Go(func() error { return one.Remove(ctx) })
+		}
 	}
+	added := make(chan setRoute, len(want))
 	for r, to := range want {
 		if !to.IsValid() || a.set[r] != nil {
 			continue
 		}
-		set, err := a.add(ctx, r, to)
-		if err != nil {
+		changes.Go(func() error {
+			set, err := a.add(ctx, r, to)
+			if err == nil {
+				added <- setRoute{r, set}
+			}
 			return err
-		}
-		a.set[r] = set
+		})
+	}
+	err := changes.Wait()
+	close(added)
+	for s := range added {
+		a.set[s.route] = s.set
+	}
+	if err != nil {
+		return err
 	}
 	a.seen = want
 	a.log.Info("reloaded", slog.Int("routes", len(want)), slog.Int("with_endpoints", len(a.set)))
 	return nil
+}
+
+type setRoute struct {
+	route
+	set []*lab.Route // on each router
 }
 
 // add sets a route on every router, or on none after an error.

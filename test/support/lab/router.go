@@ -128,27 +128,38 @@ func (w *Worker) reload(ctx context.Context, starts bool) error {
 	if previous != nil {
 		w.draining = append(w.draining, previous)
 	}
-	return Eventually(ctx, "the router", func(ctx context.Context) error {
-		if err := next.Alive(); err != nil {
-			return err
+	return Eventually(ctx, "the router", func(context.Context) error {
+		switch {
+		case next.Alive() != nil:
+			return next.Alive()
+		case !next.listens():
+			return fmt.Errorf("process %d does not listen", next.PID())
+		case previous != nil && previous.listens():
+			return fmt.Errorf("process %d still listens", previous.PID())
+		default:
+			return nil
 		}
-		return w.accepts(ctx, next, previous)
 	})
 }
 
-// accepts returns nil when a process of the router accepts connections, and the previous one none.
-func (w *Worker) accepts(ctx context.Context, next, previous *Process) error {
-	listening, err := w.Run(ctx, "ss", "-Hltnp", "sport", "=", ":1936")
-	switch {
-	case err != nil:
-		return err
-	case !strings.Contains(listening, fmt.Sprintf("pid=%d,", next.PID())):
-		return fmt.Errorf("process %d does not listen: %s", next.PID(), listening)
-	case previous != nil && strings.Contains(listening, fmt.Sprintf("pid=%d,", previous.PID())):
-		return fmt.Errorf("process %d still listens: %s", previous.PID(), listening)
-	default:
-		return nil
+// listens reports whether the process has a listening TCP socket.
+func (p *Process) listens() bool {
+	dir := fmt.Sprintf("/proc/%d/", p.PID())
+	sockets := map[string]bool{}
+	for _, table := range []string{"net/tcp", "net/tcp6"} {
+		text, _ := os.ReadFile(dir + table) // the process may have ended
+		for line := range strings.Lines(string(text)) {
+			const state, listen, inode = 3, "0A", 9 // net/ipv4/tcp_ipv4.c, get_tcp4_sock
+			if fields := strings.Fields(line); len(fields) > inode && fields[state] == listen {
+				sockets["socket:["+fields[inode]+"]"] = true
+			}
+		}
 	}
+	descriptors, _ := os.ReadDir(dir + "fd")
+	return slices.ContainsFunc(descriptors, func(d os.DirEntry) bool {
+		target, _ := os.Readlink(dir + "fd/" + d.Name())
+		return sockets[target]
+	})
 }
 
 func (w *Worker) dropEndedProcesses() {
