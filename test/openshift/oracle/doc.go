@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command oracle answers what OpenShift's machine-config-operator does with the objects of a
+// cluster. It calls the operator's own functions, which need no cluster:
+//
+//   - template.RunBootstrap: the MachineConfigs of the platform,
+//   - render.RunBootstrap: the rendered configuration of the pool master,
+//   - apihelpers.MergeClusterPolicies: the active node disruption policy,
+//   - common.FindClosestFilePolicyPathMatch: the actions of a changed file.
+//
+// It reads one request as JSON from its standard input, and prints one response.
+//
+// go.mod contains the operator's version of OpenShift 4.20, and 4.19.mod the version of 4.19:
+//
+//	go build -modfile=4.19.mod ./oracle
+package main
