@@ -13,6 +13,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
 )
 
@@ -21,9 +22,10 @@ type node struct {
 	*testbed
 	*host.Host
 
-	t      *testing.T
-	daemon *mcd.Daemon
-	shell  *shell
+	t        *testing.T
+	operator *oracle.Operator
+	daemon   *mcd.Daemon
+	shell    *shell
 }
 
 // newNode returns a clean control-plane host. At the end of the test it removes the
@@ -33,7 +35,7 @@ func newNode(t *testing.T) *node {
 	s := useCluster(t)
 	n := &node{
 		testbed: s, Host: s.ControlPlane[1], t: t, daemon: &mcd.Daemon{Machine: s.ControlPlane[1]},
-		shell: newShell(t, nil),
+		operator: must1(oracle.Load(t.Context(), mcd.OpenShift420.Release()))(t), shell: newShell(t, nil),
 	}
 	before := must1(snapshot(t.Context(), n.Host))(t)
 	t.Cleanup(func() {
@@ -66,8 +68,8 @@ func (n *node) apply(image string, more ...string) {
 	n.t.Helper()
 	must1(n.shell.run(n.t.Context(), renderer+` render --output-dir rendered --image "$IMAGE" `+strings.Join(more, " "),
 		"IMAGE="+image))(n.t)
-	policy := must1(mcd.ReadPolicy([]byte(n.shell.read("rendered/10-policy/policy.yaml"))))(n.t)
-	n.daemon.Policy = policy
+	policy := []byte(n.shell.read("rendered/10-policy/policy.yaml"))
+	n.daemon.Policy = mcd.Policy(must1(n.operator.Policies(n.t.Context(), policy))(n.t))
 	n.update()
 }
 
@@ -80,7 +82,7 @@ func (n *node) update() {
 		text := must1(os.ReadFile(file))(n.t)
 		objects = append(objects, text)
 	}
-	rendered := must1(mcd.Merge(objects...))(n.t)
+	rendered := must1(mcd.Read(must1(n.operator.Render(n.t.Context(), objects...))(n.t)))(n.t)
 	report := n.daemon.Update(n.t.Context(), rendered)
 	if err := errors.Join(report.Degraded, n.daemon.Drift(n.t.Context())); err != nil || report.Rebooted {
 		n.t.Fatalf("%v\n%s", err, report)

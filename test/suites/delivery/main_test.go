@@ -19,6 +19,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/cluster"
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 )
 
 // Variables from the outside for the inside of the cell.
@@ -53,6 +54,7 @@ func prepare(ctx context.Context) ([]string, error) {
 		dir, err = host.GroupDirectory(groupCtx, "binaries", func(dir string) error { return build(groupCtx, dir) })
 		return err
 	})
+	group.Go(func() error { return oracle.Build(groupCtx) })
 	if err := group.Wait(); err != nil {
 		return nil, errors.Join(err, host.LeaveGroup(dir))
 	}

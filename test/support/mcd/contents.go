@@ -9,7 +9,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/coreos/ignition/v2/config/v3_4/types"
+	"github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/vincent-petithory/dataurl"
 )
 

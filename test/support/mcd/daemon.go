@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 )
@@ -65,7 +64,9 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// Update applies a new config to the machine (pkg/daemon/update.go, update). A failure
+// Update applies a new config to the machine (pkg/daemon/update.go, update). A machine that
+// differs from its current config is not updated (pkg/daemon/daemon.go,
+// runPreflightConfigDriftCheck), except by the zero config, which restores it. A failure
 // while files are written leaves them incomplete, as upstream does. After a failed action
 // the old files are written again without any action. In both cases the current config is
 // unchanged and Update may be called again, which the real daemon does by itself.
@@ -74,6 +75,11 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 	from := d.current
 	r.From, r.To = from.Name, to.Name
 	defer func() { r.Took = time.Since(start) }()
+	if to.Name != "" {
+		if r.Degraded = d.Drift(ctx); r.Degraded != nil {
+			return r
+		}
+	}
 	changes := compareConfigs(from, to, d.Shuffle)
 	decided := d.decide(from, to, changes)
 	// pkg/daemon/drain.go, isDrainRequiredForNodeDisruptionActions.
@@ -100,7 +106,7 @@ func (d *Daemon) Update(ctx context.Context, to Rendered) (r Report) {
 // decide follows pkg/daemon/update.go,
 // calculatePostConfigChangeNodeDisruptionAction.
 func (d *Daemon) decide(from, to Rendered, changes difference) []Action {
-	if !reflect.DeepEqual(from.host, to.host) || d.Layered && d.Flavour.buildsEveryChange() && from.Name != to.Name {
+	if from.host != to.host || d.Layered && d.Flavour.buildsEveryChange() && from.Name != to.Name {
 		return []Action{{Type: Reboot}}
 	}
 	files, units := changes.files(), changes.units(d.Flavour)

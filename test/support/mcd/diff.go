@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/coreos/ignition/v2/config/v3_4/types"
+	"github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 // difference holds the changes of an update (pkg/controller/common/helpers.go,

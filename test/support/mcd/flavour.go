@@ -2,6 +2,8 @@
 
 package mcd
 
+import "github.com/http01-proxyd/http01-proxyd/test/support/oracle"
+
 // Flavour selects the behaviour of a range of OpenShift releases in their newest patch
 // releases.
 type Flavour int
@@ -13,6 +15,15 @@ const (
 	OpenShift418                // 4.18 and 4.19
 	OpenShift417
 )
+
+// Release returns the release whose operator renders configurations and merges policies for
+// the daemon. That code is the same in 4.17 to 4.19.
+func (f Flavour) Release() oracle.Release {
+	if f == OpenShift420 {
+		return oracle.OpenShift420
+	}
+	return oracle.OpenShift419
+}
 
 // writesAllUnits reports whether every update writes, disables and enables every unit, or
 // only changed ones (pkg/daemon/update.go, updateFiles).

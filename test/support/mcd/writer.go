@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coreos/ignition/v2/config/v3_4/types"
+	"github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
 const systemdRoot = "/etc/systemd/system"

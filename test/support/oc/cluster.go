@@ -4,7 +4,6 @@ package oc
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 	"github.com/http01-proxyd/http01-proxyd/test/support/validator"
 )
 
@@ -32,16 +32,21 @@ type Rollout struct {
 // command runs at a time.
 type Cluster struct {
 	validator *validator.Validator
+	operators map[oracle.Release]*oracle.Operator
 	nodes     []Node
 	base      [][]byte // MachineConfigs of the base configuration
 
 	mu       sync.Mutex
 	policy   policy            // MachineConfiguration "cluster"
 	configs  map[string][]byte // applied MachineConfigs by name
+	rendered string            // name of the pool's configuration, by the newest operator
 	rollouts []Rollout
 	updated  []string // the applied MachineConfigs that all nodes have
 	paused   bool     // the pool is paused and its nodes keep their configuration
 }
+
+// newest is the release of the operator that acts on the cluster's objects.
+const newest = oracle.OpenShift420
 
 // New creates a cluster and applies the base configuration to its nodes. policy is its
 // MachineConfiguration as an administrator applied it.
@@ -50,12 +55,22 @@ func New(ctx context.Context, policy []byte, nodes []Node, base ...[]byte) (*Clu
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{validator: j, nodes: nodes, base: base, configs: map[string][]byte{}}
+	c := &Cluster{
+		validator: j, operators: map[oracle.Release]*oracle.Operator{}, nodes: nodes, base: base,
+		configs: map[string][]byte{},
+	}
+	for _, r := range oracle.Releases() {
+		if c.operators[r], err = oracle.Load(ctx, r); err != nil {
+			return nil, err
+		}
+	}
 	stored, err := j.Apply(nil, policy, defaultManager, false)
 	if err != nil {
 		return nil, fmt.Errorf("apply the initial policy: %w", err)
 	}
-	c.policy = newPolicy(stored)
+	if c.policy, err = newPolicy(ctx, c.operators[newest], stored); err != nil {
+		return nil, err
+	}
 	if err := c.rollOut(ctx); err != nil {
 		return nil, err
 	}
@@ -113,45 +128,53 @@ func (c *Cluster) Resume(ctx context.Context) error {
 
 // rollOut applies the pool's configuration to one node after another, as the
 // machine-config-controller does with one unavailable node at a time, and stops at the first
-// degraded node. The daemons use the policy that is active at the start. At the end, minutes
-// later, the operator knows the applied policy.
+// degraded node. Each daemon waits until the operator has observed the applied policy
+// (pkg/daemon/update.go, calculatePostConfigChangeNodeDisruptionAction).
 func (c *Cluster) rollOut(ctx context.Context) error {
-	if c.paused {
-		return nil
-	}
-	objects := slices.Clone(c.base)
-	for _, name := range slices.Sorted(maps.Keys(c.configs)) {
-		objects = append(objects, c.configs[name])
-	}
-	rendered, err := mcd.Merge(objects...)
-	if err != nil {
-		return fmt.Errorf("render the pool's configuration: %w", err)
-	}
-	inForce, err := mcd.ReadPolicy(c.policy.inForce)
+	rendered, err := c.render(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.policy.observe()
+	c.rendered = rendered[newest].Name
+	if c.paused {
+		return nil
+	}
+	if err := c.policy.observe(ctx); err != nil {
+		return err
+	}
+	degraded := false
 	for _, n := range c.nodes {
-		n.Daemon.Policy = inForce
-		r := Rollout{Node: n.Name, Report: n.Daemon.Update(ctx, rendered)}
+		n.Daemon.Policy = mcd.Policy(c.policy.active)
+		r := Rollout{Node: n.Name, Report: n.Daemon.Update(ctx, rendered[n.Daemon.Flavour.Release()])}
 		r.Drift = n.Daemon.Drift(ctx)
 		c.rollouts = append(c.rollouts, r)
-		if r.Report.Degraded != nil {
-			return nil // a degraded node is the pool's state, not a failed command
+		if degraded = r.Report.Degraded != nil; degraded {
+			break // a degraded node is the pool's state, not a failed command
 		}
 	}
-	c.updated = slices.Sorted(maps.Keys(c.configs))
+	if !degraded {
+		c.updated = slices.Sorted(maps.Keys(c.configs))
+	}
 	return nil
 }
 
-// configuration returns the name of the pool's configuration, which depends on its content.
-func (c *Cluster) configuration() string {
-	all := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(c.configs)) {
-		_, _ = all.Write(c.configs[name])
+// render returns the pool's configuration of each release. Without MachineConfigs it is empty.
+func (c *Cluster) render(ctx context.Context) (map[oracle.Release]mcd.Rendered, error) {
+	objects := slices.Concat(c.base, slices.Collect(maps.Values(c.configs)))
+	if len(objects) == 0 {
+		return nil, nil
 	}
-	return fmt.Sprintf("rendered-master-%x", all.Sum(nil))
+	all := map[oracle.Release]mcd.Rendered{}
+	for release, operator := range c.operators {
+		config, err := operator.Render(ctx, objects...)
+		if err != nil {
+			return nil, fmt.Errorf("render the pool's configuration: %w", err)
+		}
+		if all[release], err = mcd.Read(config); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // checkNodes returns an error unless every node has the pool's configuration.

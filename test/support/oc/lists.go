@@ -3,6 +3,7 @@
 package oc
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,22 +19,24 @@ import (
 const poolSelector = "machineconfiguration.openshift.io/role=master"
 
 // getLists prints the Lists of the documented commands. found is false for other commands.
-func (c *Cluster) getLists(names []string, selector, format string) (out string, found bool, err error) {
+func (c *Cluster) getLists(ctx context.Context, names []string, selector, format string) (
+	out string, found bool, err error,
+) {
 	var items []any
 	switch line := strings.Join(names, " "); {
 	case line == "machineconfiguration/cluster mcp/master clusterversion/version apiserver/cluster":
-		items, err = c.singletons()
+		items, err = c.singletons(ctx)
 	case line == "machineosconfig": // none
 	case line == "mc" && selector == poolSelector:
 		items, err = c.machineConfigs()
 	case line == "machineconfiguration,mcp,mc,clusterversion,apiserver":
 		var configs []any
-		if items, err = c.singletons(); err == nil {
+		if items, err = c.singletons(ctx); err == nil {
 			configs, err = c.machineConfigs()
 		}
 		items = append(items, configs...)
 	case line == "mcp master":
-		configuration := map[string]any{"name": c.configuration()}
+		configuration := map[string]any{"name": c.rendered}
 		status := map[string]any{}
 		if c.checkNodes() == nil {
 			status["configuration"] = configuration
@@ -75,8 +78,8 @@ func (c *Cluster) getLists(names []string, selector, format string) (out string,
 
 // singletons returns the policy, the pool, the version and the APIServer of the cluster. The
 // newest daemon determines the release.
-func (c *Cluster) singletons() ([]any, error) {
-	policy, err := c.policy.get()
+func (c *Cluster) singletons(ctx context.Context) ([]any, error) {
+	policy, err := c.policy.get(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -3,31 +3,38 @@
 package oc
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
 
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 )
 
 // policy is the MachineConfiguration "cluster". The API server stores the last applied object,
-// and the operator observes it some time later: a change takes effect with the second read of
-// the object, so that a command that waits for it must read repeatedly.
+// and the operator observes it some time later: with the second read of the object, so that a
+// command that waits for it must read repeatedly.
 //
-// Like the operator (pkg/operator/sync.go, syncMachineConfiguration) it writes the active
-// policy and its generation at once.
+// The operator writes the active policy, with its default entries, and the generation at once
+// (pkg/operator/sync.go, syncMachineConfiguration).
 type policy struct {
+	operator   *oracle.Operator
 	applied    []byte // with managedFields and without status
 	generation int64  // number of changes of the spec
 
-	inForce         []byte
+	active          operatorv1.NodeDisruptionPolicyClusterStatus
 	observed        int64 // generation of the active policy
 	seenSinceChange bool  // read since the last change
 }
 
 // newPolicy returns a policy that the operator observed.
-func newPolicy(object []byte) policy {
-	return policy{applied: object, generation: 1, inForce: object, observed: 1}
+func newPolicy(ctx context.Context, operator *oracle.Operator, object []byte) (policy, error) {
+	p := policy{operator: operator, applied: object, generation: 1}
+	return p, p.observe(ctx)
 }
 
 // apply stores the API server's result for an object.
@@ -48,32 +55,43 @@ func (p *policy) apply(object []byte) error {
 }
 
 // get returns the object and counts the read.
-func (p *policy) get() (map[string]any, error) {
+func (p *policy) get(ctx context.Context) (map[string]any, error) {
 	if p.seenSinceChange {
-		p.observe()
+		if err := p.observe(ctx); err != nil {
+			return nil, err
+		}
 	}
 	p.seenSinceChange = true
 	var o map[string]any
 	if err := yaml.Unmarshal(p.applied, &o); err != nil {
 		return nil, fmt.Errorf("read the policy: %w", err)
 	}
-	inForce, err := spec(p.inForce)
-	if err != nil {
-		return nil, err
-	}
 	metadata, _ := o["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)
 	metadata["generation"] = p.generation
 	o["metadata"] = metadata
+	active, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.active)
+	if err != nil {
+		return nil, fmt.Errorf("encode the active policy: %w", err)
+	}
 	o["status"] = map[string]any{
 		"observedGeneration":         p.observed,
-		"nodeDisruptionPolicyStatus": map[string]any{"clusterPolicies": inForce["nodeDisruptionPolicy"]},
+		"nodeDisruptionPolicyStatus": map[string]any{"clusterPolicies": active},
 	}
 	return o, nil
 }
 
 // observe makes the applied policy the active one.
-func (p *policy) observe() { p.inForce, p.observed = p.applied, p.generation }
+func (p *policy) observe(ctx context.Context) (err error) {
+	if p.observed == p.generation {
+		return nil
+	}
+	if p.active, err = p.operator.Policies(ctx, p.applied); err != nil {
+		return err
+	}
+	p.observed = p.generation
+	return nil
+}
 
 func spec(object []byte) (map[string]any, error) {
 	var o struct{ Spec map[string]any }

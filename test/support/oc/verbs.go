@@ -233,7 +233,7 @@ func (c *Cluster) delete(ctx context.Context, dir string, args []string) (string
 	return out.String(), c.rollOut(ctx)
 }
 
-func (c *Cluster) get(_ context.Context, _ string, args []string) (string, error) {
+func (c *Cluster) get(ctx context.Context, _ string, args []string) (string, error) {
 	flags := flag.NewFlagSet("get", flag.ContinueOnError)
 	format := flags.String("o", "", "")
 	flags.StringVar(format, "output", "", "")
@@ -245,13 +245,13 @@ func (c *Cluster) get(_ context.Context, _ string, args []string) (string, error
 	if len(rest) > 0 && rest[0] == "nodes" && *format == "json" {
 		return c.getNodes(*selector, rest[1:])
 	}
-	if out, found, err := c.getLists(rest, *selector, *format); found {
+	if out, found, err := c.getLists(ctx, rest, *selector, *format); found {
 		return out, err
 	}
 	if !slices.Equal(rest, []string{"machineconfiguration", "cluster"}) {
 		return "", fmt.Errorf("the documentation does not get %q", rest)
 	}
-	o, err := c.policy.get()
+	o, err := c.policy.get(ctx)
 	if err != nil {
 		return "", err
 	}
