@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/cert-manager/cert-manager v1.21.2
 	github.com/http01-proxyd/http01-proxyd/test v0.0.0
+	github.com/openshift/api v0.0.0-20260810132456-8f52beb625b5
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 	k8s.io/api v0.36.2

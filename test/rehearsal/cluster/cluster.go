@@ -24,6 +24,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/routeagent"
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/servingagent"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 )
 
 const (
@@ -58,6 +59,8 @@ type Cluster struct {
 	agents *errgroup.Group
 	ctx    context.Context // of the agents, until Close
 	stop   context.CancelFunc
+	// stopServing stops the agent of ServeSecret.
+	stopServing context.CancelFunc
 }
 
 // Option changes a cluster before it starts.
@@ -114,26 +117,39 @@ func (c *Cluster) run(name string, build func(*slog.Logger) func(context.Context
 	})
 }
 
-// ServeSecret has the API servers present the certificate in a Secret for the API's name.
+// ServeSecret has the API servers present the certificate in a Secret for the API's name, instead
+// of the one before.
 func (c *Cluster) ServeSecret(namespace, name string) {
+	if c.stopServing != nil {
+		c.stopServing()
+	}
+	serving, stop := context.WithCancel(c.ctx)
+	c.stopServing = stop
 	var files []servingagent.Files
 	for _, a := range c.APIServers {
 		files = append(files, a.named)
 	}
 	c.run("servingagent", func(log *slog.Logger) func(context.Context) error {
-		return servingagent.New(c.Kube, namespace, name, files, log).Run
+		agent := servingagent.New(c.Kube, namespace, name, files, log)
+		return func(context.Context) error { return agent.Run(serving) }
 	})
 }
 
 // Operate has an agent act as OpenShift's operators for the objects of the tutorial. install
 // rolls MachineConfigs out.
-func (c *Cluster) Operate(install func(context.Context) error) error {
+func (c *Cluster) Operate(ctx context.Context, install func(context.Context) error) error {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		return fmt.Errorf("create the client of the API: %w", err)
 	}
+	operator, err := oracle.Load(ctx, oracle.OpenShift420)
+	if err != nil {
+		return err
+	}
 	c.run("configagent", func(log *slog.Logger) func(context.Context) error {
-		return configagent.New(client, install, c.ServeSecret, log).Run
+		return configagent.New(client, operator, configagent.Cluster{
+			API: "api." + c.Lab.Domain, Install: install, Present: c.ServeSecret,
+		}, log).Run
 	})
 	return nil
 }

@@ -4,21 +4,25 @@ package configagent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/internal/loop"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 )
 
 // policies is the resource of the node disruption policy.
@@ -36,27 +40,44 @@ func apiServers() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "apiservers"}
 }
 
-// pool is the pool of the control-plane nodes.
-const pool = "master"
+// secrets is the resource of the Secrets.
+func secrets() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+}
+
+const (
+	pool = "master" // of the control-plane nodes
+	// renderDelay is the pause of the render controller after a change of MachineConfigs
+	// (machine-config-operator, pkg/controller/render/render_controller.go).
+	renderDelay = 5 * time.Second
+	// configNamespace contains the Secrets of named certificates.
+	configNamespace = "openshift-config"
+)
+
+// Cluster is what the operators act on besides objects.
+type Cluster struct {
+	API     string                       // name of the API
+	Install func(context.Context) error  // brings the MachineConfigs of the pool to the nodes
+	Present func(namespace, name string) // has the API servers present the certificate of a Secret
+}
 
 // Agent acts as two of OpenShift's operators.
 type Agent struct {
-	client  dynamic.Interface
-	install func(context.Context) error  // rolls the MachineConfigs out to the nodes
-	present func(namespace, name string) // has the API servers present the certificate of a Secret
-	log     *slog.Logger
+	client   dynamic.Interface
+	operator *oracle.Operator
+	cluster  Cluster
+	log      *slog.Logger
 
-	policy, config, server cache.GenericLister
+	policy, config, server, secrets cache.GenericLister
 
-	installed bool
-	presented string // name of the Secret
+	rendered  string    // name of the configuration that the nodes have
+	changed   time.Time // first sight of another one
+	presented string    // name of the Secret
 }
 
 // New returns an agent.
-func New(client dynamic.Interface, install func(context.Context) error, present func(namespace, name string),
-	log *slog.Logger,
-) *Agent {
-	return &Agent{client: client, install: install, present: present, log: log}
+func New(client dynamic.Interface, operator *oracle.Operator, cluster Cluster, log *slog.Logger) *Agent {
+	return &Agent{client: client, operator: operator, cluster: cluster, log: log}
 }
 
 // factory is the factory of the dynamic client for the loop.
@@ -69,15 +90,19 @@ func (f factory) StartWithContext(ctx context.Context) { f.Start(ctx.Done()) }
 // Run acts until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
 	f := factory{dynamicinformer.NewDynamicSharedInformerFactory(a.client, 0)}
-	policy, config, server := f.ForResource(policies()), f.ForResource(machineResource("machineconfigs")),
-		f.ForResource(apiServers())
-	a.policy, a.config, a.server = policy.Lister(), config.Lister(), server.Lister()
-	return loop.Run(ctx, a.log, f, []cache.SharedIndexInformer{policy.Informer(), config.Informer(), server.Informer()},
-		a.reconcile)
+	var watched []cache.SharedIndexInformer
+	for resource, lister := range map[schema.GroupVersionResource]*cache.GenericLister{
+		policies(): &a.policy, machineResource("machineconfigs"): &a.config, apiServers(): &a.server, secrets(): &a.secrets,
+	} {
+		informer := f.ForResource(resource)
+		*lister, watched = informer.Lister(), append(watched, informer.Informer())
+	}
+	return loop.Run(ctx, a.log, f, watched, a.reconcile)
 }
 
 func (a *Agent) reconcile(ctx context.Context) (time.Duration, error) {
-	return 0, errors.Join(a.observePolicy(ctx), a.rollOut(ctx), a.presentNamed())
+	next, err := a.rollOut(ctx)
+	return next, errors.Join(a.observePolicy(ctx), err, a.presentNamed())
 }
 
 // get returns an object, or nil if it does not exist.
@@ -106,13 +131,21 @@ func (a *Agent) observePolicy(ctx context.Context) error {
 	if observed == o.GetGeneration() {
 		return nil
 	}
-	policy, _, err := unstructured.NestedMap(o.Object, "spec", "nodeDisruptionPolicy")
+	text, err := o.MarshalJSON()
 	if err != nil {
-		return fmt.Errorf("read the node disruption policy: %w", err)
+		return fmt.Errorf("encode the node disruption policy: %w", err)
+	}
+	merged, err := a.operator.Policies(ctx, text)
+	if err != nil {
+		return err
+	}
+	active, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&merged)
+	if err != nil {
+		return fmt.Errorf("encode the node disruption policy: %w", err)
 	}
 	o.Object["status"] = map[string]any{
 		"observedGeneration":         o.GetGeneration(),
-		"nodeDisruptionPolicyStatus": map[string]any{"clusterPolicies": policy},
+		"nodeDisruptionPolicyStatus": map[string]any{"clusterPolicies": active},
 	}
 	if _, err := a.client.Resource(policies()).UpdateStatus(ctx, o, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("activate the node disruption policy: %w", err)
@@ -121,31 +154,50 @@ func (a *Agent) observePolicy(ctx context.Context) error {
 	return nil
 }
 
-// rollOut installs the MachineConfigs once.
-func (a *Agent) rollOut(ctx context.Context) error {
+// rollOut renders the MachineConfigs of the pool, and brings a new configuration to the nodes.
+func (a *Agent) rollOut(ctx context.Context) (next time.Duration, err error) {
 	all, err := a.config.List(labels.SelectorFromSet(labels.Set{"machineconfiguration.openshift.io/role": pool}))
-	if err != nil || len(all) == 0 || a.installed {
-		return err
+	if err != nil || len(all) == 0 {
+		return 0, err
 	}
-	if err := a.configure(ctx, "spec"); err != nil {
-		return err
+	var texts [][]byte
+	for _, o := range all {
+		text, err := json.Marshal(o)
+		if err != nil {
+			return 0, fmt.Errorf("encode a MachineConfig: %w", err)
+		}
+		texts = append(texts, text)
 	}
-	if err := a.install(ctx); err != nil {
-		return fmt.Errorf("roll out: %w", err)
+	config, err := a.operator.Render(ctx, texts...)
+	if err != nil || config.Name == a.rendered {
+		a.changed = time.Time{}
+		return 0, err
 	}
-	a.installed = true
-	a.log.Info("rolled out", slog.Int("machine_configs", len(all)))
-	return a.configure(ctx, "status")
+	if a.changed.IsZero() {
+		a.changed = time.Now()
+	}
+	if rest := renderDelay - time.Since(a.changed); rest > 0 {
+		return rest, nil
+	}
+	if err := a.configure(ctx, "spec", config.Name); err != nil {
+		return 0, err
+	}
+	if err := a.cluster.Install(ctx); err != nil {
+		return 0, fmt.Errorf("roll out: %w", err)
+	}
+	a.rendered, a.changed = config.Name, time.Time{}
+	a.log.Info("rolled out", slog.String("configuration", config.Name), slog.Int("machine_configs", len(all)))
+	return 0, a.configure(ctx, "status", config.Name)
 }
 
 // configure names the configuration of the pool in its spec, or in its status when all nodes have it.
-func (a *Agent) configure(ctx context.Context, section string) error {
+func (a *Agent) configure(ctx context.Context, section, name string) error {
 	pools := a.client.Resource(machineResource("machineconfigpools"))
 	o, err := pools.Get(ctx, pool, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the pool: %w", err)
 	}
-	err = unstructured.SetNestedField(o.Object, "rendered-master-1", section, "configuration", "name")
+	err = unstructured.SetNestedField(o.Object, name, section, "configuration", "name")
 	if err == nil {
 		if section == "spec" {
 			_, err = pools.Update(ctx, o, metav1.UpdateOptions{})
@@ -159,23 +211,25 @@ func (a *Agent) configure(ctx context.Context, section string) error {
 	return nil
 }
 
-// presentNamed has the API servers present the certificate that the APIServer names.
+// presentNamed has the API servers present the certificate that the APIServer names for the API.
+// After an error they keep the earlier one.
 func (a *Agent) presentNamed() error {
 	o, err := get(a.server, "cluster")
 	if err != nil || o == nil {
 		return err
 	}
-	entries, _, err := unstructured.NestedSlice(o.Object, "spec", "servingCerts", "namedCertificates")
-	if err != nil || len(entries) == 0 {
+	var server configv1.APIServer
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &server); err != nil {
+		return fmt.Errorf("read the APIServer: %w", err)
+	}
+	name, err := namedSecret(server.Spec.ServingCerts.NamedCertificates, a.cluster.API, func(name string) bool {
+		_, err := a.secrets.ByNamespace(configNamespace).Get(name)
+		return err == nil
+	})
+	if err != nil || name == "" || name == a.presented {
 		return err
 	}
-	entry, _ := entries[0].(map[string]any)
-	name, _, err := unstructured.NestedString(entry, "servingCertificate", "name")
-	if err != nil || name == a.presented {
-		return err
-	}
-	// Of kube-apiserver-operator, targetconfigcontroller and resourcesynccontroller.
-	a.present("openshift-config", name)
+	a.cluster.Present(configNamespace, name)
 	a.presented = name
 	return nil
 }
