@@ -84,6 +84,7 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 		$(LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
 	done
 	cd test/support/boulder && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet .
+	cd test/openshift && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet ./...
 
 lint-shell:
 	shellcheck $(SHELL_FILES)
@@ -297,6 +298,7 @@ tidy:
 	cd test/rehearsal && $(GO) mod tidy
 	cd test/rehearsal/programs && $(GO) mod tidy
 	cd test/support/boulder && $(GO) mod tidy
+	cd test/openshift && $(GO) mod tidy && $(GO) mod tidy -modfile=4.19.mod
 
 clean:
 	rm -rf $(BIN) $(DIST)

@@ -50,36 +50,6 @@ spec:
       valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
 `
 
-// keepalivedPod has the structure of machine-config-operator's
-// templates/common/on-prem/files/keepalived.yaml.
-const keepalivedPod = `kind: Pod
-apiVersion: v1
-metadata:
-  name: keepalived
-  creationTimestamp:
-spec:
-  initContainers:
-  - name: render-config-keepalived
-    command:
-    - runtimecfg
-    - render
-    - "/etc/kubernetes/kubeconfig"
-    - "--api-vips"
-    - "192.168.111.5,fd2e:6f44:5dd8:c956::5"
-    - "--ingress-vips"
-    - "192.168.111.4,fd2e:6f44:5dd8:c956::4"
-    - "/config"
-    - "--out-dir"
-    - "/etc/keepalived"
-  containers:
-  - name: keepalived
-    command:
-    - /bin/bash
-    - -c
-    - |
-      remove_vip "192.168.111.5"
-`
-
 func pod(name, vip string) string { return fmt.Sprintf(kubeVIPPod, name, vip) }
 
 func addrs(texts ...string) (all []netip.Addr) {
@@ -109,7 +79,10 @@ func equal(a, b Discovery) string {
 // TestReadKeepalived covers OpenShift's static pod and broken ones.
 func TestReadKeepalived(t *testing.T) {
 	t.Parallel()
-	half, _, _ := strings.Cut(keepalivedPod, "192.168.111.4")
+	// test/suites/openshift compares it with the pod that machine-config-operator renders.
+	text, err := os.ReadFile("testdata/openshift-dual.yaml")
+	must(t, err)
+	half, _, _ := strings.Cut(string(text), "192.168.111.4")
 	args := func(text string) string { return "spec: {containers: [{args: [" + text + "]}]}" }
 	one := keepalived.VIPs{API: addrs("192.0.2.5"), Ingress: addrs("192.0.2.6")}
 	for name, tt := range map[string]struct {
@@ -117,7 +90,7 @@ func TestReadKeepalived(t *testing.T) {
 		want keepalived.VIPs
 		err  string
 	}{
-		"OpenShift's": {keepalivedPod, keepalived.VIPs{
+		"OpenShift's": {string(text), keepalived.VIPs{
 			API:     addrs("192.168.111.5", "fd2e:6f44:5dd8:c956::5"),
 			Ingress: addrs("192.168.111.4", "fd2e:6f44:5dd8:c956::4"),
 		}, ""},
