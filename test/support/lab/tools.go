@@ -240,6 +240,19 @@ func runCompiler(ctx context.Context, command, env []string, in, output string, 
 // until the module, a flag or the compiler changes, so that later calls compile nothing.
 // A cold build can take longer than buildTimeout.
 func BuildModule(ctx context.Context, folder string, flags ...string) (string, error) {
+	return buildModule(ctx, folder, nil, flags, "./...")
+}
+
+// BuildModuleTools is BuildModule for the programs that the tool directives of a module name. Its other
+// packages have no influence. modfile is its go.mod, or a file beside it that replaces go.mod.
+func BuildModuleTools(ctx context.Context, folder, modfile string, flags ...string) (string, error) {
+	sums := strings.TrimSuffix(modfile, ".mod") + ".sum"
+	return buildModule(ctx, folder, []string{modfile, sums}, append(flags, "-modfile="+modfile), "tool")
+}
+
+// buildModule compiles packages, and keeps the programs until one of the module's files changes. nil stands
+// for all files.
+func buildModule(ctx context.Context, folder string, files, flags []string, packages string) (string, error) {
 	in, err := moduleDir()
 	if err != nil {
 		return "", err
@@ -249,7 +262,7 @@ func BuildModule(ctx context.Context, folder string, flags ...string) (string, e
 		return "", err
 	}
 	in = filepath.Join(in, folder)
-	version, err := moduleVersion(in, flags)
+	version, err := moduleVersion(in, files, flags)
 	if err != nil {
 		return "", err
 	}
@@ -267,7 +280,7 @@ func BuildModule(ctx context.Context, folder string, flags ...string) (string, e
 		return built, nil
 	}
 	next := built + ".new"
-	if err := runCompiler(ctx, []string{"build"}, nil, in, next+"/", append(flags, "./...")...); err != nil {
+	if err := runCompiler(ctx, []string{"build"}, nil, in, next+"/", append(flags, packages)...); err != nil {
 		return "", err
 	}
 	if err := os.Rename(next, built); err != nil {
@@ -276,13 +289,13 @@ func BuildModule(ctx context.Context, folder string, flags ...string) (string, e
 	return built, nil
 }
 
-// moduleVersion returns a name for the content of a module, the compiler and its flags.
-func moduleVersion(dir string, flags []string) (string, error) {
+// moduleVersion returns a name for files of a module, the compiler and its flags. nil stands for all files.
+func moduleVersion(dir string, only, flags []string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.Version(), flags)
 	files := os.DirFS(dir)
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || only != nil && !slices.Contains(only, path) {
 			return err
 		}
 		text, err := fs.ReadFile(files, path)
