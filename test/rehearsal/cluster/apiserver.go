@@ -32,7 +32,7 @@ const (
 type APIServer struct {
 	*lab.Process
 
-	Node  *lab.ControlPlaneNode
+	Node  *lab.Node
 	named servingagent.Files // the certificate for the API's name
 }
 
@@ -46,16 +46,15 @@ func at(address netip.Addr, port uint16) string {
 	return netip.AddrPortFrom(address, port).String()
 }
 
-// startAPIServers starts etcd on the first control-plane node and API servers on the first
-// ones, and waits until they are ready.
-func (c *Cluster) startAPIServers(ctx context.Context, p Programs) error {
+// startAPIServers starts etcd on the first node and an API server on each one, and waits until
+// they are ready.
+func (c *Cluster) startAPIServers(ctx context.Context, p Programs, nodes ...*lab.Node) error {
 	authority, err := lab.NewAuthority("kube-apiserver-lb-signer")
 	if err != nil {
 		return err
 	}
 	c.Trust = authority.Certificate()
-	nodes := c.Lab.ControlPlane[:min(len(c.Lab.ControlPlane), maxAPIServers)]
-	etcd, err := c.startEtcd(p.Etcd, nodes[0].Node, authority)
+	etcd, err := c.startEtcd(p.Etcd, nodes[0], authority)
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func (c *Cluster) startAPIServers(ctx context.Context, p Programs) error {
 		c.APIServers = append(c.APIServers, a)
 	}
 	for _, a := range c.APIServers {
-		if err := a.awaitReady(ctx, c.config(a.Node.Node)); err != nil {
+		if err := a.awaitReady(ctx, c.config(a.Node)); err != nil {
 			return err
 		}
 	}
@@ -80,7 +79,7 @@ func (c *Cluster) startAPIServers(ctx context.Context, p Programs) error {
 			return err
 		}
 	}
-	c.Config = c.config(nodes[0].Node)
+	c.Config = c.config(nodes[0])
 	if c.Kube, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return fmt.Errorf("create the client of the API: %w", err)
 	}
@@ -125,7 +124,7 @@ func (c *Cluster) startEtcd(path string, n *lab.Node, authority *lab.Authority) 
 
 // startAPIServer starts kube-apiserver on a node. It listens on every address, as on a
 // control-plane node of OpenShift.
-func (c *Cluster) startAPIServer(path string, n *lab.ControlPlaneNode, etcd string, authority *lab.Authority,
+func (c *Cluster) startAPIServer(path string, n *lab.Node, etcd string, authority *lab.Authority,
 	key []byte,
 ) (*APIServer, error) {
 	dir := filepath.Join(n.Dir, "kube-apiserver")
@@ -159,7 +158,7 @@ func (c *Cluster) startAPIServer(path string, n *lab.ControlPlaneNode, etcd stri
 			return nil, fmt.Errorf("write a file of the API server: %w", err)
 		}
 	}
-	address, every, services := first(n.Node), "0.0.0.0", "172.30.0.0/16"
+	address, every, services := first(n), "0.0.0.0", "172.30.0.0/16"
 	if address.Is6() {
 		services = "fd02::/112"
 	}
@@ -178,6 +177,7 @@ func (c *Cluster) startAPIServer(path string, n *lab.ControlPlaneNode, etcd stri
 		"--service-account-signing-key-file=" + file("service-account.key"),
 		"--token-auth-file=" + file("tokens.csv"), "--authorization-mode=AlwaysAllow",
 		"--disable-admission-plugins=ServiceAccount",
+		"--allow-privileged=true", // as in OpenShift
 		"--profiling=false", "--v=1",
 	}})
 	return a, err

@@ -72,10 +72,22 @@ func TrustACME(pem []byte) Option { return func(c *Cluster) { c.acmeTrust = pem 
 // Start starts the programs and agents in a lab. The caller must Close the cluster before
 // the lab.
 func Start(ctx context.Context, l *lab.Lab, p Programs, options ...Option) (*Cluster, error) {
+	return begin(ctx, l, func(c *Cluster) error {
+		for _, o := range options {
+			o(c)
+		}
+		return c.start(ctx, p)
+	})
+}
+
+// StartAPI starts only etcd and an API server, on one node of a lab. The caller must Close the cluster
+// before the lab.
+func StartAPI(ctx context.Context, l *lab.Lab, node *lab.Node, p Programs) (*Cluster, error) {
+	return begin(ctx, l, func(c *Cluster) error { return c.startAPIServers(ctx, p, node) })
+}
+
+func begin(ctx context.Context, l *lab.Lab, start func(*Cluster) error) (*Cluster, error) {
 	c := &Cluster{Lab: l}
-	for _, o := range options {
-		o(c)
-	}
 	var err error
 	if c.logs, err = os.Create(filepath.Join(l.Dir, "agents.log")); err != nil {
 		return nil, fmt.Errorf("create the log of the agents: %w", err)
@@ -84,14 +96,18 @@ func Start(ctx context.Context, l *lab.Lab, p Programs, options ...Option) (*Clu
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	c.agents, c.ctx = errgroup.WithContext(running)
-	if err := c.start(ctx, p); err != nil {
+	if err := start(c); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the cluster: %w", err), c.Close())
 	}
 	return c, nil
 }
 
 func (c *Cluster) start(ctx context.Context, p Programs) error {
-	if err := c.startAPIServers(ctx, p); err != nil {
+	var nodes []*lab.Node
+	for _, m := range c.Lab.ControlPlane[:min(len(c.Lab.ControlPlane), maxAPIServers)] {
+		nodes = append(nodes, m.Node)
+	}
+	if err := c.startAPIServers(ctx, p, nodes...); err != nil {
 		return err
 	}
 	if err := c.createObjects(ctx); err != nil {

@@ -33,7 +33,7 @@ func (c *Cluster) startBalancer(n *lab.ControlPlaneNode) error {
 	fmt.Fprintf(&b, " http-check send meth GET uri /readyz hdr Authorization \"Bearer %s\"\n", token)
 	for _, a := range c.APIServers {
 		fmt.Fprintf(&b, " server %s %s weight 1 verify none check check-ssl inter 1s fall 2 rise 3\n", a.Node.Name,
-			at(first(a.Node.Node), apiPort))
+			at(first(a.Node), apiPort))
 	}
 	path := filepath.Join(n.Dir, "api-haproxy.cfg")
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
