@@ -21,6 +21,7 @@
 # make rpm             binary and units as an RPM: ARCHITECTURE VERSION BINARY
 # make demo            the whole path of a challenge, in network namespaces (root)
 # make rehearsal       cert-manager's controllers on a real API server, in the lab (root)
+# make mco             OpenShift's machine-config-operator runs the documented procedures: VERSION=4.19 for an older one (root)
 # make bench           proxies compared: docs/internals/bench (root, half an hour)
 # make bench-failover  time to follow the move of a VIP (root)
 # make bench-flood     a minute with 50,000 connections and challenges (root)
@@ -59,7 +60,7 @@ UNITS           := $(wildcard systemd/*.service systemd/*.timer)
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs pictures dashboard tidy clean help syscalls vulncheck chaos soak
+.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal mco bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs pictures dashboard tidy clean help syscalls vulncheck chaos soak
 
 all: build
 
@@ -183,6 +184,13 @@ rehearsal: build
 	cd test && $(GO) build -o $(BIN)/ ./cmd/solver tool
 	cd test/rehearsal && $(GO) build -o $(BIN)/ ./cmd/rehearsal
 	$(SUDO) $(BIN)/rehearsal --binary $(BIN)/http01-proxyd $(REHEARSAL)
+
+# The first time, the programs are compiled, which takes minutes. TESTS selects tests by a regular expression.
+mco:
+	$(SUDO) test/install-packages all
+	cd test/rehearsal && $(GO) test -c -o $(BIN)/openshift.test ./openshift
+	cd test/rehearsal/openshift && $(SUDO) env HTTP01_OPENSHIFT=$(VERSION) $(BIN)/openshift.test -test.v -test.timeout 0 \
+		-test.run '$(or $(TESTS),.)'
 
 # BENCH passes flags. A change compared with an earlier program, in three minutes:
 # BENCH='--out= --quick --before OLD'.

@@ -62,6 +62,9 @@ func table() map[string]suite {
 				"TestTutorial": 140,
 			},
 		},
+		"test/rehearsal/openshift": {
+			slots: 2, onlyAll: true, timeout: 40 * time.Minute, seconds: map[string]int{"TestProcedures": 900},
+		},
 		"test/suites/arm64": {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{
 			"TestFilter":  30,
 			"TestService": 60,
