@@ -186,9 +186,10 @@ rehearsal: build
 	$(SUDO) $(BIN)/rehearsal --binary $(BIN)/http01-proxyd $(REHEARSAL)
 
 # The first time, the programs are compiled, which takes minutes. TESTS selects tests by a regular expression.
+# The tag adds tests that take too long for ci.
 mco:
 	$(SUDO) test/install-packages all
-	cd test/rehearsal && $(GO) test -c -o $(BIN)/openshift.test ./openshift
+	cd test/rehearsal && $(GO) test -c -tags mco -o $(BIN)/openshift.test ./openshift
 	cd test/rehearsal/openshift && $(SUDO) env HTTP01_OPENSHIFT=$(VERSION) $(BIN)/openshift.test -test.v -test.timeout 0 \
 		-test.run '$(or $(TESTS),.)'
 

@@ -63,7 +63,8 @@ func table() map[string]suite {
 			},
 		},
 		"test/rehearsal/openshift": {
-			slots: 2, onlyAll: true, timeout: 40 * time.Minute, seconds: map[string]int{"TestProcedures": 900},
+			slots: 2, onlyAll: true, timeout: 40 * time.Minute,
+			seconds: map[string]int{"TestProcedures": 900},
 		},
 		"test/suites/arm64": {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{
 			"TestFilter":  30,

@@ -140,9 +140,16 @@ func (a *admin) must(document, section string, i int, env ...string) {
 	fmt.Print(must1(a.documented(document, section, i, env...))(a.t))
 }
 
-func (a *admin) write(name, content string) {
+// applyImage applies the configuration in my.yaml with an image, and does not wait for the nodes.
+func (a *admin) applyImage(image string) {
 	a.t.Helper()
-	must(a.t, os.WriteFile(filepath.Join(a.dir, name), []byte(content), 0o600))
+	must1(a.run("make machineconfigs IMAGE=" + image + " CONFIG=my.yaml OUT=rendered\noc apply -f rendered/"))(a.t)
+}
+
+// configure writes the administrator's configuration file.
+func (a *admin) configure(content string) {
+	a.t.Helper()
+	must(a.t, os.WriteFile(filepath.Join(a.dir, "my.yaml"), []byte(content), 0o600))
 }
 
 // finding matches a finding of preflight.
@@ -274,4 +281,16 @@ func (a *admin) awaitPort(port int) {
 		return err
 	}))
 	must1(a.hosts.Certificate(a.t.Context(), "api"))(a.t)
+}
+
+// awaitNode waits until the daemon of a host reports a state, with a reason that contains a text.
+func (a *admin) awaitNode(m *host.Host, state, reason string) {
+	a.t.Helper()
+	must(a.t, lab.Within(a.t.Context(), rolloutLimit, m.Name+" "+state, func(ctx context.Context) error {
+		got, why, err := a.NodeState(ctx, m.Name)
+		if err == nil && (got != state || !strings.Contains(why, reason)) {
+			err = fmt.Errorf("it is %s: %s", got, why)
+		}
+		return err
+	}))
 }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build mco
+
+package openshift
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+)
+
+// Findings of preflight.
+const (
+	poolPaused = "pool-paused"
+	overlaps   = "machineconfig-overlaps"
+)
+
+// TestOtherProcedures runs procedures that take too long for each change of this repository.
+func TestOtherProcedures(t *testing.T) {
+	a := newAdmin(t)
+	a.install()
+	a.configure("mode: \"\"\n")
+	a.procedure("disable", expect{lost: true}, func() { a.must(lifeGuide, "Change the configuration", 0) })
+	must(t, a.hosts.Each(t.Context(), func(ctx context.Context, _ int, m *host.Host) error {
+		_, err := a.hosts.AwaitState(ctx, m, "Disabled")
+		return err
+	}))
+	a.configure(configuration(9889))
+	a.procedure("enable", expect{lost: true}, func() { a.must(lifeGuide, "Change the configuration", 0) })
+	a.awaitPort(9889)
+	a.otherOwner()
+	a.pausedPool()
+	a.remove()
+}
+
+// otherConfig is a MachineConfig of somebody else that contains our configuration file.
+const otherConfig = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 99-master-somebody
+  labels: {machineconfiguration.openshift.io/role: master}
+spec:
+  config:
+    ignition: {version: 3.4.0}
+    storage:
+      files:
+      - path: /etc/http01-proxyd/config.yaml
+        mode: 0644
+        overwrite: true
+        contents: {source: "data:,mode%3A%20CustomDeployment%0AcustomDeployment%3A%20%7BinternalPort%3A%209777%7D%0A"}
+`
+
+// otherOwner adds a MachineConfig that overrides our configuration, and removes it.
+func (a *admin) otherOwner() {
+	a.t.Helper()
+	a.procedure("another MachineConfig with our file", expect{}, func() {
+		a.applyObject(otherConfig)
+		must(a.t, a.AwaitRendered(a.t.Context(), "99-master-somebody", true))
+	})
+	a.awaitPort(9777)
+	a.procedure("removal of the other MachineConfig", expect{predicted: []string{overlaps}}, func() {
+		must1(a.run("oc delete machineconfig 99-master-somebody"))(a.t)
+		must(a.t, a.AwaitRendered(a.t.Context(), "99-master-somebody", false))
+	})
+	a.awaitPort(9889)
+}
+
+// applyObject applies an object of somebody else.
+func (a *admin) applyObject(text string) {
+	a.t.Helper()
+	must(a.t, os.WriteFile(filepath.Join(a.dir, "other.yaml"), []byte(text), 0o600))
+	must1(a.run("oc apply -f other.yaml"))(a.t)
+}
+
+// pausedPool changes the configuration while the pool is paused.
+func (a *admin) pausedPool() {
+	a.t.Helper()
+	must(a.t, a.PatchPool(a.t.Context(), `{"spec":{"paused":true}}`))
+	if found := a.preflight(); len(found) != 1 || found[0] != poolPaused {
+		a.t.Errorf("preflight reports %q, want %s", found, poolPaused)
+	}
+	a.configure(configuration(9890))
+	out := must1(a.documented(lifeGuide, "Change the configuration", 0))(a.t)
+	if !strings.Contains(out, "is paused: its nodes do not change") {
+		a.t.Errorf("apply.sh does not report the paused pool:\n%s", out)
+	}
+	a.awaitPort(9889)
+	a.procedure("resumption of the paused pool", expect{predicted: []string{poolPaused}}, func() {
+		must(a.t, a.PatchPool(a.t.Context(), `{"spec":{"paused":false}}`))
+		must1(a.documented(lifeGuide, "Change the configuration", 0))(a.t)
+	})
+	a.awaitPort(9890)
+}
