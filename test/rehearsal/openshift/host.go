@@ -67,7 +67,7 @@ func (c *Cluster) prepareHost(ctx context.Context, _ int, m *host.Host) error {
 		m.WriteFile("/var/lib/kubelet/kubeconfig", kubeconfig, 0o600),
 	)
 	for name, written := range units {
-		err = errors.Join(err, m.WriteFile(filepath.Join(unitFolder, name+".d", "stand-in.conf"), neverStarts, 0o644))
+		err = errors.Join(err, m.WriteFile(filepath.Join(unitFolder, name+".d", "fake.conf"), neverStarts, 0o644))
 		if _, missing := os.Stat(filepath.Join(m.Root, unitFolder, name)); !written && errors.Is(missing, fs.ErrNotExist) {
 			err = errors.Join(err, m.WriteFile(filepath.Join(unitFolder, name), imageUnit, 0o644))
 		}
