@@ -37,23 +37,29 @@ type Command struct {
 	Env  []string // additions to this process's environment
 
 	Files []*os.File // descriptors from 3 on
+
+	// Output is the open log that other processes write too; nil: the process opens its own.
+	Output *os.File
 }
 
 // Start runs a program on the node. The kernel kills it when the lab's process ends.
 func (n *Node) Start(c Command) (*Process, error) {
 	p := &Process{node: n, Name: c.Name, Log: filepath.Join(n.Dir, c.Name+".log"), exited: make(chan struct{})}
-	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the log of %s: %w", c.Name, err)
+	log := c.Output
+	if log == nil {
+		var err error
+		if log, err = os.OpenFile(p.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+			return nil, fmt.Errorf("open the log of %s: %w", c.Name, err)
+		}
+		defer func() { _ = log.Close() }()
 	}
-	defer func() { _ = log.Close() }()
 	p.cmd = exec.Command(c.Path, c.Args...) //nolint:noctx // lives until Stop, Kill or the lab's end
 	p.cmd.Dir = n.Dir
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = log, log, c.Files
 	// Its own process group: the lab ends its processes in order after a Ctrl-C.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
-	err = n.thread.do(func() error {
+	err := n.thread.do(func() error {
 		p.Started = time.Now()
 		return p.cmd.Start()
 	})

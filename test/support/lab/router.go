@@ -37,6 +37,8 @@ type Worker struct {
 	reloads  sync.Mutex // held during a reload
 	router   *Process   // the current process of the router; nil: the router does not run
 	draining []*Process // previous ones, which may still serve connections
+	// log is open once for all processes: haproxy sets O_NONBLOCK alone (fcntl, F_SETFL), which ends O_APPEND.
+	log *os.File
 
 	mu      sync.Mutex
 	options RouterOptions
@@ -119,7 +121,12 @@ func (w *Worker) reload(ctx context.Context, starts bool) error {
 	if previous != nil {
 		args = append(args, "-x", w.file("haproxy.sock"), "-sf", strconv.Itoa(previous.PID()))
 	}
-	next, err := w.Start(Command{Name: "haproxy", Path: "haproxy", Args: args})
+	if w.log == nil {
+		if w.log, err = os.OpenFile(w.file("haproxy.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+			return fmt.Errorf("open the router's log: %w", err)
+		}
+	}
+	next, err := w.Start(Command{Name: "haproxy", Path: "haproxy", Args: args, Output: w.log})
 	if err != nil {
 		return err
 	}
