@@ -57,7 +57,7 @@ const (
 // Cluster is what the operators act on besides objects.
 type Cluster struct {
 	API     string                       // name of the API
-	Install func(context.Context) error  // brings the MachineConfigs of the pool to the nodes
+	Install func(context.Context) error  // brings the MachineConfigs of the pool to the nodes; may be repeated
 	Present func(namespace, name string) // has the API servers present the certificate of a Secret
 }
 
@@ -185,9 +185,12 @@ func (a *Agent) rollOut(ctx context.Context) (next time.Duration, err error) {
 	if err := a.cluster.Install(ctx); err != nil {
 		return 0, fmt.Errorf("roll out: %w", err)
 	}
+	if err := a.configure(ctx, "status", config.Name); err != nil {
+		return 0, err
+	}
 	a.rendered, a.changed = config.Name, time.Time{}
 	a.log.Info("rolled out", slog.String("configuration", config.Name), slog.Int("machine_configs", len(all)))
-	return 0, a.configure(ctx, "status", config.Name)
+	return 0, nil
 }
 
 // configure names the configuration of the pool in its spec, or in its status when all nodes have it.
