@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -54,7 +55,7 @@ func program(args []string) int {
 		fmt.Fprintln(os.Stderr, "suites:", err)
 		return 2
 	}
-	err = run(ctx, o, os.Stdout)
+	err = runWithInstances(ctx, o, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "suites:", err)
 	}
@@ -127,6 +128,36 @@ func parse(args []string) (options, error) {
 // selects reports whether the package in a folder belongs to the run.
 func (o options) selects(dir string) bool {
 	return o.only.MatchString(dir) && (o.skip == nil || !o.skip.MatchString(dir))
+}
+
+// The kernel allows 128 instances of inotify per user. A booted host of the tests uses about 15.
+const (
+	inotifyInstances = 1024
+	inotifyLimit     = "/proc/sys/fs/inotify/max_user_instances"
+)
+
+// runWithInstances is run with enough instances of inotify for all hosts. Only root can raise the limit,
+// and only root runs tests with hosts. The former limit applies again at the end.
+func runWithInstances(ctx context.Context, o options, out io.Writer) error {
+	former, err := os.ReadFile(inotifyLimit)
+	if err != nil {
+		return fmt.Errorf("read the limit of inotify: %w", err)
+	}
+	limit, err := strconv.Atoi(strings.TrimSpace(string(former)))
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", inotifyLimit, err)
+	}
+	if os.Geteuid() != 0 || limit >= inotifyInstances {
+		return run(ctx, o, out)
+	}
+	if err := os.WriteFile(inotifyLimit, []byte(strconv.Itoa(inotifyInstances)), 0); err != nil {
+		return fmt.Errorf("raise the limit of inotify: %w", err)
+	}
+	err = run(ctx, o, out)
+	if restoreErr := os.WriteFile(inotifyLimit, former, 0); restoreErr != nil {
+		err = errors.Join(err, fmt.Errorf("restore the limit of inotify: %w", restoreErr))
+	}
+	return err
 }
 
 // run runs all rounds and lists the failures at the end.
