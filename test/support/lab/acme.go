@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/crypto/acme"
 )
@@ -119,7 +120,8 @@ func (l *Lab) authorize(ctx context.Context, client *account, url string, o Orde
 			return err
 		}
 	}
-	if _, err := client.Accept(ctx, challenge.acme); err != nil {
+	// The client repeats a request whose answer was lost. The CA may have validated meanwhile.
+	if _, err := client.Accept(ctx, challenge.acme); err != nil && !strings.Contains(err.Error(), "with status valid") {
 		return fmt.Errorf("have the CA validate: %w", err)
 	}
 	return client.validated(ctx, url)
