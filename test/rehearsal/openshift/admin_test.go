@@ -5,6 +5,7 @@ package openshift
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -143,7 +144,15 @@ func (a *admin) must(document, section string, i int, env ...string) {
 // applyImage applies the configuration in my.yaml with an image, and does not wait for the nodes.
 func (a *admin) applyImage(image string) {
 	a.t.Helper()
+	before := must1(a.Rendered(a.t.Context()))(a.t)
 	must1(a.run("make machineconfigs IMAGE=" + image + " CONFIG=my.yaml OUT=rendered\noc apply -f rendered/"))(a.t)
+	must(a.t, lab.Eventually(a.t.Context(), "another configuration of the pool", func(ctx context.Context) error {
+		name, err := a.Rendered(ctx)
+		if err == nil && name == before {
+			err = errors.New(name)
+		}
+		return err
+	}))
 }
 
 // configure writes the administrator's configuration file.
@@ -168,6 +177,17 @@ func (a *admin) preflight() []string {
 		a.t.Fatalf("preflight: %v\n%s", err, out)
 	}
 	return findings
+}
+
+// awaitPreflight waits until preflight reports a finding, and no other.
+func (a *admin) awaitPreflight(want string) {
+	a.t.Helper()
+	must(a.t, lab.Eventually(a.t.Context(), "the finding of preflight", func(context.Context) error {
+		if found := a.preflight(); len(found) != 1 || found[0] != want {
+			return fmt.Errorf("preflight reports %q, want %s", found, want)
+		}
+		return nil
+	}))
 }
 
 func (a *admin) bootIDs() []string {

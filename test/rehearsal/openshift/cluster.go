@@ -198,11 +198,10 @@ const renderedSettle = 20 * time.Second
 func (c *Cluster) awaitRendered(ctx context.Context) error {
 	last, since := "", time.Now()
 	return lab.Within(ctx, 3*time.Minute, "the rendered configuration", func(ctx context.Context) error {
-		p, err := c.client.Resource(resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
+		name, err := c.Rendered(ctx)
 		if err != nil {
 			return err
 		}
-		name, _, _ := unstructured.NestedString(p.Object, "spec", "configuration", "name")
 		if name != last {
 			last, since = name, time.Now()
 		}
@@ -253,6 +252,16 @@ func (c *Cluster) createNode(ctx context.Context, name string) error {
 		return fmt.Errorf("create a Pod on %s: %w", name, err)
 	}
 	return nil
+}
+
+// Rendered returns the name of the pool's next configuration.
+func (c *Cluster) Rendered(ctx context.Context) (string, error) {
+	p, err := c.client.Resource(resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read the pool: %w", err)
+	}
+	name, _, err := unstructured.NestedString(p.Object, "spec", "configuration", "name")
+	return name, err
 }
 
 // AwaitUpdated waits until all nodes have the pool's configuration, as documented for administrators.

@@ -63,12 +63,7 @@ func (a *admin) driftBeforeUpdate() {
 	original := must1(m.ReadFile(configFile))(a.t)
 	must1(m.Run(ctx, "sh", "-c", "echo '# by hand' >> "+configFile))(a.t)
 	a.awaitNode(m, "Degraded", configFile)
-	must(a.t, lab.Eventually(ctx, "the degraded pool", func(context.Context) error {
-		if found := a.preflight(); len(found) != 1 || found[0] != poolDegraded {
-			return fmt.Errorf("preflight reports %q", found)
-		}
-		return nil
-	}))
+	a.awaitPreflight(poolDegraded)
 	a.configure(configuration(9889))
 	a.procedure("configuration of a node whose file was edited", expect{predicted: []string{poolDegraded}}, func() {
 		a.applyImage(shared.images[second])
@@ -80,9 +75,9 @@ func (a *admin) driftBeforeUpdate() {
 }
 
 // remove runs the documented removal, after which no file of the service is on a host.
-func (a *admin) remove() {
+func (a *admin) remove(predicted ...string) {
 	a.t.Helper()
-	a.procedure("removal", expect{lost: true}, func() {
+	a.procedure("removal", expect{predicted: predicted, lost: true}, func() {
 		a.must(lifeGuide, "Remove", 0)
 		a.must(lifeGuide, "Remove", 1)
 	})

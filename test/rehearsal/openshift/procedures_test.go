@@ -6,12 +6,14 @@ package openshift
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
 // Findings of preflight.
@@ -24,6 +26,13 @@ const (
 func TestOtherProcedures(t *testing.T) {
 	a := newAdmin(t)
 	a.install()
+	a.failingAction()
+	a.removeEntries()
+	a.procedure("downgrade after a merge patch", expect{predicted: []string{entriesMissing}}, func() {
+		a.must(lifeGuide, "Upgrade and downgrade", 0, "NEW_IMAGE="+shared.images[first])
+	})
+	a.awaitServing(first)
+
 	a.configure("mode: \"\"\n")
 	a.procedure("disable", expect{lost: true}, func() { a.must(lifeGuide, "Change the configuration", 0) })
 	must(t, a.hosts.Each(t.Context(), func(ctx context.Context, _ int, m *host.Host) error {
@@ -81,9 +90,7 @@ func (a *admin) applyObject(text string) {
 func (a *admin) pausedPool() {
 	a.t.Helper()
 	must(a.t, a.PatchPool(a.t.Context(), `{"spec":{"paused":true}}`))
-	if found := a.preflight(); len(found) != 1 || found[0] != poolPaused {
-		a.t.Errorf("preflight reports %q, want %s", found, poolPaused)
-	}
+	a.awaitPreflight(poolPaused)
 	a.configure(configuration(9890))
 	out := must1(a.documented(lifeGuide, "Change the configuration", 0))(a.t)
 	if !strings.Contains(out, "is paused: its nodes do not change") {
@@ -95,4 +102,48 @@ func (a *admin) pausedPool() {
 		must1(a.documented(lifeGuide, "Change the configuration", 0))(a.t)
 	})
 	a.awaitPort(9890)
+}
+
+// failingAction has the action of an upgrade fail on a node: the daemon restores the files, and the service
+// continues. When the cause is gone, the daemon tries again.
+func (a *admin) failingAction() {
+	a.t.Helper()
+	const dropins = "/etc/systemd/system/" + installer + ".d/"
+	ctx, m := a.t.Context(), a.hosts.ControlPlane[0]
+	a.configure(configuration(9888))
+	must(a.t, m.WriteFile(dropins+"fails.conf", "[Service]\nExecStartPre=false\n", 0o644))
+	a.procedure("upgrade with a failing action", expect{}, func() {
+		a.applyImage(shared.images[second])
+		a.awaitNode(m, "Degraded", "restarting "+installer+" service failed")
+		// The daemon repeats the update, and restores the files each time.
+		must(a.t, lab.Within(ctx, rolloutLimit, "the previous image", func(context.Context) error {
+			text, err := m.ReadFile(dropins + "10-image.conf")
+			if err == nil && !strings.Contains(text, shared.images[first]) {
+				err = errors.New(text)
+			}
+			return err
+		}))
+		must(a.t, m.RemoveFile(dropins+"fails.conf"))
+		must1(m.Run(ctx, "systemctl", "daemon-reload"))(a.t)
+	})
+	a.awaitServing(second)
+}
+
+// foreignPatch is a merge patch of another tool, such as commatrix. It replaces all entries of the policy.
+const foreignPatch = `spec:
+  nodeDisruptionPolicy:
+    files:
+    - path: /etc/sysconfig/nftables.conf
+      actions: [{type: Restart, restart: {serviceName: nftables.service}}]
+    units:
+    - name: nftables.service
+      actions: [{type: DaemonReload}, {type: Reload, reload: {serviceName: nftables.service}}]
+`
+
+// removeEntries has another tool remove our entries from the policy.
+func (a *admin) removeEntries() {
+	a.t.Helper()
+	must(a.t, os.WriteFile(filepath.Join(a.dir, "patch.yaml"), []byte(foreignPatch), 0o600))
+	must1(a.run("oc patch machineconfiguration cluster --type=merge --patch-file=patch.yaml"))(a.t)
+	a.awaitPreflight(entriesMissing)
 }
