@@ -89,10 +89,10 @@ func (c *Cluster) endPods(ctx context.Context, node string) error {
 }
 
 // workloads acts as the controllers of DaemonSets and Deployments: their Pods would be up to date. The
-// operator waits for that. Its controller and its daemons run without Pods.
+// operator waits for that. Its controller and its daemons run without Pods. So does the machine-os-builder.
 func (c *Cluster) workloads(ctx context.Context) error {
 	for {
-		err := c.reportWorkloads(ctx)
+		err := errors.Join(c.reportWorkloads(ctx), c.reportBuild(ctx))
 		if err != nil && ctx.Err() == nil {
 			c.log("workloads: %v", err) // it retries
 		}

@@ -18,8 +18,9 @@ import (
 
 // Findings of preflight.
 const (
-	poolPaused = "pool-paused"
-	overlaps   = "machineconfig-overlaps"
+	poolPaused  = "pool-paused"
+	poolLayered = "pool-layered"
+	overlaps    = "machineconfig-overlaps"
 )
 
 // TestOtherProcedures runs procedures that take too long for each change of this repository.
@@ -146,4 +147,39 @@ func (a *admin) removeEntries() {
 	must(a.t, os.WriteFile(filepath.Join(a.dir, "patch.yaml"), []byte(foreignPatch), 0o600))
 	must1(a.run("oc patch machineconfiguration cluster --type=merge --patch-file=patch.yaml"))(a.t)
 	a.awaitPreflight(entriesMissing)
+}
+
+// osConfig has the cluster build the operating system image of the pool.
+const osConfig = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineOSConfig
+metadata: {name: master}
+spec:
+  machineConfigPool: {name: master}
+  imageBuilder: {imageBuilderType: Job}
+  renderedImagePushSecret: {name: builder}
+  renderedImagePushSpec: r.example.com/os:latest
+`
+
+// TestMachineOSConfig changes a pool with a MachineOSConfig. It is the last test, because the pool keeps its
+// MachineOSConfig. In 4.19, only preflight runs: no image is built, see reportBuild.
+func TestMachineOSConfig(t *testing.T) {
+	a := newAdmin(t)
+	a.install()
+	if a.programs.Release != newestRelease+".0" {
+		a.applyObject(osConfig)
+		a.awaitPreflight(poolLayered)
+		return
+	}
+	must(t, a.setMaxUnavailable(t.Context(), len(a.hosts.ControlPlane)))
+	a.procedure("MachineOSConfig of the pool", expect{reboots: len(a.hosts.ControlPlane), lost: true}, func() {
+		a.applyObject(osConfig)
+		must(t, a.AwaitImage(t.Context()))
+	})
+	must(t, a.setMaxUnavailable(t.Context(), 1))
+	a.configure(configuration(9888))
+	a.procedure("configuration of a pool with a MachineOSConfig", expect{}, func() {
+		a.must(lifeGuide, "Change the configuration", 0)
+	})
+	a.awaitPort(9888)
+	a.remove()
 }
