@@ -42,7 +42,8 @@ var objects string
 var crd = regexp.MustCompile(`_(clusteroperators|clusterversions|proxies|apiservers|dnses|featuregates|` +
 	`imagecontentsourcepolicies|imagedigestmirrorsets|images|imagetagmirrorsets|infrastructures|networks|nodes|schedulers|containerruntimeconfigs|` +
 	`controllerconfigs|kubeletconfigs|machineconfignodes|machineconfigpools|machineconfigs|machineconfigurations|` +
-	`machineosbuilds|machineosconfigs|pinnedimagesets)(-Default|-SelfManagedHA|-SelfManagedHA-Default)?\.crd\.yaml$`)
+	`machineosbuilds|machineosconfigs|pinnedimagesets)(-Default|-SelfManagedHA|-SelfManagedHA-Default)?\.crd\.yaml$` +
+	`|_machineos(builds|configs)-TechPreviewNoUpgrade\.crd\.yaml$`) // 4.19's snapshot precedes the default
 
 // crds returns the paths of the CRDs. A release line lacks those of its disabled features.
 func (c *Cluster) crds() ([]string, error) {
@@ -129,11 +130,12 @@ func (c *Cluster) featureGates() (map[string]any, error) {
 	disabled, _ := one["disabled"].([]any)
 	pinned := map[string]any{"name": "PinnedImages"}
 	one["version"] = c.programs.Release
-	one["enabled"] = slices.DeleteFunc(enabled, func(gate any) bool {
+	isPinned := func(gate any) bool {
 		named, _ := gate.(map[string]any)
 		return named["name"] == pinned["name"]
-	})
-	one["disabled"] = append(disabled, pinned)
+	}
+	one["enabled"] = slices.DeleteFunc(enabled, isPinned)
+	one["disabled"] = append(slices.DeleteFunc(disabled, isPinned), pinned)
 	return o, unstructured.SetNestedSlice(o, all, "status", "featureGates")
 }
 
