@@ -6,7 +6,8 @@
 //   - template.RunBootstrap: the MachineConfigs of the platform,
 //   - render.RunBootstrap: the rendered configuration of the pool master,
 //   - apihelpers.MergeClusterPolicies: the active node disruption policy,
-//   - common.FindClosestFilePolicyPathMatch: the actions of a changed file.
+//   - common.FindClosestFilePolicyPathMatch: the actions of a changed file,
+//   - common.DecodeIgnitionFileContents: the content of a file.
 //
 // It reads one request as JSON from its standard input, and prints one response.
 //

@@ -45,7 +45,11 @@ type response struct {
 	Rendered *mcfgv1.MachineConfig                                    `json:",omitempty"`
 	Policies *operatorv1.NodeDisruptionPolicyClusterStatus            `json:",omitempty"`
 	Actions  map[string][]operatorv1.NodeDisruptionPolicyStatusAction `json:",omitempty"`
+	Contents map[string]content                                       `json:",omitempty"`
 }
+
+// content is the content of a file as the daemon decodes it, or the error.
+type content struct{ Text, Error string }
 
 func main() {
 	if err := run(os.Stdin, os.Stdout); err != nil {
@@ -106,7 +110,26 @@ func (r request) answer() (a response, err error) {
 		return a, fmt.Errorf("render the pool's configuration: %w", err)
 	}
 	a.Rendered = rendered[0]
-	return a, nil
+	a.Contents, err = decode(a.Rendered)
+	return a, err
+}
+
+// decode returns the contents of the files in a configuration.
+func decode(config *mcfgv1.MachineConfig) (map[string]content, error) {
+	parsed, err := common.ParseAndConvertConfig(config.Spec.Config.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("read the rendered configuration: %w", err)
+	}
+	contents := map[string]content{}
+	for _, f := range parsed.Storage.Files {
+		text, err := common.DecodeIgnitionFileContents(f.Contents.Source, f.Contents.Compression)
+		if err != nil {
+			contents[f.Path] = content{Error: err.Error()}
+			continue
+		}
+		contents[f.Path] = content{Text: string(text)}
+	}
+	return contents, nil
 }
 
 // masters returns the pool of the control-plane nodes.

@@ -114,8 +114,7 @@ func TestKeepalived(t *testing.T) {
 		for _, kind := range onPrem() {
 			templates := map[mcfgv1.IPFamiliesType]string{}
 			for _, v := range []vips{v4VIPs, v6VIPs, dualVIPs} {
-				rendered := ask(t, o, platform{kind: kind, vips: v}).Rendered
-				templates[v.families] = must1(contents(t, rendered, keepalivedTemplate))(t)
+				templates[v.families] = contents(t, ask(t, o, platform{kind: kind, vips: v}), keepalivedTemplate)
 			}
 			for name, tt := range map[string]struct {
 				vips    vips
@@ -162,14 +161,14 @@ func TestStaticPod(t *testing.T) {
 		t.Helper()
 		for _, kind := range onPrem() {
 			p := platform{kind: kind, vips: dualVIPs}
-			active := ask(t, o, p).Rendered
+			active := ask(t, o, p)
 			p.loadBalancer = string(configv1.LoadBalancerTypeUserManaged)
-			disabled := ask(t, o, p).Rendered
-			text := must1(contents(t, active, manifest))(t)
+			disabled := ask(t, o, p)
+			text := contents(t, active, manifest)
 			for what, got := range map[string]string{
-				"active, disabled":   must1(contents(t, active, disabledManifest))(t),
-				"user-managed":       must1(contents(t, disabled, manifest))(t),
-				"the text of a pair": strings.TrimPrefix(must1(contents(t, disabled, disabledManifest))(t), text),
+				"active, disabled":   contents(t, active, disabledManifest),
+				"user-managed":       contents(t, disabled, manifest),
+				"the text of a pair": strings.TrimPrefix(contents(t, disabled, disabledManifest), text),
 			} {
 				if got != "" {
 					t.Errorf("%s: %s: %.200s", kind, what, got)
@@ -198,7 +197,7 @@ func TestHAProxyPorts(t *testing.T) {
 	eachRelease(t, func(t *testing.T, _ oracle.Release, o *oracle.Operator) {
 		t.Helper()
 		for _, kind := range onPrem() {
-			text := must1(contents(t, ask(t, o, platform{kind: kind, vips: v4VIPs}).Rendered, haproxyTemplate))(t)
+			text := contents(t, ask(t, o, platform{kind: kind, vips: v4VIPs}), haproxyTemplate)
 			ports := listening.FindAllStringSubmatch(onHost(t, text, onNode(v4VIPs, true)), -1)
 			if len(ports) < 4 {
 				t.Fatalf("%s: only %d ports in\n%s", kind, len(ports), text)

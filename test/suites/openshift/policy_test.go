@@ -10,11 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
 	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 )
 
@@ -72,15 +70,10 @@ func policyCases() map[string]policyCase {
 }
 
 // TestPolicy: the operator's active policy covers our files and units, beside its default entries.
-// preflight predicts whether a change of them would reboot the nodes, and the replay of the daemon
-// selects the same entries.
+// preflight predicts whether a change of them would reboot the nodes.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	paths, units := ourContents(t)
-	others := []string{
-		"/etc/http01-proxyd", "/etc/http01-proxyd-site/a", "/etc/http01-proxyd/site/a", "/etc//http01-proxyd/a",
-		"/etc/http01-proxyd/../shadow", "/etc/site/7", "/etc/site", "/etc/containers/registries.d/a.yaml", "/usr/local/bin/a",
-	}
 	for name, tt := range policyCases() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,14 +83,8 @@ func TestPolicy(t *testing.T) {
 			eachRelease(t, func(t *testing.T, _ oracle.Release, o *oracle.Operator) {
 				t.Helper()
 				answer := must1(o.Ask(t.Context(), oracle.Request{
-					Policy: string(must1(yaml.Marshal(object))(t)), Paths: slices.Concat(paths, others),
+					Policy: string(must1(yaml.Marshal(object))(t)), Paths: paths,
 				}))(t)
-				for _, path := range slices.Concat(paths, others) {
-					replayed, _ := mcd.Policy(*answer.Policies).File(path)
-					if diff := cmp.Diff(texts(answer.Actions[path]), fmt.Sprint(replayed)); diff != "" {
-						t.Errorf("the replay, %s (-operator +replay):\n%s", path, diff)
-					}
-				}
 				missing, reboots := effects(answer, paths, units)
 				if missing != tt.missing || reboots != tt.reboots {
 					t.Errorf("entries: missing %t, reboots %t, want %t and %t", missing, reboots, tt.missing, tt.reboots)
@@ -140,22 +127,6 @@ func effects(answer oracle.Response, paths, units []string) (missing, reboots bo
 	return missing, reboots
 }
 
-// texts formats actions as mcd.Action does.
-func texts(actions []operatorv1.NodeDisruptionPolicyStatusAction) string {
-	all := []string{}
-	for _, a := range actions {
-		text := string(a.Type)
-		if a.Restart != nil {
-			text += " " + string(a.Restart.ServiceName)
-		}
-		if a.Reload != nil {
-			text += " " + string(a.Reload.ServiceName)
-		}
-		all = append(all, text)
-	}
-	return fmt.Sprint(all)
-}
-
 // ourContents returns the files and units of our MachineConfigs.
 func ourContents(t *testing.T) (paths, units []string) {
 	t.Helper()
@@ -187,7 +158,7 @@ func TestDefaultPolicy(t *testing.T) {
 		}))(t)
 		var defaults []string
 		for _, f := range answer.Policies.Files {
-			defaults = append(defaults, f.Path+" "+texts(f.Actions))
+			defaults = append(defaults, f.Path)
 		}
 		t.Logf("default entries:\n%s", strings.Join(defaults, "\n"))
 		if len(defaults) < 3 || len(answer.Actions) > 0 {

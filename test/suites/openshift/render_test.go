@@ -126,11 +126,11 @@ func TestOverride(t *testing.T) {
 			eachRelease(t, func(t *testing.T, release oracle.Release, o *oracle.Operator) {
 				t.Helper()
 				other := override(tt.name, path, "other%0A")
-				rendered := ask(t, o, platform{kind: configv1.BareMetalPlatformType, vips: v4VIPs}, tt.ours, other).Rendered
-				got, err := contents(t, rendered, path)
-				broken := err != nil
-				if !broken && (got == "other\n") != tt.wins {
-					t.Errorf("the nodes get %.100q, the other one takes precedence: %t", got, tt.wins)
+				answer := must1(o.Ask(t.Context(), oracle.Request{MachineConfigs: []string{tt.ours, other}}))(t)
+				got := answer.Contents[path]
+				broken := got.Error != ""
+				if !broken && (got.Text == "other\n") != tt.wins {
+					t.Errorf("the nodes get %.100q, the other one takes precedence: %t", got.Text, tt.wins)
 				}
 				dir := t.TempDir()
 				for file, text := range map[string]string{
@@ -153,7 +153,7 @@ func TestOverride(t *testing.T) {
 					t.Errorf("unreadable contents: predicted %t, rendered %t", predicted, broken)
 				}
 				if want := tt.wins && tt.ours == compressed && release == oracle.OpenShift419; broken != want {
-					t.Errorf("unreadable contents: %v, want %t", err, want)
+					t.Errorf("unreadable contents: %q, want %t", got.Error, want)
 				}
 			})
 		})

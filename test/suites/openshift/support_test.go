@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
-	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
 	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 )
 
@@ -183,16 +182,15 @@ func read(t *testing.T, text string) *mcfgv1.MachineConfig {
 	return &c
 }
 
-// contents returns the contents of a file in a MachineConfig, as the daemon reads them. A file that
-// does not exist has none.
-func contents(t *testing.T, c *mcfgv1.MachineConfig, path string) (string, error) {
+// contents returns the contents of a file in the rendered configuration. A file that does not exist
+// has none.
+func contents(t *testing.T, a oracle.Response, path string) string {
 	t.Helper()
-	for _, f := range ignition(t, c).Storage.Files {
-		if f.Path == path {
-			return mcd.Contents(f)
-		}
+	got := a.Contents[path]
+	if got.Error != "" {
+		t.Fatalf("%s: %s", path, got.Error)
 	}
-	return "", nil
+	return got.Text
 }
 
 func must(t *testing.T, err error) {

@@ -92,7 +92,12 @@ type Response struct {
 	Policies *operatorv1.NodeDisruptionPolicyClusterStatus
 	// Actions are those of the changed files. A file without an entry has none.
 	Actions map[string][]operatorv1.NodeDisruptionPolicyStatusAction
+	// Contents are those of the files in the rendered configuration.
+	Contents map[string]Content
 }
+
+// Content is the content of a file as the daemon decodes it, or the error.
+type Content struct{ Text, Error string }
 
 // Ask returns what the operator does with the objects. Its error is the operator's.
 func (o *Operator) Ask(ctx context.Context, r Request) (a Response, err error) {
