@@ -108,7 +108,7 @@ func blocks(t *testing.T, document string) map[string][]string {
 	all := map[string][]string{}
 	for _, part := range regexp.MustCompile(`(?m)^#+ `).Split(string(text), -1)[1:] {
 		section, body, _ := strings.Cut(part, "\n")
-		for _, found := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(body, -1) {
+		for _, found := range regexp.MustCompile("(?ms)^```sh(?:ell)?\n(.*?)^```$").FindAllStringSubmatch(body, -1) {
 			all[section] = append(all[section], found[1])
 		}
 	}

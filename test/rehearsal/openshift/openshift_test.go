@@ -32,17 +32,24 @@ func TestProcedures(t *testing.T) {
 	a.install()
 	a.must(machineConfigGuide, "3. The MachineConfigs", 1)
 	t.Log(a.DaemonLog(t.Context(), a.hosts.ControlPlane[0], 200))
+	a.expectHealth()
 
+	a.removeEntriesBy(mergePatch)
 	a.configure(configuration(9888))
-	a.procedure("configuration", expect{}, func() { a.must(lifeGuide, "Change the configuration", 0) })
+	a.procedure("configuration after a merge patch of another tool", expect{predicted: []string{entriesMissing}}, func() {
+		a.must(lifeGuide, "Change the configuration", 0)
+	})
 	a.awaitPort(9888)
 
-	a.procedure("upgrade", expect{}, func() {
+	a.removeEntriesBy(replace)
+	a.procedure("upgrade after another tool replaced the policy", expect{predicted: []string{entriesMissing}}, func() {
 		a.must(lifeGuide, "Upgrade and downgrade", 0, "NEW_IMAGE="+shared.images[second])
 	})
 	a.awaitServing(second)
 	a.driftBeforeUpdate()
+	a.releaseTooEarly()
 	a.remove()
+	a.expectPolicy(false)
 }
 
 // install runs the documented installation.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openshift
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// readmeDocument also has commands for a reader who follows no other document.
+const readmeDocument = "README.md"
+
+// expectHealth runs README's commands about the health of the cluster: the plugin of oc shows the holder of
+// each VIP, and gets the result of check from all nodes.
+func (a *admin) expectHealth() {
+	a.t.Helper()
+	type node struct {
+		Name     string
+		Reported bool
+	}
+	var want []node
+	for _, m := range a.hosts.ControlPlane {
+		want = append(want, node{m.Name, true})
+	}
+	health := must1(a.documented(readmeDocument, "Check health", 0))(a.t)
+	for _, text := range []string{"Serving", "Standby", a.hosts.Lab.API.V4.String()} {
+		if !strings.Contains(health, text) {
+			a.t.Errorf("the status of the cluster has no %s:\n%s", text, health)
+		}
+	}
+	var status struct {
+		VIPs  []struct{ Holders []string }
+		Nodes []node
+	}
+	must(a.t, json.Unmarshal([]byte(must1(a.run("oc http01 status -o json"))(a.t)), &status))
+	for _, v := range status.VIPs {
+		if !slices.Equal(v.Holders, []string{want[0].Name}) {
+			a.t.Errorf("a VIP is held by %q", v.Holders)
+		}
+	}
+	if len(status.VIPs) == 0 || !slices.Equal(want, status.Nodes) {
+		a.t.Errorf("status: %+v", status)
+	}
+	// The hosts run no API server, and checks that require one cannot end.
+	out, err := a.documented(readmeDocument, "Not working?", 0)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 4 || !strings.Contains(out, "(3 of 3 nodes reported)") ||
+		!strings.Contains(out, "[api-server-unreachable]") {
+		a.t.Errorf("check does not report the missing API server, or not with the exit code 4: %v\n%s", err, out)
+	}
+}
