@@ -100,11 +100,11 @@ func table() map[string]suite {
 		"test/suites/delivery": {
 			processes: 4, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
 			seconds: map[string]int{
-				"TestByMachineConfig": 220, "TestREADME": 60, "TestStandaloneHost": 60,
+				"TestByMachineConfig": 90, "TestStandaloneHost": 60,
 				"TestOSImage": 60, "TestPullThroughEgressProxy": 30, "TestClusterObjects": 30,
-				"TestHostileImages": 40, "TestRemovalReboots": 43, "TestBinaryNotReady": 40,
+				"TestHostileImages": 40, "TestRemovalReboots": 25, "TestBinaryNotReady": 40,
 				"TestUnitChangedDuringFailedPull": 37, "TestFedoraCoreOS": 31, "TestImmediateFailure": 22,
-				"TestStopBeforeReady": 19, "TestServiceDisabled": 30, "TestTimerRetries": 17,
+				"TestStopBeforeReady": 19, "TestServiceDisabled": 30, "TestTimerRetries": 25,
 				"TestRemovedWithTimerDisabled": 17, "TestRemovalKeepsFoldersOfPackages": 30,
 				"TestPowerLossBeforeReady": 14, "TestPullTimeout": 13,
 				"TestHostWithoutVIPs": 12, "TestFirstBinaryNotReady": 11, "TestRefusedImages": 11,

@@ -13,6 +13,6 @@
 //
 // It leaves out the MachineConfigs of the platform, drains, actions of the policy, other pools, the
 // removal of the last MachineConfig, and the progress of kube-apiserver's ClusterOperator.
-// test/support/mcd and test/support/host test these on hosts that boot. Kubernetes' API server
-// validates the objects with the CRDs of OpenShift's API module.
+// test/rehearsal/openshift tests these on hosts that boot. Kubernetes' API server validates the objects
+// with the CRDs of OpenShift's API module.
 package configagent

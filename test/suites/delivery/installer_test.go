@@ -4,15 +4,18 @@ package delivery_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 	"github.com/http01-proxyd/http01-proxyd/test/support/registry"
 )
@@ -34,8 +37,9 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	s := useCluster(t)
 	n := &node{
-		testbed: s, Host: s.ControlPlane[1], t: t, daemon: &mcd.Daemon{Machine: s.ControlPlane[1]},
-		operator: must1(oracle.Load(t.Context(), mcd.OpenShift420.Release()))(t), shell: newShell(t, nil),
+		testbed: s, Host: s.ControlPlane[1], t: t, daemon: &mcd.Daemon{Host: s.ControlPlane[1]},
+		operator: must1(oracle.Load(t.Context(), mcd.OpenShift420.Release()))(t),
+		shell:    newShell(t, map[string]oc.Handler{"oc": debugOn(s.ControlPlane[1])}),
 	}
 	before := must1(snapshot(t.Context(), n.Host))(t)
 	t.Cleanup(func() {
@@ -73,8 +77,15 @@ func (n *node) apply(image string, more ...string) {
 	n.update()
 }
 
-// update applies the MachineConfigs in the shell's directory to the host.
+// update applies the MachineConfigs in the shell's directory to the host, which must not reboot.
 func (n *node) update() {
+	n.t.Helper()
+	if report := n.updateOnce(); report.Degraded != nil || report.Rebooted {
+		n.t.Fatalf("%+v", report)
+	}
+}
+
+func (n *node) updateOnce() mcd.Report {
 	n.t.Helper()
 	files := must1(filepath.Glob(filepath.Join(n.shell.dir, "rendered", "*.yaml")))(n.t)
 	var objects [][]byte
@@ -83,9 +94,17 @@ func (n *node) update() {
 		objects = append(objects, text)
 	}
 	rendered := must1(mcd.Read(must1(n.operator.Render(n.t.Context(), objects...))(n.t)))(n.t)
-	report := n.daemon.Update(n.t.Context(), rendered)
-	if err := errors.Join(report.Degraded, n.daemon.Drift(n.t.Context())); err != nil || report.Rebooted {
-		n.t.Fatalf("%v\n%s", err, report)
+	return n.daemon.Update(n.t.Context(), rendered)
+}
+
+// debugOn runs the command of a documented `oc debug node/NAME -- chroot /host COMMAND` on a host.
+func debugOn(m *host.Host) oc.Handler {
+	return func(ctx context.Context, _ string, args ...string) (string, error) {
+		end := slices.Index(args, "--")
+		if args[0] != "debug" || end < 0 || len(args) < end+4 || args[end+1] != "chroot" || args[end+2] != "/host" {
+			return "", fmt.Errorf("oc %q: no debug node/NAME -- chroot /host COMMAND", args)
+		}
+		return m.Run(ctx, args[end+3], args[end+4:]...)
 	}
 }
 
@@ -180,11 +199,51 @@ func TestRemovalKeepsFoldersOfPackages(t *testing.T) {
 			n := prepare(t)
 			n.installPackage("sos", folder)
 			if report := n.daemon.Update(t.Context(), mcd.Rendered{}); report.Degraded != nil {
-				t.Fatal(report)
+				t.Fatal(report.Degraded)
 			}
 			n.runScript("test -d " + folder + " && test ! -e /usr/local/lib/systemd && test ! -e " + binary)
 		})
 	}
+}
+
+// TestRemovalReboots combines the removal with a change that reboots the node, so that no
+// action follows. The remaining files run nothing, and the documented command removes them.
+func TestRemovalReboots(t *testing.T) {
+	n := newServingNode(t)
+	must(t, os.RemoveAll(filepath.Join(n.shell.dir, "rendered")))
+	must(t, os.Mkdir(filepath.Join(n.shell.dir, "rendered"), 0o700))
+	n.addMachineConfig("50-master-kernel", "  kernelArguments: [quiet]\n")
+	if report := n.updateOnce(); report.Degraded != nil || !report.Rebooted || len(report.Actions) > 0 {
+		t.Fatalf("%+v", report)
+	}
+	must(t, n.Reboot(t.Context()))
+	must(t, checkLeftovers(t.Context(), n.Host))
+	must1(n.shell.run(t.Context(), openDocument(t, lifeGuide, installMark).onlyBlock(t, "Recover")))(t)
+	n.daemon.Update(t.Context(), mcd.Rendered{}) // without the argument
+}
+
+// checkLeftovers expects that binary and state exist, that no unit of the service runs or
+// failed, and that there is no table.
+func checkLeftovers(ctx context.Context, m *host.Host) error {
+	if _, err := m.Run(ctx, "stat", binary, "/var/lib/http01-proxyd/state"); err != nil {
+		return fmt.Errorf("files after the reboot: %w", err)
+	}
+	for command, want := range map[string]string{
+		"systemctl list-units --failed --plain --no-legend":                      "",
+		"systemctl list-units --state=active --plain --no-legend " + unitPattern: "",
+		"systemctl show --property=LoadState --value " + service:                 "not-found\n",
+		"systemctl show --property=LoadState --value " + timer:                   "not-found\n",
+		"nft list tables | grep http01-proxyd || true":                           "",
+	} {
+		got, err := m.Run(ctx, "sh", "-c", command)
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("%s on %s: %q, want %q", command, m, got, want)
+		}
+	}
+	return nil
 }
 
 // installPackage installs an RPM that owns a folder, until the test ends. Then the folder and its
@@ -205,7 +264,8 @@ func (n *node) installPackage(name, folder string) {
 			"/root/rpm/RPMS/noarch/*.rpm && rpm --query --file " + folder)
 }
 
-// TestTimerRetries holds that the timer installs what the first attempt could not.
+// TestTimerRetries holds that the timer installs what the first attempt could not, and that a host with the
+// right binary boots without the registry.
 func TestTimerRetries(t *testing.T) {
 	n := newNode(t)
 	must(t, n.Registry.Down(t.Context(), registry.Refused))
@@ -216,6 +276,16 @@ func TestTimerRetries(t *testing.T) {
 	n.awaitUnitState(service, "active")
 	n.awaitInstaller(t, n.Host, "is installed")
 	n.awaitUnitState(timer, "inactive")
+
+	must(t, n.Registry.Down(t.Context(), registry.Refused))
+	pulls := n.Registry.Pulls()
+	must(t, n.Reboot(t.Context()))
+	n.awaitInstaller(t, n.Host, "is installed, unchanged")
+	n.awaitUnitState(service, "active")
+	must(t, n.checkRelease(t.Context(), n.Host, first))
+	if diff := cmp.Diff(registry.Pulls{}, n.Registry.Pulls().Since(pulls)); diff != "" {
+		t.Errorf("requests to the registry (-want +got):\n%s", diff)
+	}
 }
 
 // TestPullTimeout holds that a hanging pull times out and that a killed one does not affect
@@ -251,6 +321,7 @@ func TestRefusedImages(t *testing.T) {
 	n := newServingNode(t)
 	before := n.starts()
 	n.shell.write("elsewhere", strings.Repeat("0", 64)+"  http01-proxyd-linux-s390x\n")
+	n.shell.write("wrong", strings.ReplaceAll(n.checksums[second], n.sums[second], strings.Repeat("0", 64)))
 	broken := n.scriptImage("broken", "exit 1\n")
 	withoutInstaller := n.scriptImage("without-installer", "[ \"$1\" = version ] || exit 3\n")
 	for name, tt := range map[string]struct {
@@ -261,6 +332,7 @@ func TestRefusedImages(t *testing.T) {
 		"no such image":                     {broken[:len(broken)-8] + "00000000", nil, "cannot pull"},
 		"a program that does not run":       {broken, nil, "does not run on this"},
 		"a program without an installer":    {withoutInstaller, nil, "cannot install itself (exit code 3)"},
+		"wrong checksum":                    {n.images[second], []string{"--sums", "wrong"}, "has the checksum"},
 		"no checksum for this architecture": {n.images[second], []string{"--sums", "elsewhere"}, "has no checksum for"},
 	} {
 		t.Run(name, func(t *testing.T) {

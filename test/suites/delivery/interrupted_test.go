@@ -123,6 +123,7 @@ func TestUnitChangedDuringFailedPull(t *testing.T) {
 	must(t, n.Registry.Down(t.Context(), registry.Refused))
 	n.apply(n.images[third])
 	n.awaitInstaller(t, n.Host, "cannot pull")
+	n.expectDocumentedCause()
 	must(t, n.Reboot(t.Context()))
 	n.awaitInstaller(t, n.Host, "cannot pull")
 	n.addMachineConfig("99-master-environment", otherEnvironment)
@@ -131,6 +132,19 @@ func TestUnitChangedDuringFailedPull(t *testing.T) {
 	if out := n.runScript("tr '\\0' '\\n' </proc/$(systemctl show --property=MainPID --value " + service +
 		")/environ"); !strings.Contains(out, "IN_FORCE=yes") {
 		t.Errorf("the service runs without its new drop-in:\n%s", out)
+	}
+}
+
+// expectDocumentedCause runs the documented commands after a failed pull: they show podman's error.
+func (n *node) expectDocumentedCause() {
+	n.t.Helper()
+	const section = "When a pull fails"
+	guide := openDocument(n.t, machineConfigGuide, installMark)
+	// The unit is inactive at this point, which is the exit status 3 of systemctl.
+	status := must1(n.shell.run(n.t.Context(), strings.TrimSpace(guide.block(n.t, section, 0, 2))+" || [ $? -eq 3 ]"))(n.t)
+	journal := must1(n.shell.run(n.t.Context(), guide.block(n.t, section, 1, 2)))(n.t)
+	if !strings.Contains(status, "cannot pull") || !strings.Contains(journal, "connection refused") {
+		n.t.Errorf("the status of the installer:\n%s\nits journal:\n%s", status, journal)
 	}
 }
 

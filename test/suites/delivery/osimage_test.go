@@ -47,11 +47,19 @@ func TestOSImage(t *testing.T) {
 				must(t, j.Object([]byte(text)))
 				base = append(base, []byte(text))
 			}
-			daemon := &mcd.Daemon{Machine: s.ControlPlane[0]}
-			c := must1(oc.New(t.Context(), []byte(otherPolicy), []oc.Node{{Name: s.ControlPlane[0].Name, Daemon: daemon}},
+			daemon := &mcd.Daemon{Host: s.ControlPlane[0]}
+			c := must1(oc.New(t.Context(), []byte(clusterPolicy), []oc.Node{{Name: s.ControlPlane[0].Name, Daemon: daemon}},
 				base...))(t)
 			t.Cleanup(func() { daemon.Update(context.Background(), mcd.Rendered{}) })
-			w := newInstallMethod(t, s, osImageGuide, map[string]oc.Handler{"oc": c.Run})
+			debug := debugOn(s.ControlPlane[0])
+			w := newInstallMethod(t, s, osImageGuide, map[string]oc.Handler{
+				"oc": func(ctx context.Context, dir string, args ...string) (string, error) {
+					if args[0] == "debug" {
+						return debug(ctx, dir, args...)
+					}
+					return c.Run(ctx, dir, args...)
+				},
+			})
 			w.expectRollout(c, len(base) > 0) // another image needs a reboot
 
 			w.block(addToImage, 0, 2)
@@ -118,9 +126,9 @@ func (w *installMethod) expectRollout(c *oc.Cluster, reboot bool) {
 		w.t.Fatalf("%d updates of the node, want 1", len(rollouts))
 	}
 	r := rollouts[0]
-	must(w.t, errors.Join(r.Report.Degraded, r.Drift))
-	if r.Report.Rebooted != reboot {
-		w.t.Fatalf("reboot requested: %v\n%s", r.Report.Rebooted, r.Report)
+	must(w.t, r.Degraded)
+	if r.Rebooted != reboot {
+		w.t.Fatalf("reboot requested: %v, actions %v", r.Rebooted, r.Actions)
 	}
 }
 

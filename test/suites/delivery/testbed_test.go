@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -163,21 +162,10 @@ func (s *testbed) snapshots(t *testing.T) []host.Snapshot {
 	return all
 }
 
-// snapshot returns a snapshot of a host without the files of the machine-config-daemon and
-// of the removal unit.
+// snapshot returns a snapshot of a host without the removal unit.
 func snapshot(ctx context.Context, m *host.Host) (host.Snapshot, error) {
 	s, err := m.Snapshot(ctx, unitPattern)
-	return withoutRemover(withoutDaemon(s)), err
-}
-
-// withoutDaemon removes the files of the machine-config-daemon from a snapshot: its records
-// of files that did not exist before. It never removes their folders.
-func withoutDaemon(s host.Snapshot) host.Snapshot {
-	s.Files = maps.Clone(s.Files)
-	maps.DeleteFunc(s.Files, func(path, _ string) bool {
-		return strings.HasPrefix(path, "/etc/machine-config-daemon")
-	})
-	return s
+	return withoutRemover(s), err
 }
 
 // withoutRemover removes the removal unit from a snapshot. It stays on the tmpfs until the

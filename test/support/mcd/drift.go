@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The drift monitor of the newest patch releases, which compares the enablement of units. The snapshots do not.
+
 package mcd
 
 import (
@@ -15,47 +17,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Drift compares the machine with its current config as the drift monitor does at run time
+// drift compares the host with its current config as the drift monitor does at run time
 // and the daemon after each boot (pkg/daemon/on_disk_validation.go, validateOnDiskState):
-// contents byte by byte and the whole mode of every file, unit and drop-in. Upstream stops
-// at the first difference and marks the node Degraded; this function returns all.
-func (d *Daemon) Drift(ctx context.Context) error {
+// contents byte by byte and the whole mode of every file, unit and drop-in. The snapshots do not
+// compare the enablement of units, as the newest patch releases do.
+func (d *Daemon) drift(ctx context.Context) error {
 	var errs []error
-	for _, f := range d.current.ignition.Storage.Files {
-		content, err := Contents(f)
-		if err == nil {
-			err = d.checkFile(ctx, f.Path, content, fileMode(f))
+	for name, f := range d.current.files {
+		errs = append(errs, d.checkFile(ctx, name, f.content, f.mode))
+	}
+	for _, u := range d.current.units {
+		for _, dropin := range u.Dropins {
+			errs = append(errs, d.checkFile(ctx, dropinPath(u, dropin), *dropin.Contents, defaultMode))
 		}
-		errs = append(errs, err)
-	}
-	for _, u := range d.current.ignition.Systemd.Units {
-		errs = append(errs, d.checkUnit(ctx, u))
-	}
-	return errors.Join(errs...)
-}
-
-// checkUnit follows pkg/daemon/on_disk_validation.go, checkV3Unit.
-func (d *Daemon) checkUnit(ctx context.Context, u types.Unit) error {
-	var errs []error
-	for _, dropin := range u.Dropins {
-		errs = append(errs, d.checkFile(ctx, dropinPath(u, dropin), *dropin.Contents, defaultMode))
-	}
-	errs = append(errs, d.checkFile(ctx, path.Join(systemdRoot, u.Name), *u.Contents, defaultMode))
-	if u.Enabled != nil && d.Flavour.checksEnablement() {
-		errs = append(errs, d.checkEnablement(ctx, u.Name, *u.Enabled))
+		errs = append(errs, d.checkFile(ctx, path.Join(systemdRoot, u.Name), *u.Contents, defaultMode))
+		if u.Enabled != nil && d.Flavour.checksEnablement() {
+			errs = append(errs, d.checkEnablement(ctx, u))
+		}
 	}
 	return errors.Join(errs...)
 }
 
 func (d *Daemon) checkFile(ctx context.Context, name, want string, mode fs.FileMode) error {
-	raw, err := rawMode(ctx, d.Machine, name)
+	// The type and the mode, without following links (inode(7)).
+	got, err := d.Host.Run(ctx, "stat", "--format=%f", name)
 	if err != nil {
 		return fmt.Errorf("drift: %w", err)
 	}
-	if wantRaw := uint64(unix.S_IFREG) | uint64(mode); raw != wantRaw {
-		return fmt.Errorf("drift: %s has mode %#o, not %#o", name, raw, wantRaw)
+	if raw := fmt.Sprintf("%x\n", unix.S_IFREG|uint32(mode)); got != raw {
+		return fmt.Errorf("drift: %s has mode %q, not %q", name, got, raw)
 	}
-	content, err := d.Machine.ReadFile(name)
+	content, err := d.Host.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("drift: %w", err)
 	}
@@ -68,16 +60,15 @@ func (d *Daemon) checkFile(ctx context.Context, name, want string, mode fs.FileM
 
 // checkEnablement follows pkg/daemon/on_disk_validation.go, checkUnitEnabled: it checks
 // only some states.
-func (d *Daemon) checkEnablement(ctx context.Context, unit string, enabled bool) error {
+func (d *Daemon) checkEnablement(ctx context.Context, u types.Unit) error {
 	// It exits nonzero for units that are not enabled; its output decides.
-	out, _ := d.Machine.Run(ctx, "systemctl", "is-enabled", unit)
-	state := strings.TrimSpace(out)
+	out, _ := d.Host.Run(ctx, "systemctl", "is-enabled", u.Name)
 	wrong := []string{"enabled", "enabled-runtime"}
-	if enabled {
+	if *u.Enabled {
 		wrong = []string{"disabled", "masked", "masked-runtime", "not-found"}
 	}
-	if slices.Contains(wrong, state) {
-		return fmt.Errorf("drift: unit %s is %s, but enabled is %t in its MachineConfig", unit, state, enabled)
+	if state := strings.TrimSpace(out); slices.Contains(wrong, state) {
+		return fmt.Errorf("drift: unit %s is %s, but enabled is %t in its MachineConfig", u.Name, state, *u.Enabled)
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The differences between releases whose daemon is not served.
+
 package mcd
 
 import "github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 
-// Flavour selects the behaviour of a range of OpenShift releases in their newest patch
-// releases.
+// Flavour selects the behaviour of a range of OpenShift releases in their newest patch releases: no
+// snapshot with these differences is served.
 type Flavour int
 
 // The flavours. Patch releases of 4.18 to 4.20 from before February 2026 behave like 4.17
@@ -28,11 +30,6 @@ func (f Flavour) Release() oracle.Release {
 // writesAllUnits reports whether every update writes, disables and enables every unit, or
 // only changed ones (pkg/daemon/update.go, updateFiles).
 func (f Flavour) writesAllUnits() bool { return f == OpenShift417 }
-
-// buildsEveryChange reports whether every change of a pool with a MachineOSConfig builds an
-// image and reboots its nodes, whatever the policy (pkg/daemon/update.go,
-// updateOnClusterLayering). From 4.20, changes of files and units follow the policy.
-func (f Flavour) buildsEveryChange() bool { return f != OpenShift420 }
 
 // checksEnablement reports whether a manually enabled or disabled unit counts as drift
 // (pkg/daemon/on_disk_validation.go, checkUnitEnabled).

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Which units an update writes: all of them in 4.17, and only changed ones in patch releases since February
+// 2026. The snapshots show only the first.
+
 package mcd
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,132 +18,105 @@ import (
 
 const systemdRoot = "/etc/systemd/system"
 
-// writer writes the files and units of one rendered config to a machine.
-type writer struct {
-	machine Machine
-	notes   []string // failures that upstream logs and ignores
-}
-
-// update changes the machine's files to the files of another config (pkg/daemon/update.go,
-// updateFiles). Every file is written, changed or not.
-func (w *writer) update(ctx context.Context, from, to Rendered, units []types.Unit) error {
-	for _, f := range to.ignition.Storage.Files {
-		if err := w.writeFile(f); err != nil {
-			return err
+// write changes the host's files to the files of another config (pkg/daemon/update.go,
+// updateFiles). Every file is written, changed or not. Which units are written depends on the release,
+// and the snapshots show only one of the two behaviours.
+func (d *Daemon) write(ctx context.Context, to Rendered, changes difference) error {
+	for name, f := range to.files {
+		if err := d.Host.WriteFile(name, f.content, f.mode); err != nil {
+			return fmt.Errorf("write a file: %w", err)
 		}
 	}
-	if err := w.writeUnits(ctx, units); err != nil {
+	units := slices.Concat(changes.added, changes.updated)
+	if d.Flavour.writesAllUnits() {
+		units = slices.Collect(maps.Values(to.units))
+	}
+	if err := d.writeUnits(ctx, units); err != nil {
 		return err
 	}
-	return w.deleteStale(ctx, from, to)
-}
-
-// writeFile follows pkg/daemon/file_writers.go, writeFiles.
-func (w *writer) writeFile(f types.File) error {
-	content, err := Contents(f)
-	if err != nil {
-		return err
-	}
-	// The OS image contains no file at the path, so that removal deletes ours
-	// (pkg/daemon/file_writers.go, createOrigFile).
-	if err := w.machine.WriteFile(stampName(f.Path), "", defaultMode); err != nil {
-		return err
-	}
-	return w.machine.WriteFile(f.Path, content, fileMode(f))
-}
-
-func stampName(name string) string {
-	return "/etc/machine-config-daemon/noorig" + name + ".mcdnoorig"
+	return d.deleteStale(ctx, to)
 }
 
 // writeUnits follows pkg/daemon/update.go, writeUnits: one enable and one disable command
 // for all units, and a preset for each unit without either.
-func (w *writer) writeUnits(ctx context.Context, units []types.Unit) error {
+func (d *Daemon) writeUnits(ctx context.Context, units []types.Unit) error {
 	var enable, disable []string
 	for _, u := range units {
-		if err := w.writeUnit(ctx, u); err != nil {
+		if err := d.writeUnit(ctx, u); err != nil {
 			return fmt.Errorf("write unit %s: %w", u.Name, err)
 		}
 		switch {
 		case u.Enabled == nil:
-			w.preset(ctx, u.Name)
+			if err := d.systemctl(ctx, "preset", u.Name); err != nil {
+				return err
+			}
 		case *u.Enabled:
 			enable = append(enable, u.Name)
 		default:
 			disable = append(disable, u.Name)
 		}
 	}
-	if err := w.systemctl(ctx, "enable", enable); err != nil {
+	if err := d.systemctl(ctx, "enable", enable...); err != nil {
 		return err
 	}
-	return w.systemctl(ctx, "disable", disable)
+	return d.systemctl(ctx, "disable", disable...)
 }
 
 // writeUnit follows pkg/daemon/file_writers.go, writeUnit. An enabled unit is disabled first,
 // because the new text can contain another WantedBy= (OCPBUGS-33694).
-func (w *writer) writeUnit(ctx context.Context, u types.Unit) error {
-	for _, d := range u.Dropins {
-		if err := w.machine.WriteFile(dropinPath(u, d), *d.Contents, defaultMode); err != nil {
-			return err
+func (d *Daemon) writeUnit(ctx context.Context, u types.Unit) error {
+	for _, dropin := range u.Dropins {
+		if err := d.Host.WriteFile(dropinPath(u, dropin), *dropin.Contents, defaultMode); err != nil {
+			return fmt.Errorf("write a drop-in: %w", err)
 		}
 	}
 	// is-enabled exits nonzero unless the unit is enabled; its output decides.
-	out, err := w.machine.Run(ctx, "systemctl", "is-enabled", u.Name)
+	out, err := d.Host.Run(ctx, "systemctl", "is-enabled", u.Name)
 	if err == nil && strings.TrimSpace(out) == "enabled" {
-		if err := w.systemctl(ctx, "disable", []string{u.Name}); err != nil {
+		if err := d.systemctl(ctx, "disable", u.Name); err != nil {
 			return err
 		}
 	}
-	return w.machine.WriteFile(path.Join(systemdRoot, u.Name), *u.Contents, defaultMode)
+	return d.Host.WriteFile(path.Join(systemdRoot, u.Name), *u.Contents, defaultMode)
 }
 
-func (w *writer) systemctl(ctx context.Context, verb string, units []string) error {
+func (d *Daemon) systemctl(ctx context.Context, verb string, units ...string) error {
 	if len(units) == 0 {
 		return nil
 	}
-	if _, err := w.machine.Run(ctx, "systemctl", append([]string{verb}, units...)...); err != nil {
+	if _, err := d.Host.Run(ctx, "systemctl", append([]string{verb}, units...)...); err != nil {
 		return fmt.Errorf("%s units: %w", verb, err)
 	}
 	return nil
 }
 
-// preset ignores errors, because a unit can be a drop-in alone (pkg/daemon/update.go,
-// presetUnit and its callers).
-func (w *writer) preset(ctx context.Context, unit string) {
-	if err := w.systemctl(ctx, "preset", []string{unit}); err != nil {
-		w.notes = append(w.notes, err.Error())
-	}
-}
-
-// deleteStale removes files of the old config that the new one lacks (pkg/daemon/update.go,
+// deleteStale removes files of the current config that the new one lacks (pkg/daemon/update.go,
 // deleteStaleData). A unit gets its preset while its file exists: with RHCOS's "disable *"
 // that removes its links.
-func (w *writer) deleteStale(ctx context.Context, from, to Rendered) error {
-	newFiles, newUnits, newDropins := filesByPath(to), unitsByName(to), dropinPaths(to)
-	for _, f := range from.ignition.Storage.Files {
-		if _, stays := newFiles[f.Path]; stays {
-			continue
-		}
-		for _, name := range []string{stampName(f.Path), f.Path} {
-			if err := w.machine.RemoveFile(name); err != nil {
-				return err
-			}
+func (d *Daemon) deleteStale(ctx context.Context, to Rendered) error {
+	var stale []string
+	for name := range d.current.files {
+		if _, stays := to.files[name]; !stays {
+			stale = append(stale, name)
 		}
 	}
-	for _, u := range from.ignition.Systemd.Units {
-		for _, d := range u.Dropins {
-			if name := dropinPath(u, d); !slices.Contains(newDropins, name) {
-				if err := w.machine.RemoveFile(name); err != nil {
-					return err
-				}
+	newDropins := dropinPaths(to)
+	for _, name := range dropinPaths(d.current) {
+		if !slices.Contains(newDropins, name) {
+			stale = append(stale, name)
+		}
+	}
+	for name := range d.current.units {
+		if _, stays := to.units[name]; !stays {
+			if err := d.systemctl(ctx, "preset", name); err != nil {
+				return err
 			}
+			stale = append(stale, path.Join(systemdRoot, name))
 		}
-		if _, stays := newUnits[u.Name]; stays {
-			continue
-		}
-		w.preset(ctx, u.Name)
-		if err := w.machine.RemoveFile(path.Join(systemdRoot, u.Name)); err != nil {
-			return err
+	}
+	for _, name := range stale {
+		if err := d.Host.RemoveFile(name); err != nil {
+			return fmt.Errorf("remove a file: %w", err)
 		}
 	}
 	return nil
@@ -151,7 +128,7 @@ func dropinPath(u types.Unit, d types.Dropin) string {
 
 func dropinPaths(r Rendered) []string {
 	var paths []string
-	for _, u := range r.ignition.Systemd.Units {
+	for _, u := range r.units {
 		for _, d := range u.Dropins {
 			paths = append(paths, dropinPath(u, d))
 		}

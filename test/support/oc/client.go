@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Commands of a shell that call back into the test. They also pass commands to the real kubectl, which
+// reaches its API server only from inside the lab.
+
 package oc
 
 import (

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// A pool whose nodes run replayed daemons. The real machine-config-controller of a release manages only
+// daemons of the same release, and those of 4.17 and 4.18 are not served.
+
 package oc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
 	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
@@ -23,13 +27,13 @@ type Node struct {
 
 // Rollout is the result of a configuration change on one node.
 type Rollout struct {
-	Node   string
-	Report mcd.Report
-	Drift  error // drift of the node's files after the update
+	Node string
+	mcd.Report
 }
 
-// Cluster simulates the cluster behind oc. Run may be called from several goroutines; one
-// command runs at a time.
+// Cluster simulates the cluster behind oc, whose nodes have daemons that the real controller cannot
+// manage: those of other releases, as replayed by package mcd. Run may be called from several
+// goroutines; one command runs at a time.
 type Cluster struct {
 	validator *validator.Validator
 	operators map[oracle.Release]*oracle.Operator
@@ -40,9 +44,10 @@ type Cluster struct {
 	policy   policy            // MachineConfiguration "cluster"
 	configs  map[string][]byte // applied MachineConfigs by name
 	rendered string            // name of the pool's configuration, by the newest operator
+	contents []byte            // of that configuration
+	reached  string            // name of the configuration that all nodes have
+	updated  []string          // its applied MachineConfigs
 	rollouts []Rollout
-	updated  []string // the applied MachineConfigs that all nodes have
-	paused   bool     // the pool is paused and its nodes keep their configuration
 }
 
 // newest is the release of the operator that acts on the cluster's objects.
@@ -77,14 +82,6 @@ func New(ctx context.Context, policy []byte, nodes []Node, base ...[]byte) (*Clu
 	return c, nil
 }
 
-// Policy returns the MachineConfiguration as last applied, with managedFields and without
-// status.
-func (c *Cluster) Policy() []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.policy.applied)
-}
-
 // Rollouts returns the reports since the last call.
 func (c *Cluster) Rollouts() []Rollout {
 	c.mu.Lock()
@@ -92,38 +89,6 @@ func (c *Cluster) Rollouts() []Rollout {
 	taken := c.rollouts
 	c.rollouts = nil
 	return taken
-}
-
-// Edit changes the text of an applied MachineConfig and updates the nodes, for objects that
-// the renderer does not produce.
-func (c *Cluster) Edit(ctx context.Context, name string, edit func([]byte) []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before, applied := c.configs[name]
-	if !applied {
-		return fmt.Errorf("edit machineconfig %s: it is not there", name)
-	}
-	after := edit(slices.Clone(before))
-	if err := c.validator.MachineConfig(after); err != nil {
-		return err
-	}
-	c.configs[name] = after
-	return c.rollOut(ctx)
-}
-
-// Pause delays changes of the pool, as its spec.paused does.
-func (c *Cluster) Pause() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.paused = true
-}
-
-// Resume ends a pause. All changes come in one update.
-func (c *Cluster) Resume(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.paused = false
-	return c.rollOut(ctx)
 }
 
 // rollOut applies the pool's configuration to one node after another, as the
@@ -136,25 +101,18 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 		return err
 	}
 	c.rendered = rendered[newest].Name
-	if c.paused {
-		return nil
-	}
 	if err := c.policy.observe(ctx); err != nil {
 		return err
 	}
-	degraded := false
 	for _, n := range c.nodes {
 		n.Daemon.Policy = mcd.Policy(c.policy.active)
-		r := Rollout{Node: n.Name, Report: n.Daemon.Update(ctx, rendered[n.Daemon.Flavour.Release()])}
-		r.Drift = n.Daemon.Drift(ctx)
+		r := Rollout{n.Name, n.Daemon.Update(ctx, rendered[n.Daemon.Flavour.Release()])}
 		c.rollouts = append(c.rollouts, r)
-		if degraded = r.Report.Degraded != nil; degraded {
-			break // a degraded node is the pool's state, not a failed command
+		if r.Degraded != nil {
+			return nil //nolint:nilerr // a degraded node is the pool's state, not a failed command
 		}
 	}
-	if !degraded {
-		c.updated = slices.Sorted(maps.Keys(c.configs))
-	}
+	c.reached, c.updated = c.rendered, slices.Sorted(maps.Keys(c.configs))
 	return nil
 }
 
@@ -173,31 +131,24 @@ func (c *Cluster) render(ctx context.Context) (map[oracle.Release]mcd.Rendered, 
 		if all[release], err = mcd.Read(config); err != nil {
 			return nil, err
 		}
+		if release == newest {
+			if c.contents, err = yaml.Marshal(config); err != nil {
+				return nil, fmt.Errorf("encode the rendered configuration: %w", err)
+			}
+		}
 	}
 	return all, nil
 }
 
-// checkNodes returns an error unless every node has the pool's configuration.
-func (c *Cluster) checkNodes() error {
-	var errs []error
-	for _, r := range c.rollouts {
-		if r.Report.Degraded != nil {
-			errs = append(errs, fmt.Errorf("node %s is degraded: %w", r.Node, r.Report.Degraded))
-		}
-		if r.Report.Rebooted {
-			errs = append(errs, fmt.Errorf("node %s needs a reboot", r.Node))
-		}
-		if r.Drift != nil {
-			errs = append(errs, fmt.Errorf("node %s has drifted: %w", r.Node, r.Drift))
-		}
+// pool returns the fields of the MachineConfigPool that apply.sh reads. Its status names the
+// configuration that all nodes have.
+func (c *Cluster) pool() map[string]any {
+	sources := []any{}
+	for _, name := range c.updated {
+		sources = append(sources, map[string]any{"name": name})
 	}
-	return errors.Join(errs...)
-}
-
-func (c *Cluster) node(name string) (Node, error) {
-	i := slices.IndexFunc(c.nodes, func(n Node) bool { return n.Name == name })
-	if i < 0 {
-		return Node{}, fmt.Errorf("there is no node %s", name)
+	return map[string]any{
+		"spec":   map[string]any{"configuration": map[string]any{"name": c.rendered}},
+		"status": map[string]any{"configuration": map[string]any{"name": c.reached, "source": sources}},
 	}
-	return c.nodes[i], nil
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The node disruption policy of that pool. A real operator observes it in test/rehearsal/openshift; here, the
+// nodes have no API server.
+
 package oc
 
 import (

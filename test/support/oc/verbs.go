@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The commands of oc for that pool. They exist because it has no API server; all other commands of the
+// documentation run with a real one.
+
 package oc
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 
+	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 )
 
@@ -27,56 +32,65 @@ const (
 // FieldManagerClientSideApply and its default for --server-side).
 const defaultManager = "kubectl"
 
-// Run runs oc with arguments in a directory and returns its output.
-func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (string, error) {
+// command is a command of oc.
+type command struct {
+	names   string // arguments that are no flags
+	dir     string // in which it runs
+	file    string
+	server  bool
+	manager string
+	output  string
+}
+
+func parse(dir string, args []string) (c command, err error) {
+	c.dir = dir
+	flags := flag.NewFlagSet("oc", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&c.file, "f", "", "")
+	flags.StringVar(&c.output, "o", "", "")
+	flags.BoolVar(&c.server, "server-side", false, "")
+	flags.StringVar(&c.manager, "field-manager", defaultManager, "")
+	_ = flags.Bool("ignore-not-found", false, "") // no test needs the error
+	var names []string
+	for { // flags can follow names
+		if err := flags.Parse(args); err != nil {
+			return c, err //nolint:wrapcheck // Run adds the command
+		}
+		if flags.NArg() == 0 {
+			c.names = strings.Join(names, " ")
+			return c, nil
+		}
+		names, args = append(names, flags.Arg(0)), flags.Args()[1:]
+	}
+}
+
+// Run runs oc with arguments in a directory and returns its output. It supports only the verbs that
+// apply.sh, the documentation of the OS image and the hook of Argo CD use: test/rehearsal/openshift
+// runs all other commands with a real API server.
+func (c *Cluster) Run(ctx context.Context, dir string, args ...string) (out string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(args) == 0 {
 		return "", errors.New("oc: a verb is missing")
 	}
-	// Commands on nodes run side by side.
-	if args[0] != "debug" {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-	}
-	verbs := map[string]func(context.Context, string, []string) (string, error){
-		"apply": c.apply, "delete": c.delete, "get": c.get, "debug": c.debug, "patch": c.patch,
-		"replace": c.replace,
-	}
-	verb, known := verbs[args[0]]
-	if !known {
-		return "", fmt.Errorf("oc %s: no such verb in the documentation", args[0])
-	}
-	out, err := verb(ctx, dir, args[1:])
+	parsed, err := parse(dir, args[1:])
 	if err != nil {
-		return out, fmt.Errorf("oc %s: %w", strings.Join(args, " "), err)
+		return "", fmt.Errorf("oc %s: %w", strings.Join(args, " "), err)
 	}
-	return out, nil
-}
-
-// parse accepts flags before and after arguments, as oc does.
-func parse(flags *flag.FlagSet, args []string) ([]string, error) {
-	flags.SetOutput(io.Discard)
-	var rest []string
-	for {
-		if err := flags.Parse(args); err != nil {
-			return nil, err //nolint:wrapcheck // Run adds the command
-		}
-		if flags.NArg() == 0 {
-			return rest, nil
-		}
-		rest, args = append(rest, flags.Arg(0)), flags.Args()[1:]
-	}
-}
-
-// parseAndRead is for verbs whose only argument is -f.
-func parseAndRead(flags *flag.FlagSet, file *string, dir string, args []string) (map[object][]byte, error) {
-	rest, err := parse(flags, args)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected arguments %q", rest)
+	switch args[0] {
+	case "apply":
+		out, err = c.apply(ctx, parsed)
+	case "delete":
+		out, err = c.delete(ctx, parsed)
+	case "get":
+		out, err = c.get(ctx, parsed)
+	default:
+		err = errors.New("no test needs this verb")
 	}
 	if err != nil {
-		return nil, err
+		err = fmt.Errorf("oc %s: %w", strings.Join(args, " "), err)
 	}
-	return read(dir, *file)
+	return out, err
 }
 
 type object struct {
@@ -84,26 +98,16 @@ type object struct {
 	Metadata struct{ Name string }
 }
 
-// read reads the objects of -f: the files of a folder without its subfolders, with the
-// extensions that oc accepts (cli-runtime's pkg/resource/builder.go).
-func read(dir, name string) (map[object][]byte, error) {
-	path := name
-	if !filepath.IsAbs(name) {
-		path = filepath.Join(dir, name)
+// read reads the objects of -f: a file, or the files of a folder without its subfolders.
+func (c command) read() (map[object][]byte, error) {
+	path := c.file
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.dir, path)
 	}
 	files := []string{path}
-	if info, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("read the files of -f: %w", err)
-	} else if info.IsDir() {
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			return nil, fmt.Errorf("read the files of -f: %w", err)
-		}
-		files = nil
-		for _, e := range entries {
-			if !e.IsDir() && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(e.Name())) {
-				files = append(files, filepath.Join(path, e.Name()))
-			}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if files, err = filepath.Glob(filepath.Join(path, "*.yaml")); err != nil {
+			return nil, fmt.Errorf("list the files of -f: %w", err)
 		}
 	}
 	all := make(map[object][]byte, len(files))
@@ -118,18 +122,14 @@ func read(dir, name string) (map[object][]byte, error) {
 		}
 		all[o] = text
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no object", path)
+	if len(all) == 0 || c.names != "" {
+		return nil, fmt.Errorf("%s contains %d objects, and %q is not examined", path, len(all), c.names)
 	}
 	return all, nil
 }
 
-func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string, error) {
-	flags := flag.NewFlagSet("apply", flag.ContinueOnError)
-	file := flags.String("f", "", "")
-	server := flags.Bool("server-side", false, "")
-	manager := flags.String("field-manager", defaultManager, "")
-	objects, err := parseAndRead(flags, file, dir, args)
+func (c *Cluster) apply(ctx context.Context, what command) (string, error) {
+	objects, err := what.read()
 	if err != nil {
 		return "", err
 	}
@@ -137,8 +137,8 @@ func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string,
 	changed := false
 	for o, text := range objects {
 		switch {
-		case o.Kind == kindPolicy && *server:
-			stored, err := c.validator.Apply(c.policy.applied, text, *manager, false)
+		case o.Kind == kindPolicy && what.server:
+			stored, err := c.validator.Apply(c.policy.applied, text, what.manager, false)
 			if err != nil {
 				return "", err
 			}
@@ -146,7 +146,7 @@ func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string,
 				return "", err
 			}
 			fmt.Fprintln(&out, "machineconfiguration.operator.openshift.io/"+o.Metadata.Name, "serverside-applied")
-		case o.Kind == kindConfig && !*server:
+		case o.Kind == kindConfig && !what.server:
 			if err := c.validator.MachineConfig(text); err != nil {
 				return "", err
 			}
@@ -157,7 +157,7 @@ func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string,
 			c.configs[o.Metadata.Name] = text
 			fmt.Fprintln(&out, "machineconfig.machineconfiguration.openshift.io/"+o.Metadata.Name, result)
 		default:
-			return "", fmt.Errorf("the documentation does not apply a %s like this", o.Kind)
+			return "", fmt.Errorf("no test applies a %s like this", o.Kind)
 		}
 	}
 	if !changed {
@@ -166,59 +166,8 @@ func (c *Cluster) apply(ctx context.Context, dir string, args []string) (string,
 	return out.String(), c.rollOut(ctx)
 }
 
-// patch replaces lists of the policy, as another tool does. The operator observes the
-// result later.
-func (c *Cluster) patch(_ context.Context, dir string, args []string) (string, error) {
-	flags := flag.NewFlagSet("patch", flag.ContinueOnError)
-	kind := flags.String("type", "strategic", "")
-	file := flags.String("patch-file", "", "")
-	rest, err := parse(flags, args)
-	if err != nil {
-		return "", err
-	}
-	if !slices.Equal(rest, []string{"machineconfiguration", "cluster"}) || *kind != "merge" {
-		return "", fmt.Errorf("no test patches %q with the type %s", rest, *kind)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, *file))
-	if err != nil {
-		return "", fmt.Errorf("read the patch: %w", err)
-	}
-	stored, err := c.validator.MergePatch(c.policy.applied, text, "kubectl-patch")
-	if err != nil {
-		return "", err
-	}
-	return "machineconfiguration.operator.openshift.io/cluster patched\n", c.policy.apply(stored)
-}
-
-// replace replaces the policy, as another tool does. The operator observes the result later.
-func (c *Cluster) replace(_ context.Context, dir string, args []string) (string, error) {
-	flags := flag.NewFlagSet("replace", flag.ContinueOnError)
-	file := flags.String("f", "", "")
-	objects, err := parseAndRead(flags, file, dir, args)
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	for o, text := range objects {
-		if o.Kind != kindPolicy {
-			return "", fmt.Errorf("no test replaces a %s", o.Kind)
-		}
-		stored, err := c.validator.Put(c.policy.applied, text, "kubectl-replace")
-		if err != nil {
-			return "", err
-		}
-		if err := c.policy.apply(stored); err != nil {
-			return "", err
-		}
-		fmt.Fprintf(&out, "machineconfiguration.operator.openshift.io/%s replaced\n", o.Metadata.Name)
-	}
-	return out.String(), nil
-}
-
-func (c *Cluster) delete(ctx context.Context, dir string, args []string) (string, error) {
-	flags := flag.NewFlagSet("delete", flag.ContinueOnError)
-	file := flags.String("f", "", "")
-	objects, err := parseAndRead(flags, file, dir, args)
+func (c *Cluster) delete(ctx context.Context, what command) (string, error) {
+	objects, err := what.read()
 	if err != nil {
 		return "", err
 	}
@@ -233,76 +182,87 @@ func (c *Cluster) delete(ctx context.Context, dir string, args []string) (string
 	return out.String(), c.rollOut(ctx)
 }
 
-func (c *Cluster) get(ctx context.Context, _ string, args []string) (string, error) {
-	flags := flag.NewFlagSet("get", flag.ContinueOnError)
-	format := flags.String("o", "", "")
-	flags.StringVar(format, "output", "", "")
-	selector := flags.String("selector", "", "")
-	rest, err := parse(flags, args)
-	if err != nil {
-		return "", err
-	}
-	if len(rest) > 0 && rest[0] == "nodes" && *format == "json" {
-		return c.getNodes(*selector, rest[1:])
-	}
-	if out, found, err := c.getLists(ctx, rest, *selector, *format); found {
-		return out, err
-	}
-	if !slices.Equal(rest, []string{"machineconfiguration", "cluster"}) {
-		return "", fmt.Errorf("the documentation does not get %q", rest)
-	}
-	o, err := c.policy.get(ctx)
-	if err != nil {
-		return "", err
-	}
-	return printObject(o, *format)
-}
-
-// getNodes returns a List of the nodes with a label or with these names. All nodes are of
-// the control plane.
-func (c *Cluster) getNodes(selector string, names []string) (string, error) {
-	items := []any{}
-	for _, n := range c.nodes {
-		if len(names) == 0 && selector == ControlPlaneLabel || slices.Contains(names, n.Name) {
-			items = append(items, map[string]any{
-				"apiVersion": "v1", "kind": "Node",
-				"metadata": map[string]any{"name": n.Name, "labels": map[string]any{ControlPlaneLabel: ""}},
-				"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}},
-			})
+func (c *Cluster) get(ctx context.Context, what command) (string, error) {
+	kind, names, _ := strings.Cut(what.names, " ")
+	var o map[string]any
+	var err error
+	switch {
+	case what.names == "machineconfiguration cluster":
+		o, err = c.policy.get(ctx)
+	case what.names == "mcp master":
+		o = c.pool()
+	case what.names == "mcp":
+		o = list(c.pool())
+	case what.names == "machineconfigs" && what.output == "name":
+		var text strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(c.configs)) {
+			fmt.Fprintln(&text, "machineconfig.machineconfiguration.openshift.io/"+name)
 		}
+		return text.String(), nil
+	case kind == "machineconfigs":
+		o, err = c.machineConfigs(strings.Fields(names))
+	default:
+		err = fmt.Errorf("no test gets %q", what.names)
 	}
-	if len(names) > len(items) {
-		return "", fmt.Errorf("not all of the nodes %q exist", names)
+	if err != nil || o == nil {
+		return "", err
 	}
-	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, "", "    ")
-	return string(text) + "\n", err
+	return printObject(o, what.output)
 }
 
-// ControlPlaneLabel is the label of the nodes.
-const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
+// machineConfigs returns those of the names that exist, also the pool's rendered one. One alone is no List.
+func (c *Cluster) machineConfigs(names []string) (map[string]any, error) {
+	var found []any
+	for _, name := range names {
+		text, exists := c.configs[name]
+		if name == c.rendered {
+			text, exists = c.contents, true
+		}
+		if !exists {
+			continue
+		}
+		var o map[string]any
+		if err := yaml.Unmarshal(text, &o); err != nil {
+			return nil, fmt.Errorf("read a MachineConfig: %w", err)
+		}
+		found = append(found, o)
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		one, _ := found[0].(map[string]any)
+		return one, nil
+	}
+	return list(found...), nil
+}
 
-// debug runs a command on a node: oc debug node/NAME -- chroot /host COMMAND. The command gets
-// no standard input, even with --tty=false, so a coordinated check runs alone.
-func (c *Cluster) debug(ctx context.Context, _ string, args []string) (string, error) {
-	flags := flag.NewFlagSet("debug", flag.ContinueOnError)
-	_ = flags.Bool("quiet", false, "")
-	_ = flags.Bool("q", false, "")
-	_ = flags.Bool("tty", false, "")
-	end := slices.Index(args, "--")
-	if end < 0 {
-		return "", errors.New("give node/NAME -- chroot /host COMMAND")
+func list(items ...any) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+}
+
+// printObject prints an object as -o does.
+func printObject(o map[string]any, format string) (string, error) {
+	var got strings.Builder
+	kind, expression, _ := strings.Cut(format, "=")
+	switch kind {
+	case "yaml":
+		text, err := yaml.Marshal(o)
+		return string(text), err //nolint:wrapcheck // Run adds the command
+	case "go-template":
+		parsed, err := template.New("get").Parse(expression)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", format, err)
+		}
+		err = parsed.Execute(&got, o)
+		return got.String(), err //nolint:wrapcheck // Run adds the command
+	case "jsonpath":
+		path := jsonpath.New("get").AllowMissingKeys(true)
+		if err := path.Parse(expression); err != nil {
+			return "", fmt.Errorf("%s: %w", format, err)
+		}
+		err := path.Execute(&got, o)
+		return got.String(), err //nolint:wrapcheck // Run adds the command
 	}
-	rest, err := parse(flags, args[:end])
-	if err != nil {
-		return "", err
-	}
-	command := args[end+1:]
-	if len(rest) != 1 || len(command) < 3 || command[0] != "chroot" || command[1] != "/host" {
-		return "", errors.New("give node/NAME -- chroot /host COMMAND")
-	}
-	n, err := c.node(strings.TrimPrefix(rest[0], "node/"))
-	if err != nil {
-		return "", err
-	}
-	return n.Daemon.Machine.Run(ctx, command[2], command[3:]...) //nolint:wrapcheck // Run adds the command
+	return "", fmt.Errorf("no test needs the format %q", format)
 }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"strings"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,67 +69,6 @@ func (j *Validator) Apply(live, applied []byte, manager string, force bool) ([]b
 		err = k.update(old, result)
 	}
 	if err != nil {
-		return nil, err
-	}
-	return yaml.Marshal(result.Object)
-}
-
-// MergePatch does what `oc patch --type=merge` does: a list in the patch replaces the
-// stored list, and the fields of the new list belong to the manager. live and the result
-// are as in Apply, patch is JSON or YAML.
-func (j *Validator) MergePatch(live, patch []byte, manager string) ([]byte, error) {
-	old, k, err := j.decode(live)
-	if err != nil {
-		return nil, fmt.Errorf("the live object: %w", err)
-	}
-	before, err := old.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	raw, err := yaml.YAMLToJSONStrict(patch)
-	if err != nil {
-		return nil, fmt.Errorf("the patch: %w", err)
-	}
-	after, err := jsonpatch.MergePatch(before, raw)
-	if err != nil {
-		return nil, fmt.Errorf("the patch: %w", err)
-	}
-	patched, _, err := j.decode(after)
-	if err != nil {
-		return nil, err
-	}
-	return k.updateAs(old, patched, manager)
-}
-
-// Put does what `oc replace` does: the document is the whole object, and the fields that it
-// changes belong to the manager. live and the result are as in Apply.
-func (j *Validator) Put(live, document []byte, manager string) ([]byte, error) {
-	next, k, err := j.decode(document)
-	if err != nil {
-		return nil, err
-	}
-	old, err := j.live(live, next, k)
-	if err != nil {
-		return nil, err
-	}
-	if k.hasStatus {
-		unstructured.RemoveNestedField(next.Object, "status")
-	}
-	return k.updateAs(old, next, manager)
-}
-
-// updateAs returns the stored object after an update by the manager.
-func (k *kind) updateAs(old, next *unstructured.Unstructured, manager string) ([]byte, error) {
-	updated, err := k.fields.Update(old, next, manager)
-	if err != nil {
-		return nil, err
-	}
-	result, ok := updated.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("the update gave a %T", updated)
-	}
-	k.setDefaults(result)
-	if err := k.update(old, result); err != nil {
 		return nil, err
 	}
 	return yaml.Marshal(result.Object)
