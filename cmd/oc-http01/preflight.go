@@ -36,10 +36,11 @@ any layout.
 
 It reports:
 
-  - entries of the node disruption policy that are missing, not observed or changed
+  - entries of the node disruption policy that are missing, not observed or changed,
+    and a policy without room for them
   - a MachineOSConfig: releases before 4.20 reboot the nodes for every change
   - a paused or degraded pool
-  - MachineConfigs of others with files or units of this service
+  - MachineConfigs of others with files or units of this service, or with our names
   - the MachineConfig of cert-manager-operator's HTTP01Proxy
   - api-int in the named certificates of the APIServer, and more of these than its
     operator accepts

@@ -11,12 +11,14 @@ const (
 	PolicyEntriesReboot   ID = "policy-entries-reboot"
 	PolicyEntriesDiffer   ID = "policy-entries-differ"
 	PolicyDropsEntries    ID = "policy-drops-entries"
+	PolicyTooManyEntries  ID = "policy-too-many-entries"
 	PoolPaused            ID = "pool-paused"
 	PoolDegraded          ID = "pool-degraded"
 	PoolLayered           ID = "pool-layered"
 	MachineConfigOverlaps ID = "machineconfig-overlaps"
 	// MachineConfigCompressed is about the same files as MachineConfigOverlaps.
 	MachineConfigCompressed ID = "machineconfig-compressed"
+	MachineConfigNameTaken  ID = "machineconfig-name-taken"
 	DNATMachineConfig       ID = "dnat-machineconfig-present"
 	// NamedCertificatesTooMany and NamedCertificateInternalName are about the APIServer.
 	// The renderer prints them too.
@@ -74,6 +76,13 @@ func preflightEntries() []Entry {
 			},
 		},
 		{
+			ID: PolicyTooManyEntries, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
+			Symptom:     "`apply.sh` fails: the node disruption policy must have at most 50 items.",
+			Message:     "With our entries, {field} of the node disruption policy would contain {count} entries, but the API server accepts at most {limit}",
+			Remediation: "Ask the owners of other entries to remove some. An entry for a folder applies to all files in it.",
+			Commands:    []string{owner},
+		},
+		{
 			ID: PoolPaused, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "Applied MachineConfigs do not arrive on the nodes.",
 			Message:     "The pool {pool} is paused: changes arrive together with all others when you resume it, and one that needs a reboot reboots the nodes",
@@ -107,6 +116,13 @@ func preflightEntries() []Entry {
 			Message:     "{shared} is compressed in {compressed} and plain text in {plain}: {release} renders contents that no node can read",
 			Remediation: "Remove these files from {config}. OpenShift 4.20 merges them correctly.",
 			Commands:    []string{"oc get mc {config} -o yaml"},
+		},
+		{
+			ID: MachineConfigNameTaken, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
+			Symptom:     "`apply.sh` fails: MachineConfigs with our names have contents of somebody else.",
+			Message:     "The MachineConfig {config} has one of our names, but contains {shared} of somebody else. To apply or delete ours would remove them and reboot the nodes",
+			Remediation: "Ask the owner to move these contents to a MachineConfig with another name.",
+			Commands:    []string{"oc get mc {config} -o yaml --show-managed-fields"},
 		},
 		{
 			ID: DNATMachineConfig, Check: PreflightCheck, ClusterOnly: true, Level: Problem,

@@ -30,6 +30,9 @@ const (
 	// compressionRelease is the first 4.x release that merges a plain file over a compressed
 	// one (its pkg/controller/common/helpers.go, MergeMachineConfigs).
 	compressionRelease = 20
+	// maxPolicyEntries is the largest number of files, and of units, in a policy (openshift/api's
+	// operator/v1/types_machineconfiguration.go).
+	maxPolicyEntries = 50
 )
 
 // Check reports why a change of the MachineConfigs of a pool would drain or reboot its
@@ -43,6 +46,7 @@ func Check(o Objects, poolName string) report.Preflight {
 	c.checkPolicy()
 	c.checkPool()
 	c.checkLayering()
+	c.checkOwners()
 	c.checkOthers()
 	c.checkNames()
 	c.conclude()
@@ -109,7 +113,21 @@ func (c *checker) ownKeys() (all []string) {
 	for _, m := range c.ours {
 		all = append(all, m.keys()...)
 	}
-	return all
+	return slices.DeleteFunc(all, isForeign)
+}
+
+// isForeign reports whether a file or unit belongs to somebody else: our names contain the name of
+// the service.
+func isForeign(key string) bool { return !strings.Contains(key, "http01-proxyd") }
+
+// checkOwners looks for MachineConfigs of somebody else with our names.
+func (c *checker) checkOwners() {
+	for _, m := range c.ours {
+		foreign := slices.DeleteFunc(m.keys(), func(key string) bool { return !isForeign(key) })
+		if foreign = append(foreign, m.otherFields()...); len(foreign) > 0 {
+			c.find(findings.MachineConfigNameTaken, findings.Values{"config": m.Metadata.Name, "shared": join(foreign)})
+		}
+	}
 }
 
 func isUnit(key string) bool { return !strings.HasPrefix(key, "/") }
@@ -157,6 +175,8 @@ func (c *checker) checkPolicy() {
 			c.find(f.id, findings.Values{"entries": join(f.entries)})
 		}
 	}
+	c.checkNumber("files", required.Files, spec.Files)
+	c.checkNumber("units", required.Units, spec.Units)
 	if dropped := required.Uncovered(keys); c.objects.rendered != nil && len(dropped) > 0 {
 		c.find(findings.PolicyDropsEntries, findings.Values{"entries": join(dropped)})
 	}
@@ -166,6 +186,21 @@ func (c *checker) checkPolicy() {
 		c.find(findings.PolicyNotObserved, findings.Values{"state": state})
 	case len(late) > 0:
 		c.find(findings.PolicyNotObserved, findings.Values{"state": "the active policy contains no entry for " + join(late)})
+	}
+}
+
+// checkNumber looks for a list of the policy that would be too long.
+func (c *checker) checkNumber(list string, required, present []disruption.Entry) {
+	count := len(present)
+	for _, e := range required {
+		if !slices.ContainsFunc(present, func(p disruption.Entry) bool { return p.Key() == e.Key() }) {
+			count++
+		}
+	}
+	if count > maxPolicyEntries {
+		c.find(findings.PolicyTooManyEntries, findings.Values{
+			"field": "spec.nodeDisruptionPolicy." + list, "count": strconv.Itoa(count), "limit": strconv.Itoa(maxPolicyEntries),
+		})
 	}
 }
 

@@ -117,6 +117,14 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	others := func(n int) string {
+		var text strings.Builder
+		text.WriteString("    files:\n")
+		for i := range n {
+			fmt.Fprintf(&text, "    - {path: /etc/site/%d, actions: [{type: None}]}\n", i)
+		}
+		return text.String()
+	}
 	const timer, directory = "http01-proxyd-install.timer", "/etc/http01-proxyd"
 	const newUnit = "    - name: http01-proxyd-new.service\n      actions: [{type: DaemonReload}]\n"
 	reboot := "    - path: /etc/http01-proxyd/config.yaml\n      actions: [{type: Reboot}]\n"
@@ -182,9 +190,23 @@ func TestCheck(t *testing.T) {
 		"another owner's content under our name": {
 			healthy(live, string(rendered), string(renderedPolicy),
 				machineConfig("98-master-http01-proxyd", "master", "storage: {files: [{path: /etc/motd}]}")),
-			[]string{"policy-entries-missing", "policy-drops-entries"},
-			"no entry for /etc/motd, but a MachineConfig of this service contains them",
+			[]string{"machineconfig-name-taken"},
+			"The MachineConfig 98-master-http01-proxyd has one of our names, but contains /etc/motd of somebody else.",
 		},
+		"another owner's fields under our name": {
+			healthy(live, string(rendered), string(renderedPolicy),
+				strings.Replace(machineConfig(ourConfig, "master", "passwd: {users: [{name: core}]}, "+configFile), "spec: {",
+					"spec: {kernelArguments: [nosmt], extensions: [usbguard], kernelType: realtime, fips: true, osImageURL: a, ", 1)),
+			[]string{"machineconfig-name-taken"},
+			"contains extensions, fips, kernelArguments, kernelType, osImageURL, passwd of somebody else.",
+		},
+		"no room for our entries": {
+			healthy(configuration(others(47), others(47), "7")),
+			[]string{"policy-entries-missing", "policy-too-many-entries"},
+			"spec.nodeDisruptionPolicy.files of the node disruption policy would contain 51 entries, but",
+		},
+		"room for our entries":    {healthy(configuration(others(46), others(46), "7")), []string{"policy-entries-missing"}, ""},
+		"fifty entries with ours": {healthy(configuration(withEntry(full, strings.TrimPrefix(others(46), "    files:\n")), full, "7")), nil, ""},
 		"paused": {
 			[]string{live, pool("paused: true", ""), none, machineConfig("a", "master", chony)},
 			[]string{"pool-paused"},

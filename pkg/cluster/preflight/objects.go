@@ -171,7 +171,15 @@ type layeredPool struct {
 type machineConfig struct {
 	Metadata metadata `json:"metadata"`
 	Spec     struct {
-		Config struct {
+		Extensions      []string `json:"extensions"`
+		FIPS            bool     `json:"fips"`
+		KernelArguments []string `json:"kernelArguments"`
+		KernelType      string   `json:"kernelType"`
+		OSImageURL      string   `json:"osImageURL"`
+		Config          struct {
+			Passwd struct {
+				Users []struct{} `json:"users"`
+			} `json:"passwd"`
 			Storage struct {
 				Files []struct {
 					Path     string `json:"path"`
@@ -196,6 +204,27 @@ func (m machineConfig) keys() (all []string) {
 	}
 	for _, u := range m.Spec.Config.Systemd.Units {
 		all = append(all, u.Name)
+	}
+	return all
+}
+
+// otherFields returns the names of the fields, except files and units, that have a value.
+func (m machineConfig) otherFields() (all []string) {
+	s := m.Spec
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"extensions", len(s.Extensions) > 0},
+		{"fips", s.FIPS},
+		{"kernelArguments", len(s.KernelArguments) > 0},
+		{"kernelType", s.KernelType != ""},
+		{"osImageURL", s.OSImageURL != ""},
+		{"passwd", len(s.Config.Passwd.Users) > 0},
+	} {
+		if field.set {
+			all = append(all, field.name)
+		}
 	}
 	return all
 }
