@@ -17,7 +17,7 @@ import (
 )
 
 // fakeOC is oc with a cluster whose operator and nodes react late: the pool infra names the
-// configuration b with the third read after a change, and its nodes have it with the sixth. After
+// configuration b with the third read after a change, and its nodes have it with the fifth. After
 // the call number $fault_at, the script is killed; or $fault_for calls from there fail, as while
 // the API server answers 500 or 429.
 const fakeOC = `#!/bin/sh
@@ -44,6 +44,12 @@ case "$*" in
 "get machineconfiguration "*)
 	count observed
 	[ ! -e policy ] || printf '3 %s\npath: /etc/a\nname: a.service\n' $((n > 2 ? 3 : 2)) ;;
+"get machineconfigs 98-infra-http01-proxyd "*)
+	[ ! -e applied ] || echo "98-infra-http01-proxyd http01-proxyd.service new"
+	case $5 in
+	a) echo "a http01-proxyd.service old" ;;
+	b) echo "b http01-proxyd.service new" ;;
+	esac ;;
 "get machineconfigs "*) [ ! -e applied ] || echo machineconfig/98-infra-http01-proxyd ;;
 "get mcp infra "*paused*) echo false ;;
 "get mcp infra "*)
@@ -51,7 +57,7 @@ case "$*" in
 	if [ -e applied ]; then
 		count reads
 		[ "$n" -lt 3 ] || wanted=b
-		[ "$n" -lt 6 ] || nodes=b
+		[ "$n" -lt 5 ] || nodes=b
 	fi
 	case "$*" in *status*) echo "$wanted $nodes" ;; *) echo "$wanted" ;; esac ;;
 "get mcp "*)

@@ -70,8 +70,8 @@ func TestManifest(t *testing.T) {
 
 // TestScript: the script returns when the cluster uses each entry and the operator has
 // observed the newest generation, and not before. A rollout also waits for the nodes. It runs
-// unchanged, beside a policy, with a fake oc: each "oc get machineconfiguration" prints the next answer, and the last
-// one again.
+// unchanged, beside a policy, with a fake oc: after the policy is applied, each "oc get machineconfiguration"
+// prints the next answer, and the last one again.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	const (
@@ -79,14 +79,19 @@ func TestScript(t *testing.T) {
 		applied = "apply --server-side --field-manager=http01-proxyd -f policy.yaml\n"
 		uses    = "The cluster uses the entries of "
 		rollOut = applied + "apply -f ..\n"
+		policy  = "apply --server-side *"
 	)
 	for name, tt := range map[string]struct {
 		args    []string
 		answers []string // of oc get machineconfiguration
 		names   string   // of oc get machineconfigs
 		sources string   // of oc get mcp
-		fails   string   // the verb of oc that fails
-		changes string   // the output of oc apply for the MachineConfigs
+		owned   string   // the contents of the MachineConfigs before
+		fails   string   // pattern of the calls of oc that fail
+		message string   // of oc when it fails
+		late    bool     // it fails only after the policy is applied
+		removed string   // a file of the configuration a that the MachineConfigs no longer contain
+		config  string   // the configuration that contains the MachineConfigs
 		renders int      // the read of the pool that shows a new configuration; 0: none
 		nodes   string   // the configuration of all nodes
 		paused  bool     // the pool
@@ -126,12 +131,43 @@ func TestScript(t *testing.T) {
 			out: "apply.sh: the operator has observed the generation 2 of 3, after 2 minutes.", calls: applied, status: 1,
 		},
 		"get fails": {
-			fails: "get", gets: 60,
-			out: "apply.sh: the MachineConfiguration cluster cannot be read, after 2 minutes.", calls: applied, status: 1,
+			fails: "get machineconfiguration *", message: "Error: 500", late: true, gets: 60,
+			out:   "apply.sh: cannot read the MachineConfiguration cluster (Error: 500), after 2 minutes.",
+			calls: applied, status: 1,
 		},
 		"a conflict": {
-			fails: "apply", out: "apply.sh: oc cannot apply policy.yaml. After a conflict, agree",
+			fails: policy, message: `error: Apply failed with 1 conflict: conflict with "kubectl"`,
+			out:   "apply.sh: cannot apply policy.yaml. Agree on the actions with the other field manager.",
 			calls: applied, status: 1,
+		},
+		"too many entries": {
+			fails: policy, message: "spec.nodeDisruptionPolicy.files: Too many: 54: must have at most 50 items",
+			out:   "apply.sh: cannot apply policy.yaml. Ask the owners of other entries to remove some",
+			calls: applied, status: 1,
+		},
+		"no right to change the policy": {
+			fails: policy, message: `machineconfigurations "cluster" is forbidden: User "a" cannot patch`,
+			out:   "apply.sh: cannot apply policy.yaml. A cluster-admin must grant you this right",
+			calls: applied, status: 1,
+		},
+		"no right to read the policy": {
+			fails: "get machineconfiguration *", message: `machineconfigurations "cluster" is forbidden: User "a" cannot get`,
+			out: "apply.sh: cannot read the MachineConfiguration cluster. A cluster-admin must grant you this right", status: 1,
+		},
+		"an error of the API server": {
+			fails: policy, message: "Error from server (TooManyRequests): Too many requests",
+			out:   "apply.sh: cannot apply policy.yaml. Correct the error, then run this command again.",
+			calls: applied, status: 1,
+		},
+		"our names are taken": {
+			args: []string{"rollout"}, owned: "98-infra-http01-proxyd kernelArguments\n" +
+				"98-infra-http01-proxyd http01-proxyd.service \"a\"\n98-infra-http01-proxyd-config /etc/motd data:,a\n",
+			out: "apply.sh: MachineConfigs with our names have contents of somebody else: 98-infra-http01-proxyd " +
+				"(kernelArguments) 98-infra-http01-proxyd-config (/etc/motd). Ask the owner", status: 1,
+		},
+		"the name of our policy is taken": {
+			owned: "98-infra-http01-proxyd /etc/motd data:,a\n",
+			out:   "apply.sh: MachineConfigs with our names have contents of somebody else: 98-infra-http01-proxyd (/etc/motd).", status: 1,
 		},
 		"release": {
 			args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n",
@@ -146,36 +182,46 @@ func TestScript(t *testing.T) {
 		"still updating": {
 			args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n",
 			sources: "pool/00-master\npool/98-master-http01-proxyd\n",
-			out: "Waiting until the nodes no longer have pool/98-master-http01-proxyd. If the pool is paused, resume it.\n" +
-				"apply.sh: nodes still have pool/98-master-http01-proxyd after 30 minutes.", status: 1,
+			out: "Waiting: nodes still have pool/98-master-http01-proxyd. If the pool is paused, resume it.\n" +
+				"apply.sh: nodes still have pool/98-master-http01-proxyd, after 30 minutes.", status: 1,
 		},
 		"release, no list": {
-			args: []string{"release"}, fails: "get", out: "apply.sh: oc cannot list the MachineConfigs.",
+			args: []string{"release"}, fails: "get *", out: "apply.sh: cannot list the MachineConfigs. Correct the error",
 			status: 1,
 		},
 		"roll out a change": {
-			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, changes: "a configured\nb unchanged",
+			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, config: "b",
 			renders: 4, nodes: "b", out: "All nodes of the pool infra have the configuration b.\n", calls: rollOut,
 		},
+		"the operator reacts late": {
+			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, config: "b",
+			renders: 40, nodes: "b", out: "All nodes of the pool infra have the configuration b.\n", calls: rollOut,
+		},
+		"a file is removed": {
+			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, config: "a b",
+			removed: "/etc/http01-proxyd/old", renders: 4, nodes: "b",
+			out: "All nodes of the pool infra have the configuration b.\n", calls: rollOut,
+		},
 		"roll out the same files": {
-			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, changes: "a unchanged\nb unchanged",
+			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, config: "a",
 			nodes: "a", out: "All nodes of the pool infra have the configuration a.\n", calls: rollOut,
 		},
 		"a node is not updated": {
-			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, changes: "a configured\nb unchanged",
-			renders: 2, nodes: "a", out: "apply.sh: not all nodes have it after 30 minutes.", calls: rollOut, status: 1,
+			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, config: "b",
+			renders: 2, nodes: "a", out: "apply.sh: not all nodes have the configuration b, after 30 minutes.", calls: rollOut,
+			status: 1,
 		},
 		"the operator renders nothing": {
-			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, changes: "a created\nb created",
-			out:   "apply.sh: the pool infra has no new configuration after 2 minutes.",
+			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1,
+			out: "apply.sh: the configuration a of the pool infra differs from the MachineConfigs in: " +
+				"/etc/http01-proxyd/a http01-proxyd.service http01-proxyd.service.d/a.conf, after 2 minutes.",
 			calls: rollOut, status: 1,
 		},
 		"roll out to a paused pool": {
-			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, changes: "a configured\nb unchanged",
-			paused: true, out: "The pool infra is paused: its nodes do not change. Resume it, then run", calls: rollOut,
+			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, paused: true, out: "The pool infra is paused: its nodes do not change. Resume it, then run", calls: rollOut,
 		},
 		"roll out after a conflict": {
-			args: []string{"rollout"}, fails: "apply", out: "apply.sh: oc cannot apply policy.yaml.", calls: applied, status: 1,
+			args: []string{"rollout"}, fails: policy, out: "apply.sh: cannot apply policy.yaml.", calls: applied, status: 1,
 		},
 		"a typo": {args: []string{"relase"}, out: "usage: ", status: 1},
 	} {
@@ -199,14 +245,28 @@ func TestScript(t *testing.T) {
 					"restart:\n        serviceName: b.service\n    name: a.service\n",
 				"names":   tt.names,
 				"sources": tt.sources,
-				"changes": tt.changes,
+				"owned":   tt.owned,
+				"message": tt.message,
 				"sleep":   "#!/bin/sh\n",
 				"oc": `#!/bin/sh
 dir=` + dir + `
 case "$1 $2" in
-"apply -f") echo "$@" >>$dir/calls; cat $dir/changes ;;
+"apply -f") echo "$@" >>$dir/calls ;;
 "apply "*) echo "$@" >>$dir/calls; case $5 in /*) tail -n 1 "$5" >$dir/calls ;; esac ;;
-"get machineconfigs") cat $dir/names ;;
+"get machineconfigs")
+	case $5 in
+	--ignore-not-found) cat $dir/owned ;;
+	?)
+		own() {
+			printf '%s\n' "$1 /etc/http01-proxyd/a data:,a" "$1 http01-proxyd.service \"a\\nb\"" \
+				"$1 http01-proxyd.service.d/a.conf \"c\""
+		}
+		own 98-infra-http01-proxyd
+		[ "$5" != a ] || [ -z "` + tt.removed + `" ] || echo "a ` + tt.removed + ` data:,old"
+		printf '%s\n' "$5 /etc/motd data:,a" "$5 http01-proxyd.service.d/other.conf \"d\""
+		case "` + tt.config + `" in *$5*) own $5 ;; esac ;;
+	*) cat $dir/names ;;
+	esac ;;
 "get mcp")
 	case "$3 $5" in
 	"infra jsonpath={.spec.configuration.name}"*)
@@ -218,12 +278,18 @@ case "$1 $2" in
 	*) cat $dir/sources ;;
 	esac ;;
 "get machineconfiguration")
-	echo >>$dir/gets
+	[ -e $dir/calls ] && echo >>$dir/gets || touch $dir/gets
 	next=$(wc -l <$dir/gets)
 	while [ $next -gt 1 ] && [ ! -e $dir/$next ]; do next=$((next - 1)); done
 	cat $dir/$next 2>/dev/null ;;
 esac
-[ "$1" != "` + tt.fails + `" ]
+` + strconv.FormatBool(tt.late) + ` && [ ! -e $dir/calls ] && exit
+case "$*" in
+''` + strings.ReplaceAll(tt.fails, " ", `" "`) + `)
+	cat $dir/message >&2
+	exit 1 ;;
+esac
+exit 0
 `,
 			} {
 				must(os.WriteFile(filepath.Join(dir, file), []byte(text), 0o755))
