@@ -66,6 +66,10 @@ func table() map[string]suite {
 			slots: 2, onlyAll: true, timeout: 40 * time.Minute,
 			seconds: map[string]int{"TestProcedures": 900},
 		},
+		"test/rehearsal/refusals": {
+			slots: 2, onlyAll: true, timeout: 40 * time.Minute,
+			seconds: map[string]int{"TestRefusals": 90},
+		},
 		"test/suites/arm64": {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{
 			"TestFilter":  30,
 			"TestService": 60,

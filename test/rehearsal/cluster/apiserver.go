@@ -175,7 +175,7 @@ func (c *Cluster) startAPIServer(path string, n *lab.Node, etcd string, authorit
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + file("service-account.key"),
 		"--service-account-signing-key-file=" + file("service-account.key"),
-		"--token-auth-file=" + file("tokens.csv"), "--authorization-mode=AlwaysAllow",
+		"--token-auth-file=" + file("tokens.csv"), "--authorization-mode=" + c.authorization,
 		"--disable-admission-plugins=ServiceAccount",
 		"--allow-privileged=true", // as in OpenShift
 		"--profiling=false", "--v=1",

@@ -52,7 +52,8 @@ type Cluster struct {
 	// certificates.
 	Trust []byte
 
-	acmeTrust []byte // CA of an ACME server, in PEM; nil for none
+	acmeTrust     []byte // CA of an ACME server, in PEM; nil for none
+	authorization string // mode of the API servers
 
 	log    *slog.Logger
 	logs   *os.File
@@ -69,25 +70,26 @@ type Option func(*Cluster)
 // TrustACME makes cert-manager trust a CA, in PEM, like the CAs of its image.
 func TrustACME(pem []byte) Option { return func(c *Cluster) { c.acmeTrust = pem } }
 
+// WithRBAC limits all users to the rights of their roles, as in OpenShift. Otherwise each user has all rights.
+func WithRBAC() Option { return func(c *Cluster) { c.authorization = "RBAC" } }
+
 // Start starts the programs and agents in a lab. The caller must Close the cluster before
 // the lab.
 func Start(ctx context.Context, l *lab.Lab, p Programs, options ...Option) (*Cluster, error) {
-	return begin(ctx, l, func(c *Cluster) error {
-		for _, o := range options {
-			o(c)
-		}
-		return c.start(ctx, p)
-	})
+	return begin(ctx, l, options, func(c *Cluster) error { return c.start(ctx, p) })
 }
 
 // StartAPI starts only etcd and an API server, on one node of a lab. The caller must Close the cluster
 // before the lab.
-func StartAPI(ctx context.Context, l *lab.Lab, node *lab.Node, p Programs) (*Cluster, error) {
-	return begin(ctx, l, func(c *Cluster) error { return c.startAPIServers(ctx, p, node) })
+func StartAPI(ctx context.Context, l *lab.Lab, node *lab.Node, p Programs, options ...Option) (*Cluster, error) {
+	return begin(ctx, l, options, func(c *Cluster) error { return c.startAPIServers(ctx, p, node) })
 }
 
-func begin(ctx context.Context, l *lab.Lab, start func(*Cluster) error) (*Cluster, error) {
-	c := &Cluster{Lab: l}
+func begin(ctx context.Context, l *lab.Lab, options []Option, start func(*Cluster) error) (*Cluster, error) {
+	c := &Cluster{Lab: l, authorization: "AlwaysAllow"}
+	for _, o := range options {
+		o(c)
+	}
 	var err error
 	if c.logs, err = os.Create(filepath.Join(l.Dir, "agents.log")); err != nil {
 		return nil, fmt.Errorf("create the log of the agents: %w", err)

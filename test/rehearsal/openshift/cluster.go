@@ -39,7 +39,8 @@ const (
 
 // Cluster is three control-plane hosts whose configuration OpenShift's own programs manage.
 type Cluster struct {
-	hosts    *hosts.Cluster
+	hosts    *hosts.Cluster // nil: the pools have no nodes
+	lab      *lab.Lab
 	api      *rehearsed.Cluster
 	programs Programs
 	client   dynamic.Interface
@@ -55,29 +56,36 @@ type Cluster struct {
 // daemon on each host. When it returns, all nodes have the pool's configuration, with which they booted.
 // The caller must Close it before the hosts.
 func Start(ctx context.Context, h *hosts.Cluster, p Programs) (*Cluster, error) {
-	c := &Cluster{hosts: h, programs: p}
+	c := &Cluster{hosts: h, lab: h.Lab, programs: p}
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(err, fmt.Errorf("logs: %s", c.Logs(ctx)), c.Close())
 	}
 	return c, nil
 }
 
+// StartControllers starts the operator and the controller beside an API server on the gateway of a lab,
+// without a node. Close also closes the API server.
+func StartControllers(ctx context.Context, api *rehearsed.Cluster, p Programs) (*Cluster, error) {
+	c := &Cluster{lab: api.Lab, api: api, programs: p}
+	none := registry{Name: "registry.example.com", CA: string(api.Trust), PullSecret: "{}"}
+	if _, err := c.startControllers(ctx, none); err != nil {
+		return nil, errors.Join(err, fmt.Errorf("logs: %s", c.Logs(ctx)), c.Close())
+	}
+	return c, nil
+}
+
 func (c *Cluster) start(ctx context.Context) error {
-	var err error
-	if c.api, err = rehearsed.StartAPI(ctx, c.hosts.Lab, c.hosts.Lab.Gateway, c.programs.Programs); err != nil {
+	pullSecret, err := c.hosts.Registry.Authfile()
+	if err != nil {
 		return err
 	}
-	if c.client, err = dynamic.NewForConfig(c.api.Config); err != nil {
-		return fmt.Errorf("create the client of the API: %w", err)
-	}
-	if err := c.createObjects(ctx); err != nil {
+	if c.api, err = rehearsed.StartAPI(ctx, c.lab, c.lab.Gateway, c.programs.Programs); err != nil {
 		return err
 	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c.stop = stop
-	c.agents, running = errgroup.WithContext(running)
-	c.agents.Go(func() error { return c.workloads(running) })
-	if err := c.startControllers(); err != nil {
+	running, err := c.startControllers(ctx, registry{
+		Name: c.hosts.Registry.Name, CA: c.hosts.Registry.CA(), PullSecret: pullSecret,
+	})
+	if err != nil {
 		return err
 	}
 	if err := c.awaitRendered(ctx); err != nil {
@@ -135,7 +143,10 @@ func (c *Cluster) Logs(ctx context.Context) string {
 	c.mu.Lock()
 	fmt.Fprintf(&all, "--- agents\n%s\n", strings.Join(c.logs[max(0, len(c.logs)-20):], "\n"))
 	c.mu.Unlock()
-	all.WriteString(c.hosts.Lab.Logs())
+	all.WriteString(c.lab.Logs())
+	if c.hosts == nil {
+		return all.String()
+	}
 	for _, m := range c.hosts.ControlPlane {
 		fmt.Fprintf(&all, "--- daemon on %s\n%s\n", m, c.DaemonLog(ctx, m, 60))
 	}
@@ -152,9 +163,26 @@ func (c *Cluster) DaemonLog(ctx context.Context, m *host.Host, lines int) string
 	return out
 }
 
-// startControllers starts the operator and the controller.
-func (c *Cluster) startControllers() error {
-	node := c.hosts.Lab.Gateway
+// startControllers creates the objects, and starts the operator and the controller. It returns the context of
+// the agents.
+func (c *Cluster) startControllers(ctx context.Context, r registry) (context.Context, error) {
+	var err error
+	if c.client, err = dynamic.NewForConfig(c.api.Config); err != nil {
+		return nil, fmt.Errorf("create the client of the API: %w", err)
+	}
+	if err := c.createObjects(ctx, r); err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	c.agents, running = errgroup.WithContext(running)
+	c.agents.Go(func() error { return c.workloads(running) })
+	return running, c.startPrograms()
+}
+
+// startPrograms starts the operator and the controller.
+func (c *Cluster) startPrograms() error {
+	node := c.lab.Gateway
 	kubeconfig := filepath.Join(node.Dir, "kubeconfig")
 	if err := c.api.WriteKubeconfig(kubeconfig, c.api.Config.Host); err != nil {
 		return err

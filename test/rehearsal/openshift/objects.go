@@ -62,17 +62,16 @@ func (c *Cluster) crds() ([]string, error) {
 	return paths, nil
 }
 
+// registry is the registry of the hosts.
+type registry struct{ Name, CA, PullSecret string }
+
 // createObjects creates the CRDs and the objects that the programs read.
-func (c *Cluster) createObjects(ctx context.Context) error {
+func (c *Cluster) createObjects(ctx context.Context, r registry) error {
 	paths, err := c.crds()
 	if err != nil {
 		return err
 	}
 	if err := c.api.CreateCRDs(ctx, paths...); err != nil {
-		return err
-	}
-	pullSecret, err := c.hosts.Registry.Authfile()
-	if err != nil {
 		return err
 	}
 	parsed, err := template.New("objects").Parse(objects)
@@ -83,12 +82,12 @@ func (c *Cluster) createObjects(ctx context.Context) error {
 		encoded, _ := json.Marshal(text) // a string
 		return string(encoded)
 	}
-	l := c.hosts.Lab
+	l := c.lab
 	var text bytes.Buffer
 	if err := parsed.Execute(&text, map[string]any{
 		"Release": c.programs.Release, "Image": placeholder, "Before": before,
 		"Domain": l.Domain, "API": l.API, "Ingress": l.Ingress,
-		"RegistryName": c.hosts.Registry.Name, "RegistryCA": quoted(c.hosts.Registry.CA()), "PullSecret": quoted(pullSecret),
+		"RegistryName": r.Name, "RegistryCA": quoted(r.CA), "PullSecret": quoted(r.PullSecret),
 		"CA": quoted(string(c.api.Trust)),
 	}); err != nil {
 		return fmt.Errorf("fill the objects in: %w", err)
