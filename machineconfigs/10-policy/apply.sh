@@ -19,12 +19,36 @@ fail() {
 	exit 1
 }
 
-# Runs COMMAND every SECONDS until it succeeds, at most TIMES.
+# Runs COMMAND, which calls oc. If it fails, ends the script with the remediation.
+try() { # ACT COMMAND...
+	act=$1 status=0
+	shift
+	"$@" 2>"$errors" || status=$?
+	cat "$errors" >&2
+	[ "$status" != 0 ] || return 0
+	case $(cat "$errors") in
+	*"Apply failed with"*) remedy="Agree on the actions with the other field manager. Do not use --force-conflicts." ;;
+	*"must have at most"*)
+		remedy="Ask the owners of other entries to remove some. An entry for a folder applies to all files in it."
+		;;
+	*"is forbidden"*) remedy="A cluster-admin must grant you this right, or run the command." ;;
+	*) remedy="Correct the error, then run this command again." ;;
+	esac
+	fail "cannot $act. $remedy"
+}
+
+# Runs COMMAND every SECONDS until it succeeds, at most TIMES. COMMAND sets pending to the reason for waiting.
 await() { # TIMES SECONDS COMMAND
 	for _ in $(seq "$1"); do
 		! "$3" || return 0
 		sleep "$2"
 	done
+	return 1
+}
+
+# Sets pending to the error of oc.
+cannot_read() { # OBJECT
+	pending="cannot read $1 ($(tail -n 1 "$errors"))"
 	return 1
 }
 
@@ -37,11 +61,11 @@ apply() {
 # Prints the generation of the object, the generation that the operator has observed, and the
 # entries that the cluster uses.
 observe() {
-	status=.status.nodeDisruptionPolicyStatus.clusterPolicies
+	lists=.status.nodeDisruptionPolicyStatus.clusterPolicies
 	path="{.metadata.generation} {.status.observedGeneration}{'\n'}"
-	path="$path{range $status.files[*]}path: {.path}{'\n'}{end}"
-	path="$path{range $status.units[*]}name: {.name}{'\n'}{end}"
-	oc get machineconfiguration cluster -o jsonpath="$path"
+	path="$path{range $lists.files[*]}path: {.path}{'\n'}{end}"
+	path="$path{range $lists.units[*]}name: {.name}{'\n'}{end}"
+	oc get machineconfiguration cluster --ignore-not-found -o jsonpath="$path"
 }
 
 # Prints the entries of policy.yaml. The names of units contain a dot.
@@ -49,11 +73,10 @@ entries() {
 	sed -n -e 's/^[- ]*\(path: [^ ]*\)$/\1/p' -e 's/^[- ]*\(name: [^ ]*\.[^ ]*\)$/\1/p' policy.yaml
 }
 
-# Succeeds if the cluster uses the entries, or else sets pending to the reason. The
-# machine-config-daemon also requires that the operator has observed the newest generation.
+# Succeeds if the cluster uses the entries. The machine-config-daemon also requires that the
+# operator has observed the newest generation.
 in_use() {
-	pending="the MachineConfiguration cluster cannot be read"
-	observed=$(observe) || return 1
+	observed=$(observe 2>"$errors") || cannot_read "the MachineConfiguration cluster" || return 1
 	generations=$(echo "$observed" | head -n 1)
 	pending="the operator has observed the generation ${generations#* } of ${generations% *}"
 	[ -n "${generations% *}" ] && [ "${generations% *}" = "${generations#* }" ] || return 1
@@ -64,11 +87,42 @@ in_use() {
 	[ -z "$missing" ]
 }
 
+# Prints a line for each file, unit, drop-in and other field in the MachineConfigs of the pool, and
+# in others: the name of the object, the name of the file or field, and its contents.
+contents() { # ARGUMENTS...
+	# shellcheck disable=SC2016 # the variables are the template's
+	template='{{define "config"}}{{$object := .metadata.name}}
+		{{- range $field, $value := .spec}}
+			{{- if and $value (ne $field "config")}}{{$object}} {{$field}}{{"\n"}}{{end}}
+		{{- end}}
+		{{- with .spec.config}}
+			{{- if .passwd}}{{$object}} passwd{{"\n"}}{{end}}
+			{{- with .storage}}{{range .files}}{{$object}} {{.path}} {{with .contents}}{{.source}}{{end}}{{"\n"}}{{end}}{{end}}
+			{{- with .systemd}}{{range $unit := .units}}
+				{{- $object}} {{.name}} {{printf "%q" .contents}}{{"\n"}}
+				{{- range .dropins}}{{$object}} {{$unit.name}}.d/{{.name}} {{printf "%q" .contents}}{{"\n"}}{{end}}
+			{{- end}}{{end}}
+		{{- end}}
+	{{- end}}
+	{{- if .items}}{{range .items}}{{template "config" .}}{{end}}{{else}}{{template "config" .}}{{end}}'
+	oc get machineconfigs "98-$pool-http01-proxyd" "98-$pool-http01-proxyd-config" "$@" -o go-template="$template"
+}
+
+# Ends the script if somebody else uses the names of our MachineConfigs. oc would mix ours with those:
+# their files would disappear and the nodes reboot, and other fields would stay. All names of our
+# files and units contain http01-proxyd.
+check_owner() {
+	found=$(try "read the MachineConfigs of the pool $pool" contents --ignore-not-found) || exit 1
+	others=$(printf '%s\n' "$found" | awk 'NF && $2 !~ /http01-proxyd/ { print $1 " (" $2 ")" }' | xargs)
+	[ -z "$others" ] || fail "MachineConfigs with our names have contents of somebody else: $others." \
+		"Ask the owner to move these contents to a MachineConfig with another name, then run this command again."
+}
+
 apply_policy() {
 	[ -n "$(entries)" ] || fail "policy.yaml has no entries: render again."
-	apply policy.yaml ||
-		fail "oc cannot apply policy.yaml. After a conflict, agree on the actions with the other field manager." \
-			"Do not use --force-conflicts."
+	[ ! -f "$file" ] || check_owner
+	try "read the MachineConfiguration cluster" observe >/dev/null
+	try "apply policy.yaml" apply policy.yaml
 	await 60 2 in_use ||
 		fail "$pending, after 2 minutes. Do not apply or delete the MachineConfigs." \
 			"See \"oc get clusteroperator machine-config\"; the policy needs OpenShift 4.17 or later."
@@ -80,42 +134,49 @@ pool_fields() {
 	oc get mcp "$pool" -o jsonpath="$1"
 }
 
-# Succeeds if the pool names another configuration than before the change.
-renamed() {
-	name=$(pool_fields '{.spec.configuration.name}') && [ -n "$name" ] && [ "$name" != "$before" ]
+# Succeeds if the newest configuration of the pool contains our MachineConfigs, and no other file or
+# unit of ours. The answer of "oc apply" would not do: a changed label is no other configuration, and
+# an interrupted run may have applied a change to which the operator has not yet reacted.
+rendered() {
+	name=$(pool_fields '{.spec.configuration.name}' 2>"$errors") || cannot_read "the pool $pool" || return 1
+	pending="the pool $pool has no configuration"
+	[ -n "$name" ] || return 1
+	found=$(contents "$name" 2>"$errors") || cannot_read "the MachineConfigs" || return 1
+	differ=$(printf '%s\n' "$found" | awk -v rendered="$name" '
+		{ object = $1; key = $2; sub(/^[^ ]+ /, "") }
+		object != rendered { wanted[$0] = key; keys[key] }
+		object == rendered { present[$0]; if (key ~ /http01-proxyd/ && key !~ /\.d\/.*\.conf$/) others[key] }
+		END {
+			for (line in wanted) if (!(line in present)) print wanted[line]
+			for (key in others) if (!(key in keys)) print key
+		}' | sort -u | xargs)
+	pending="the configuration $name of the pool $pool differs from the MachineConfigs in: $differ"
+	[ -z "$differ" ]
 }
 
-# Succeeds if all nodes of the pool have its configuration.
+# Succeeds if all nodes of the pool have its configuration. The condition Updated would not do: it
+# stays true for some seconds after the change.
 updated() {
-	names=$(pool_fields '{.spec.configuration.name} {.status.configuration.name}') &&
-		[ -n "${names% *}" ] && [ "${names% *}" = "${names#* }" ]
+	names=$(pool_fields '{.spec.configuration.name} {.status.configuration.name}' 2>"$errors") ||
+		cannot_read "the pool $pool" || return 1
+	pending="not all nodes have the configuration ${names% *}"
+	[ -n "${names% *}" ] && [ "${names% *}" = "${names#* }" ]
 }
 
 # Applies the MachineConfigs and waits for the nodes. After a change, the operator names another
 # configuration in the spec of the pool within seconds, and in its status when all nodes have it.
-# The condition Updated would not do: it stays true for some seconds after the change.
 roll_out() {
-	file=$(echo ../98-*-http01-proxyd.yaml)
-	[ -f "$file" ] || fail "the parent folder does not contain the MachineConfigs of one pool."
-	pool=${file#../98-}
-	pool=${pool%-http01-proxyd.yaml}
-	before=$(pool_fields '{.spec.configuration.name}') || fail "oc cannot read the pool $pool."
-	changes=$(oc apply -f ..) || fail "oc cannot apply the MachineConfigs. Run this command again."
-	echo "$changes"
-	paused=$(pool_fields '{.spec.paused}') || fail "oc cannot read the pool $pool. Run this command again."
+	paused=$(try "read the pool $pool" pool_fields '{.spec.paused}') || exit 1
+	try "apply the MachineConfigs" oc apply -f ..
 	if [ "$paused" = true ]; then
 		echo "The pool $pool is paused: its nodes do not change. Resume it, then run this command again."
 		return
 	fi
-	if echo "$changes" | grep -qv ' unchanged$'; then
-		await 60 2 renamed ||
-			fail "the pool $pool has no new configuration after 2 minutes." \
-				"See \"oc get clusteroperator machine-config\"."
-	else # another run may have applied the changes, and ended before the operator reacted
-		await 5 2 renamed || true
-	fi
+	await 60 2 rendered ||
+		fail "$pending, after 2 minutes. If \"oc http01 preflight\" reports no other MachineConfig with these files," \
+			"see \"oc get clusteroperator machine-config\"."
 	echo "Waiting until all nodes of the pool $pool have its configuration."
-	await 90 20 updated || fail "not all nodes have it after 30 minutes. See \"oc get mcp $pool\"."
+	await 90 20 updated || fail "$pending, after 30 minutes. See \"oc get mcp $pool\"."
 	echo "All nodes of the pool $pool have the configuration ${names% *}."
 }
 
@@ -124,37 +185,45 @@ ours() {
 	grep -E '/98-.+-http01-proxyd(-config)?$' | xargs
 }
 
-# Nodes need the entries until they are updated: status.configuration of a pool changes with the
-# last node.
+# Succeeds if no node has our MachineConfigs. Nodes need the entries until they are updated:
+# status.configuration of a pool changes with the last node.
+removed() {
+	path='{range .items[*]}{range .status.configuration.source[*]}pool/{.name}{"\n"}{end}{end}'
+	sources=$(oc get mcp -o jsonpath="$path" 2>"$errors") || cannot_read "the pools" || return 1
+	left=$(echo "$sources" | ours)
+	pending="nodes still have $left"
+	[ -z "$left" ]
+}
+
 remove_policy() {
-	names=$(oc get machineconfigs -o name) || fail "oc cannot list the MachineConfigs."
+	names=$(try "list the MachineConfigs" oc get machineconfigs -o name) || exit 1
 	left=$(echo "$names" | ours)
 	[ -z "$left" ] || fail "these MachineConfigs need the entries: $left. Delete them first."
-	path='{range .items[*]}{range .status.configuration.source[*]}pool/{.name}{"\n"}{end}{end}'
-	for try in $(seq 90); do
-		sources=$(oc get mcp -o jsonpath="$path") || fail "oc cannot list the pools."
-		left=$(echo "$sources" | ours)
-		[ -n "$left" ] || break
-		[ "$try" -gt 1 ] || echo "Waiting until the nodes no longer have $left. If the pool is paused, resume it."
-		sleep 20
-	done
-	[ -z "$left" ] || fail "nodes still have $left after 30 minutes. See \"oc get mcp\"."
-	file=$(mktemp)
-	trap 'rm -f "$file"' EXIT
-	cat >"$file" <<-'EMPTY'
+	if ! removed; then
+		echo "Waiting: $pending. If the pool is paused, resume it."
+		await 90 20 removed || fail "$pending, after 30 minutes. See \"oc get mcp\"."
+	fi
+	cat >"$scratch/cluster.yaml" <<-'EMPTY'
 		apiVersion: operator.openshift.io/v1
 		kind: MachineConfiguration
 		metadata:
 		  name: cluster
 		spec: {}
 	EMPTY
-	apply "$file" || fail "oc cannot remove the entries."
+	try "remove the entries" apply "$scratch/cluster.yaml"
 }
 
 cd "$(dirname "$0")"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+errors=$scratch/errors
+file=$(echo ../98-*-http01-proxyd.yaml)
+pool=${file#../98-}
+pool=${pool%-http01-proxyd.yaml}
 case $#-${1-} in
 0-) apply_policy ;;
 1-rollout)
+	[ -f "$file" ] || fail "the parent folder does not contain the MachineConfigs of one pool."
 	apply_policy
 	roll_out
 	;;

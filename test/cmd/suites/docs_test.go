@@ -21,7 +21,7 @@ func TestDocumentedTests(t *testing.T) {
 	}
 	folders := map[string][]string{} // by test
 	for _, m := range modules() {
-		packages, err := list(t.Context(), root, m)
+		packages, err := list(t.Context(), root, m, "-tags=mco") // also the tests of `make mco`
 		if err != nil {
 			t.Fatal(err)
 		}

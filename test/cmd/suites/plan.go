@@ -62,8 +62,9 @@ func (p *process) name() string {
 }
 
 // list finds the packages of a module that have tests.
-func list(ctx context.Context, root string, m module) ([]*testPackage, error) {
-	cmd := goCommand(ctx, root, m, "list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./...")
+func list(ctx context.Context, root string, m module, flags ...string) ([]*testPackage, error) {
+	args := append([]string{"list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles"}, flags...)
+	cmd := goCommand(ctx, root, m, append(args, "./...")...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

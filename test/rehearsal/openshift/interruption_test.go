@@ -112,7 +112,7 @@ func (a *admin) interrupt(i interruption) {
 // all hosts reboot in turn.
 func (a *admin) changeWithoutEntries() {
 	a.t.Helper()
-	a.removeEntries()
+	a.removeEntriesBy(mergePatch)
 	a.configure(configuration(9891))
 	a.procedure("configuration without our entries", expect{
 		predicted: []string{entriesMissing}, reboots: len(a.hosts.ControlPlane), lost: true,

@@ -28,7 +28,7 @@ func TestOtherProcedures(t *testing.T) {
 	a := newAdmin(t)
 	a.install()
 	a.failingAction()
-	a.removeEntries()
+	a.removeEntriesBy(mergePatch)
 	a.procedure("downgrade after a merge patch", expect{predicted: []string{entriesMissing}}, func() {
 		a.must(lifeGuide, "Upgrade and downgrade", 0, "NEW_IMAGE="+shared.images[first])
 	})
@@ -128,25 +128,6 @@ func (a *admin) failingAction() {
 		must1(m.Run(ctx, "systemctl", "daemon-reload"))(a.t)
 	})
 	a.awaitServing(second)
-}
-
-// foreignPatch is a merge patch of another tool, such as commatrix. It replaces all entries of the policy.
-const foreignPatch = `spec:
-  nodeDisruptionPolicy:
-    files:
-    - path: /etc/sysconfig/nftables.conf
-      actions: [{type: Restart, restart: {serviceName: nftables.service}}]
-    units:
-    - name: nftables.service
-      actions: [{type: DaemonReload}, {type: Reload, reload: {serviceName: nftables.service}}]
-`
-
-// removeEntries has another tool remove our entries from the policy.
-func (a *admin) removeEntries() {
-	a.t.Helper()
-	must(a.t, os.WriteFile(filepath.Join(a.dir, "patch.yaml"), []byte(foreignPatch), 0o600))
-	must1(a.run("oc patch machineconfiguration cluster --type=merge --patch-file=patch.yaml"))(a.t)
-	a.awaitPreflight(entriesMissing)
 }
 
 // osConfig has the cluster build the operating system image of the pool.
