@@ -145,7 +145,8 @@ func (a *admin) preflight() []string {
 	a.t.Helper()
 	out, err := a.examine(a.token)
 	var found []string
-	for _, match := range regexp.MustCompile(`(?m)^(?:Problem|Warning): +[✗!] \[([a-z-]+)\] `).FindAllStringSubmatch(out, -1) {
+	finding := regexp.MustCompile(`(?m)^(?:Problem|Warning): +[✗!] \[([a-z-]+)\] `)
+	for _, match := range finding.FindAllStringSubmatch(out, -1) {
 		found = append(found, match[1])
 	}
 	if len(found) == 0 && (err != nil || !strings.Contains(out, "reboots no node of the pool "+a.pool)) {

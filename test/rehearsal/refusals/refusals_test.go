@@ -134,7 +134,8 @@ func policyOfOthers(t *testing.T, s *site) {
 			[]string{"policy-entries-missing", "policy-entries-reboot"},
 			[]string{
 				"conflict with \"site\"",
-				"apply.sh: cannot apply policy.yaml. Agree on the actions with the other field manager. Do not use --force-conflicts.",
+				"apply.sh: cannot apply policy.yaml. Agree on the actions with the other field manager. " +
+					"Do not use --force-conflicts.",
 			},
 		},
 	} {
@@ -178,7 +179,10 @@ func outages(t *testing.T, s *site) {
 			outage{status: 500, lasts: short},
 			"cannot read the MachineConfigs of the pool 500. Correct the error, then run this command again.", false,
 		},
-		"429":         {outage{status: 429, lasts: long}, "cannot read the MachineConfigs of the pool 429. Correct the error", true},
+		"429": {
+			outage{status: 429, lasts: long},
+			"cannot read the MachineConfigs of the pool 429. Correct the error", true,
+		},
 		"500-observe": {outage{status: 500, after: patched, lasts: long}, "", false},
 		"500-half": {
 			outage{status: 500, after: created, lasts: short},
@@ -194,8 +198,12 @@ func outages(t *testing.T, s *site) {
 			if !a.happened() {
 				t.Fatal("no request failed")
 			}
-			if succeeds := test.want == ""; err == nil != succeeds && !test.either || err != nil && !strings.Contains(out, test.want) {
+			fails := err != nil
+			if fails != (test.want != "") && !test.either {
 				t.Errorf("the first run: %v, want %q", err, test.want)
+			}
+			if fails && !strings.Contains(out, test.want) {
+				t.Errorf("no %q in the output of the first run", test.want)
 			}
 			must(t, a.awaitEnd(t.Context()))
 			a.must(rollout)
@@ -232,7 +240,9 @@ func rights(t *testing.T, s *site) {
 			[]rbacv1.PolicyRule{
 				may(machine, []string{"machineconfigpools"}), may(machine, all, "get", "list", "watch"), may(operator, all),
 			},
-			[]string{"is forbidden: User ", "apply.sh: cannot apply the MachineConfigs. A cluster-admin must grant you this right"},
+			[]string{
+				"is forbidden: User ", "apply.sh: cannot apply the MachineConfigs. A cluster-admin must grant you this right",
+			},
 			false,
 		},
 	} {
@@ -307,7 +317,8 @@ func releaseRefused(t *testing.T, s *site) {
 	a.refused(token, release, ".", "is forbidden: User ",
 		"apply.sh: cannot remove the entries. A cluster-admin must grant you this right")
 	a.fail(outage{status: http.StatusInternalServerError, after: "GET .*/machineconfigpools", lasts: time.Second})
-	a.refused(s.token, release, ".", "apply.sh: cannot remove the entries. Correct the error, then run this command again.")
+	a.refused(s.token, release, ".",
+		"apply.sh: cannot remove the entries. Correct the error, then run this command again.")
 	must(t, a.awaitEnd(t.Context()))
 	a.must(release)
 	a.removed()
