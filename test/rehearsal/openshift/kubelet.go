@@ -89,7 +89,8 @@ func (c *Cluster) endPods(ctx context.Context, node string) error {
 }
 
 // workloads acts as the controllers of DaemonSets and Deployments: their Pods would be up to date. The
-// operator waits for that. Its controller and its daemons run without Pods. So does the machine-os-builder.
+// operator waits for that. Its controller and its daemons run without Pods. It also acts as the
+// machine-os-builder.
 func (c *Cluster) workloads(ctx context.Context) error {
 	for {
 		err := errors.Join(c.reportWorkloads(ctx), c.reportBuild(ctx))
