@@ -28,9 +28,11 @@ try() { # ACT COMMAND...
 	[ "$status" != 0 ] || return 0
 	case $(cat "$errors") in
 	*"Apply failed with"*) remedy="Agree on the actions with the other field manager. Do not use --force-conflicts." ;;
-	*"must have at most"*)
+	*"annotations: Too long"*) remedy="Run \"oc apply --server-side -f $PWD/..\" and wait until all nodes are updated." ;;
+	*"must have at most"*" items"*)
 		remedy="Ask the owners of other entries to remove some. An entry for a folder applies to all files in it."
 		;;
+	*"have a resource type"* | *"no matches for kind"*) remedy="The policy needs OpenShift 4.17 or later." ;;
 	*"is forbidden"*) remedy="A cluster-admin must grant you this right, or run the command." ;;
 	*) remedy="Correct the error, then run this command again." ;;
 	esac
@@ -78,12 +80,13 @@ entries() {
 in_use() {
 	observed=$(observe 2>"$errors") || cannot_read "the MachineConfiguration cluster" || return 1
 	generations=$(echo "$observed" | head -n 1)
-	pending="the operator has observed the generation ${generations#* } of ${generations% *}"
+	seen=${generations#* }
+	pending="the operator has observed the generation ${seen:-none} of ${generations% *}"
 	[ -n "${generations% *}" ] && [ "${generations% *}" = "${generations#* }" ] || return 1
 	missing=$(entries | while read -r entry; do
 		echo "$observed" | grep -qxF -e "$entry" || echo "$entry"
 	done)
-	pending="the active policy has no entry for: $(echo "$missing" | xargs)"
+	pending="the active policy has no entry for: $(echo "$missing" | paste -s -d ' ' -)"
 	[ -z "$missing" ]
 }
 
@@ -97,7 +100,9 @@ contents() { # ARGUMENTS...
 		{{- end}}
 		{{- with .spec.config}}
 			{{- if .passwd}}{{$object}} passwd{{"\n"}}{{end}}
-			{{- with .storage}}{{range .files}}{{$object}} {{.path}} {{with .contents}}{{.source}}{{end}}{{"\n"}}{{end}}{{end}}
+			{{- with .storage}}{{range .files}}
+				{{- $object}} {{.path}} {{.mode}} {{with .contents}}{{.source}}{{end}}{{"\n"}}
+			{{- end}}{{end}}
 			{{- with .systemd}}{{range $unit := .units}}
 				{{- $object}} {{.name}} {{printf "%q" .contents}}{{"\n"}}
 				{{- range .dropins}}{{$object}} {{$unit.name}}.d/{{.name}} {{printf "%q" .contents}}{{"\n"}}{{end}}
@@ -113,9 +118,11 @@ contents() { # ARGUMENTS...
 # files and units contain http01-proxyd.
 check_owner() {
 	found=$(try "read the MachineConfigs of the pool $pool" contents --ignore-not-found) || exit 1
-	others=$(printf '%s\n' "$found" | awk 'NF && $2 !~ /http01-proxyd/ { print $1 " (" $2 ")" }' | xargs)
-	[ -z "$others" ] || fail "MachineConfigs with our names have contents of somebody else: $others." \
-		"Ask the owner to move these contents to a MachineConfig with another name, then run this command again."
+	others=$(printf '%s\n' "$found" | awk '
+		NF && $2 !~ /http01-proxyd/ { all = all " " $1 " (" $2 ")" }
+		END { print substr(all, 2) }')
+	[ -z "$others" ] || fail "MachineConfigs with our names contain something that is not ours: $others." \
+		"Ask the owner to move it to a MachineConfig with another name, then run this command again."
 }
 
 apply_policy() {
@@ -149,7 +156,7 @@ rendered() {
 		END {
 			for (line in wanted) if (!(line in present)) print wanted[line]
 			for (key in others) if (!(key in keys)) print key
-		}' | sort -u | xargs)
+		}' | sort -u | paste -s -d ' ' -)
 	pending="the configuration $name of the pool $pool differs from the MachineConfigs in: $differ"
 	[ -z "$differ" ]
 }
@@ -182,7 +189,7 @@ roll_out() {
 
 # Prints which of the lines name MachineConfigs of http01-proxyd.
 ours() {
-	grep -E '/98-.+-http01-proxyd(-config)?$' | xargs
+	grep -E '/98-.+-http01-proxyd(-config)?$' | paste -s -d ' ' -
 }
 
 # Succeeds if no node has our MachineConfigs. Nodes need the entries until they are updated:
@@ -213,9 +220,12 @@ remove_policy() {
 	try "remove the entries" apply "$scratch/cluster.yaml"
 }
 
-cd "$(dirname "$0")"
+CDPATH='' cd -- "$(dirname -- "$0")"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 errors=$scratch/errors
 file=$(echo ../98-*-http01-proxyd.yaml)
 pool=${file#../98-}

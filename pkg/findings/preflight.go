@@ -119,9 +119,9 @@ func preflightEntries() []Entry {
 		},
 		{
 			ID: MachineConfigNameTaken, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
-			Symptom:     "`apply.sh` fails: MachineConfigs with our names have contents of somebody else.",
-			Message:     "The MachineConfig {config} has one of our names, but contains {shared} of somebody else. To apply or delete ours would remove them and reboot the nodes",
-			Remediation: "Ask the owner to move these contents to a MachineConfig with another name.",
+			Symptom:     "`apply.sh` fails: MachineConfigs with our names contain something that is not ours.",
+			Message:     "The MachineConfig {config} has one of our names, but contains {shared}, which is not ours. If you apply or delete our MachineConfigs, the nodes reboot and may lose this",
+			Remediation: "Ask the owner to move it to a MachineConfig with another name.",
 			Commands:    []string{"oc get mc {config} -o yaml --show-managed-fields"},
 		},
 		{

@@ -161,13 +161,15 @@ func TestScript(t *testing.T) {
 		},
 		"our names are taken": {
 			args: []string{"rollout"}, owned: "98-infra-http01-proxyd kernelArguments\n" +
-				"98-infra-http01-proxyd http01-proxyd.service \"a\"\n98-infra-http01-proxyd-config /etc/motd data:,a\n",
-			out: "apply.sh: MachineConfigs with our names have contents of somebody else: 98-infra-http01-proxyd " +
-				"(kernelArguments) 98-infra-http01-proxyd-config (/etc/motd). Ask the owner", status: 1,
+				"98-infra-http01-proxyd http01-proxyd.service \"a\"\n98-infra-http01-proxyd var-x\\x2dy.mount \"a\"\n" +
+				"98-infra-http01-proxyd-config /etc/it's 420 data:,a\n",
+			out: "apply.sh: MachineConfigs with our names contain something that is not ours: 98-infra-http01-proxyd " +
+				`(kernelArguments) 98-infra-http01-proxyd (var-x\x2dy.mount) 98-infra-http01-proxyd-config (/etc/it's). ` +
+				"Ask the owner", status: 1,
 		},
 		"the name of our policy is taken": {
 			owned: "98-infra-http01-proxyd /etc/motd data:,a\n",
-			out:   "apply.sh: MachineConfigs with our names have contents of somebody else: 98-infra-http01-proxyd (/etc/motd).", status: 1,
+			out:   "apply.sh: MachineConfigs with our names contain something that is not ours: 98-infra-http01-proxyd (/etc/motd).", status: 1,
 		},
 		"release": {
 			args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n",

@@ -163,6 +163,9 @@ func (c *checker) checkPolicy() {
 			differ = append(differ, got.Key())
 		}
 	}
+	// First, because apply.sh cannot add missing entries to a full list.
+	c.checkNumber("files", required.Files, spec.Files)
+	c.checkNumber("units", required.Units, spec.Units)
 	for _, f := range []struct {
 		id      findings.ID
 		entries []string
@@ -175,8 +178,6 @@ func (c *checker) checkPolicy() {
 			c.find(f.id, findings.Values{"entries": join(f.entries)})
 		}
 	}
-	c.checkNumber("files", required.Files, spec.Files)
-	c.checkNumber("units", required.Units, spec.Units)
 	if dropped := required.Uncovered(keys); c.objects.rendered != nil && len(dropped) > 0 {
 		c.find(findings.PolicyDropsEntries, findings.Values{"entries": join(dropped)})
 	}

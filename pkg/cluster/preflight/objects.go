@@ -171,14 +171,16 @@ type layeredPool struct {
 type machineConfig struct {
 	Metadata metadata `json:"metadata"`
 	Spec     struct {
-		Extensions      []string `json:"extensions"`
-		FIPS            bool     `json:"fips"`
-		KernelArguments []string `json:"kernelArguments"`
-		KernelType      string   `json:"kernelType"`
-		OSImageURL      string   `json:"osImageURL"`
-		Config          struct {
+		Extensions       []string `json:"extensions"`
+		FIPS             bool     `json:"fips"`
+		KernelArguments  []string `json:"kernelArguments"`
+		KernelType       string   `json:"kernelType"`
+		OSImageURL       string   `json:"osImageURL"`
+		BaseOSExtensions string   `json:"baseOSExtensionsContainerImage"`
+		Config           struct {
 			Passwd struct {
-				Users []struct{} `json:"users"`
+				Users  []struct{} `json:"users"`
+				Groups []struct{} `json:"groups"`
 			} `json:"passwd"`
 			Storage struct {
 				Files []struct {
@@ -215,12 +217,13 @@ func (m machineConfig) otherFields() (all []string) {
 		name string
 		set  bool
 	}{
+		{"baseOSExtensionsContainerImage", s.BaseOSExtensions != ""},
 		{"extensions", len(s.Extensions) > 0},
 		{"fips", s.FIPS},
 		{"kernelArguments", len(s.KernelArguments) > 0},
 		{"kernelType", s.KernelType != ""},
 		{"osImageURL", s.OSImageURL != ""},
-		{"passwd", len(s.Config.Passwd.Users) > 0},
+		{"passwd", len(s.Config.Passwd.Users)+len(s.Config.Passwd.Groups) > 0},
 	} {
 		if field.set {
 			all = append(all, field.name)
