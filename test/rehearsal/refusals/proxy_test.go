@@ -3,7 +3,6 @@
 package refusals_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -75,19 +74,6 @@ func (p *proxy) fail(o outage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.outage, p.passed, p.began = o, 0, time.Time{}
-}
-
-// awaitEnd waits until the outage is over.
-func (p *proxy) awaitEnd(ctx context.Context) error {
-	p.mu.Lock()
-	end := p.began.Add(p.outage.lasts)
-	p.mu.Unlock()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(end)):
-		return nil
-	}
 }
 
 // happened reports whether a request failed.
