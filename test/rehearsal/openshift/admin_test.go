@@ -204,6 +204,7 @@ func (a *admin) bootIDs() []string {
 type expect struct {
 	predicted []string // findings of preflight before the procedure
 	reboots   int      // hosts that reboot
+	drained   int      // nodes that the controller drains
 	lost      bool     // a CA may fail meanwhile
 }
 
@@ -214,62 +215,81 @@ func (a *admin) procedure(name string, want expect, act func()) {
 	if found := a.preflight(); !slices.Equal(found, want.predicted) && len(found)+len(want.predicted) > 0 {
 		a.t.Errorf("%s: preflight reports %q, want %q", name, found, want.predicted)
 	}
+	must(a.t, a.CreatePods(a.t.Context()))
 	before := a.bootIDs()
 	stop := a.validate()
 	begin := time.Now()
 	act()
 	must(a.t, a.AwaitUpdated(a.t.Context()))
 	took := time.Since(begin)
-	validations, failures := stop()
+	result := stop()
 	reboots := 0
 	for i, id := range a.bootIDs() {
 		if id != before[i] {
 			reboots++
 		}
 	}
-	fmt.Printf("| %s | %.0f s | predicted %v | %d reboots | %d validations, %d failed |\n", name, took.Seconds(),
-		want.predicted, reboots, validations, len(failures))
-	for _, failure := range failures[:min(len(failures), 5)] {
+	drained := must1(a.Drained(a.t.Context()))(a.t)
+	fmt.Printf("| %s | %.0f s | predicted %v | %d reboots | %d drained | %d validations, %d failed, %d without a result |\n",
+		name, took.Seconds(), want.predicted, reboots, drained, result.count, len(result.rejected), len(result.others))
+	for _, failure := range slices.Concat(result.rejected[:min(len(result.rejected), 5)], result.others) {
 		fmt.Printf("  %s\n", failure)
 	}
-	if reboots != want.reboots {
-		a.t.Errorf("%s: %d hosts rebooted, want %d", name, reboots, want.reboots)
+	if reboots != want.reboots || drained != want.drained {
+		a.t.Errorf("%s: %d hosts rebooted and %d were drained, want %d and %d", name, reboots, drained, want.reboots,
+			want.drained)
 	}
-	if len(failures) > 0 && !want.lost {
-		a.t.Errorf("%s: %d of %d validations failed", name, len(failures), validations)
+	if len(result.rejected) > 0 && !want.lost {
+		a.t.Errorf("%s: %d of %d validations failed", name, len(result.rejected), result.count)
+	}
+	if 2*len(result.others) >= result.count {
+		a.t.Errorf("%s: %d of %d validations have no result", name, len(result.others), result.count)
 	}
 	if a.t.Failed() {
 		a.t.FailNow()
 	}
 }
 
-// validate has the CA validate the name of the API every second until stop.
-func (a *admin) validate() (stop func() (validations int, failures []string)) {
-	ctx, cancel := context.WithCancel(a.t.Context())
+// validations are the orders of a CA, of which it rejected some. Others failed for another reason: the CA of the
+// lab did not answer in time.
+type validations struct {
+	count            int
+	rejected, others []string
+}
+
+// validate has the CA validate the name of the API every second until stop, which waits for the last order.
+func (a *admin) validate() (stop func() validations) {
+	done := make(chan struct{})
 	var running sync.WaitGroup
-	count, failed := 0, []string{}
+	var all validations
 	running.Go(func() {
 		begin := time.Now()
-		for tick := time.NewTicker(time.Second); ; {
-			_, err := a.hosts.Lab.Certificate(ctx, lab.Order{Name: "api." + a.hosts.Lab.Domain})
-			if ctx.Err() != nil {
-				return
-			}
-			count++
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			_, err := a.hosts.Lab.Certificate(a.t.Context(), lab.Order{Name: "api." + a.hosts.Lab.Domain})
+			all.count++
 			if err != nil {
-				failed = append(failed, fmt.Sprintf("after %.0f s: %.300s", time.Since(begin).Seconds(), err))
+				failure := fmt.Sprintf("after %.0f s: %.300s", time.Since(begin).Seconds(), err)
+				if strings.Contains(err.Error(), lab.Rejected) {
+					all.rejected = append(all.rejected, failure)
+				} else {
+					all.others = append(all.others, failure)
+				}
 			}
 			select {
-			case <-ctx.Done():
+			case <-done:
+				return
+			case <-a.t.Context().Done():
 				return
 			case <-tick.C:
 			}
 		}
 	})
-	return func() (int, []string) {
-		cancel()
+	return func() validations {
+		close(done)
 		running.Wait()
-		return count, failed
+		return all
 	}
 }
 

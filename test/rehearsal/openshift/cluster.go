@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -104,6 +105,9 @@ func (c *Cluster) start(ctx context.Context) error {
 		}
 		c.agents.Go(func() error { return c.kubelet(running, m) })
 	}
+	if err := c.CreatePods(ctx); err != nil {
+		return err
+	}
 	if err := c.hosts.Each(ctx, func(ctx context.Context, _ int, m *host.Host) error {
 		_, err := m.Run(ctx, "systemctl", "enable", "--now", daemonUnit)
 		return err
@@ -112,6 +116,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	}
 	if err := c.AwaitUpdated(ctx); err != nil {
 		return err
+	}
+	if drained, err := c.Drained(ctx); err != nil || drained != len(c.hosts.ControlPlane) {
+		return fmt.Errorf("the first update drained %d of %d nodes: %w", drained, len(c.hosts.ControlPlane), err)
 	}
 	if err := c.setMaxUnavailable(ctx, 1); err != nil {
 		return err
@@ -268,18 +275,33 @@ func (c *Cluster) createNode(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("create the node %s: %w", name, err)
 	}
-	// The controller evicts it before a reboot.
-	_, err = c.api.Kube.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "workload-" + name},
-		Spec: corev1.PodSpec{
-			NodeName: name, Containers: []corev1.Container{{Name: "workload", Image: placeholder}},
-			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("create a Pod on %s: %w", name, err)
+	return nil
+}
+
+// CreatePods creates a Pod on each node that has none. The controller evicts it when it drains the node.
+func (c *Cluster) CreatePods(ctx context.Context) error {
+	for _, m := range c.hosts.ControlPlane {
+		_, err := c.api.Kube.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "workload-" + m.Name},
+			Spec: corev1.PodSpec{
+				NodeName: m.Name, Containers: []corev1.Container{{Name: "workload", Image: placeholder}},
+				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create a Pod on %s: %w", m.Name, err)
+		}
 	}
 	return nil
+}
+
+// Drained returns how many nodes the controller has drained since CreatePods.
+func (c *Cluster) Drained(ctx context.Context) (int, error) {
+	pods, err := c.api.Kube.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("list the Pods: %w", err)
+	}
+	return len(c.hosts.ControlPlane) - len(pods.Items), nil
 }
 
 // Rendered returns the name of the pool's next configuration.
@@ -333,6 +355,32 @@ func (c *Cluster) AwaitRendered(ctx context.Context, config string, contained bo
 		})
 		if found != contained {
 			return fmt.Errorf("the pool renders %v", sources)
+		}
+		return nil
+	})
+}
+
+// AwaitHeldBack waits until the controller has examined the pool with another configuration than the nodes' one,
+// because a node is degraded, and has given it to no node.
+func (c *Cluster) AwaitHeldBack(ctx context.Context) error {
+	return lab.Eventually(ctx, "the controller to hold the update back", func(ctx context.Context) error {
+		p, err := c.client.Resource(resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		wanted, _, _ := unstructured.NestedString(p.Object, "spec", "configuration", "name")
+		observed, _, _ := unstructured.NestedInt64(p.Object, "status", "observedGeneration")
+		if observed != p.GetGeneration() {
+			return fmt.Errorf("it has observed the generation %d of %d", observed, p.GetGeneration())
+		}
+		nodes, err := c.api.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes.Items {
+			if n.Annotations[annotations+"desiredConfig"] == wanted {
+				return fmt.Errorf("%s gets %s", n.Name, wanted)
+			}
 		}
 		return nil
 	})

@@ -10,7 +10,7 @@
 //   - The hosts run Debian. Without CoreOS, the daemon skips rpm-ostree and kernel arguments.
 //   - [kubelet] reports that a node is ready, and ends Pods that were evicted. No container starts.
 //   - No image is built. The build of a MachineOSConfig is reported as successful.
-//   - The units of OpenShift, such as kubelet.service, are written and enabled, but a drop-in prevents
-//     that they start.
+//   - The units of OpenShift, such as kubelet.service, are written and enabled, but a drop-in prevents them
+//     from starting.
 //   - etcd and kube-apiserver run outside the hosts, and therefore continue during a reboot.
 package openshift

@@ -115,7 +115,8 @@ func (a *admin) changeWithoutEntries() {
 	a.removeEntriesBy(mergePatch)
 	a.configure(configuration(9891))
 	a.procedure("configuration without our entries", expect{
-		predicted: []string{entriesMissing}, reboots: len(a.hosts.ControlPlane), lost: true,
+		predicted: []string{entriesMissing}, reboots: len(a.hosts.ControlPlane), drained: len(a.hosts.ControlPlane),
+		lost: true,
 	}, func() { a.applyImage(shared.images[first]) })
 	a.awaitServing(first)
 	a.awaitPort(9891)

@@ -74,8 +74,7 @@ func (a *admin) driftBeforeUpdate() {
 	a.configure(configuration(9889))
 	a.procedure("configuration of a node whose file was edited", expect{predicted: []string{poolDegraded}}, func() {
 		a.applyImage(shared.images[second])
-		a.awaitNode(a.hosts.ControlPlane[0], "Done", "")
-		a.awaitNode(m, "Degraded", configFile)
+		must(a.t, a.AwaitHeldBack(ctx))
 		must1(m.Input(ctx, original, "sh", "-c", "cat > "+configFile))(a.t)
 	})
 	a.awaitPort(9889)

@@ -152,7 +152,8 @@ func TestMachineOSConfig(t *testing.T) {
 		return
 	}
 	must(t, a.setMaxUnavailable(t.Context(), len(a.hosts.ControlPlane)))
-	a.procedure("MachineOSConfig of the pool", expect{reboots: len(a.hosts.ControlPlane), lost: true}, func() {
+	all := len(a.hosts.ControlPlane)
+	a.procedure("MachineOSConfig of the pool", expect{reboots: all, drained: all, lost: true}, func() {
 		a.applyObject(osConfig)
 		must(t, a.AwaitImage(t.Context()))
 	})

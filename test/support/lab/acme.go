@@ -165,14 +165,17 @@ func (a *account) validated(ctx context.Context, url string) error {
 	})
 }
 
+// Rejected is in the error of an order whose challenge the CA could not validate.
+const Rejected = "the CA rejected the challenge"
+
 // caError returns the CA's error.
 func caError(authz *acme.Authorization) error {
 	for _, c := range authz.Challenges {
 		if c.Error != nil {
-			return fmt.Errorf("the CA rejected the challenge: %w", c.Error)
+			return fmt.Errorf("%s: %w", Rejected, c.Error)
 		}
 	}
-	return errors.New("the CA rejected the challenge without a reason")
+	return errors.New(Rejected + " without a reason")
 }
 
 // finalize requests the signature of the certificate and verifies it.
