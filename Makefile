@@ -86,6 +86,7 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 	done
 	cd test/support/boulder && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet .
 	cd test/openshift && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet ./...
+	cd test/rehearsal && $(LARGE_HEAP) $(GO) vet -tags mco ./openshift
 
 lint-shell:
 	shellcheck $(SHELL_FILES)
