@@ -54,7 +54,7 @@ func (a *admin) expectHealth() {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 4 || !strings.Contains(out, "(3 of 3 nodes reported)") ||
 			!strings.Contains(out, "[api-server-unreachable]") {
-			return fmt.Errorf("want exit code 4: %v\n%s", err, out)
+			return fmt.Errorf("want exit code 4, not %s\n%s", fmt.Sprint(err), out)
 		}
 		return nil
 	}))
