@@ -11,6 +11,7 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -179,6 +180,9 @@ func (a *Agent) rollOut(ctx context.Context) (next time.Duration, err error) {
 	if rest := renderDelay - time.Since(a.changed); rest > 0 {
 		return rest, nil
 	}
+	if err := a.create(ctx, config); err != nil {
+		return 0, err
+	}
 	if err := a.configure(ctx, "spec", config.Name); err != nil {
 		return 0, err
 	}
@@ -191,6 +195,23 @@ func (a *Agent) rollOut(ctx context.Context) (next time.Duration, err error) {
 	a.rendered, a.changed = config.Name, time.Time{}
 	a.log.Info("rolled out", slog.String("configuration", config.Name), slog.Int("machine_configs", len(all)))
 	return 0, nil
+}
+
+// create creates the configuration of the pool. An earlier attempt may have created it.
+func (a *Agent) create(ctx context.Context, config *mcfgv1.MachineConfig) error {
+	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
+	if err != nil {
+		return fmt.Errorf("encode the configuration of the pool: %w", err)
+	}
+	configs := machineResource("machineconfigs")
+	created := &unstructured.Unstructured{Object: map[string]any{"spec": o["spec"]}}
+	created.SetGroupVersionKind(configs.GroupVersion().WithKind("MachineConfig"))
+	created.SetName(config.Name)
+	_, err = a.client.Resource(configs).Create(ctx, created, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the configuration of the pool: %w", err)
+	}
+	return nil
 }
 
 // configure names the configuration of the pool in its spec, or in its status when all nodes have it.
