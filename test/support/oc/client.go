@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -102,7 +103,7 @@ func (c *Commands) serveOne(conn *net.UnixConn) {
 	defer cancel()
 	// A disconnected client cancels its command.
 	go func() {
-		_, _ = conn.Read(make([]byte, 1))
+		_, _ = io.Copy(io.Discard, conn) // the decoder may leave the line break
 		cancel()
 	}()
 	out, err := c.handlers[request.Name](ctx, request.Dir, request.Args...)
