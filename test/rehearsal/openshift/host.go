@@ -62,6 +62,8 @@ func (c *Cluster) prepareHost(ctx context.Context, _ int, m *host.Host) error {
 		m.WriteFile(filepath.Join(unitFolder, daemonUnit), fmt.Sprintf(daemonService, c.programs.Release), 0o644),
 		// The daemon sets an option of the repository.
 		m.WriteFile("/usr/bin/ostree", "#!/bin/sh\n", 0o755),
+		// The daemon of 4.19 orders each reboot after it.
+		m.WriteFile(filepath.Join(unitFolder, "ostree-finalize-staged.service"), imageUnit, 0o644),
 		// OpenShift writes it without a MachineConfig. `check` recognises a control-plane node by it.
 		m.WriteFile("/etc/kubernetes/manifests/kube-apiserver-pod.yaml", "spec: {}\n", 0o600),
 		// The daemon uses the second one for the node's annotations.
