@@ -64,13 +64,12 @@ func runConfined() int {
 	if err := sandbox.Confine(sandbox.Proxy); err != nil {
 		return exitCode(err)
 	}
-	if err := sandbox.Confine(sandbox.Proxy); !errors.Is(err, unix.EPERM) {
-		return exitCode(fmt.Errorf("a second filter: %w", err))
-	}
+	_, _, filter := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, 0)
 	_, opened := os.Open("/etc/passwd")
 	_, socket := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	_, netlink := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, 0)
 	for action, err := range map[string]error{
+		"a second filter":  filter,
 		"open a file":      opened,
 		"a unix socket":    socket,
 		"a netlink socket": netlink,
