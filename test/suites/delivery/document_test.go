@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
+	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 )
 
@@ -288,14 +288,11 @@ func (s *shell) write(name, content string) {
 
 // run executes text and returns its output.
 func (s *shell) run(ctx context.Context, text string, env ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "bash", "-c", prelude+text)
-	cmd.Dir, cmd.Env = s.dir, slices.Concat(s.env, env)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("%w\n%s\n%s", err, text, out.String())
+	out, err := lab.Shell(ctx, s.dir, slices.Concat(s.env, env), prelude+text).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s\n%s", err, text, out)
 	}
-	return out.String(), nil
+	return string(out), err
 }
 
 // section runs a section's commands block by block.

@@ -10,10 +10,16 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// commandTimeout limits every command that is run for its output.
-const commandTimeout = 60 * time.Second
+const (
+	// commandTimeout limits every command that is run for its output.
+	commandTimeout = 60 * time.Second
+	// waitDelay limits the time until the output of an ended command is read, on a busy machine.
+	waitDelay = 10 * time.Second
+)
 
 // ip runs ip(8) outside the lab's namespaces, which ip enters by itself.
 func ip(ctx context.Context, stdin string, args ...string) (string, error) {
@@ -27,6 +33,15 @@ func Output(ctx context.Context, environment []string, stdin, name string, args 
 	return runFrom(ctx, func(start func() error) error { return start() }, environment, stdin, name, args...)
 }
 
+// Shell returns bash with a script. When ctx ends, it is killed with everything that it started.
+func Shell(ctx context.Context, dir string, environment []string, script string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, environment, waitDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	return cmd
+}
+
 // runFrom is Output with a function that starts the command.
 func runFrom(ctx context.Context, start func(func() error) error, environment []string, stdin, name string,
 	args ...string,
@@ -34,7 +49,7 @@ func runFrom(ctx context.Context, start func(func() error) error, environment []
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay, cmd.Env = 10*time.Second, environment // on a busy machine, the last output is read late
+	cmd.WaitDelay, cmd.Env = waitDelay, environment
 	// Its own process group: a Ctrl-C is for the lab, and commands that create or remove
 	// parts of it must complete.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
