@@ -145,7 +145,9 @@ func masters() *mcfgv1.MachineConfigPool {
 
 // controllerConfig returns what the operator writes for a cluster (its pkg/operator/sync.go,
 // syncRenderConfig). Keys and images are fake: the templates copy them.
-func controllerConfig(infrastructure *configv1.Infrastructure, families mcfgv1.IPFamiliesType) *mcfgv1.ControllerConfig {
+func controllerConfig(infrastructure *configv1.Infrastructure,
+	families mcfgv1.IPFamiliesType,
+) *mcfgv1.ControllerConfig {
 	images := map[string]string{}
 	for _, key := range []string{
 		"baremetalRuntimeCfgImage", "corednsImage", "haproxyImage", "infraImageKey", "keepalivedImage",

@@ -160,7 +160,7 @@ func (c *Cluster) Operate(ctx context.Context, install func(context.Context) err
 	if err != nil {
 		return fmt.Errorf("create the client of the API: %w", err)
 	}
-	operator, err := oracle.Load(ctx, oracle.OpenShift420)
+	operator, err := oracle.Load(ctx, oracle.Newest)
 	if err != nil {
 		return err
 	}

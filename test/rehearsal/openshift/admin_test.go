@@ -126,9 +126,7 @@ func (a *admin) documented(document, section string, i int, env ...string) (stri
 }
 
 func (a *admin) run(text string, env ...string) (string, error) {
-	cmd := exec.CommandContext(a.t.Context(), "bash", "-c", prelude+text)
-	cmd.Dir, cmd.Env = a.dir, slices.Concat(a.env, env)
-	out, err := cmd.CombinedOutput()
+	out, err := lab.Shell(a.t.Context(), a.dir, slices.Concat(a.env, env), prelude+text).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("%w\n%s\n%s", err, text, out)
 	}
@@ -161,18 +159,12 @@ func (a *admin) configure(content string) {
 	must(a.t, os.WriteFile(filepath.Join(a.dir, "my.yaml"), []byte(content), 0o600))
 }
 
-// finding matches a finding of preflight.
-var finding = regexp.MustCompile(`(?m)^(?:Problem|Warning): +[✗!] \[([a-z-]+)\] `)
-
 // preflight returns the findings of the documented commands. Without a finding, they predict that no node
 // reboots.
 func (a *admin) preflight() []string {
 	a.t.Helper()
 	out, err := a.documented(machineConfigGuide, "Before a change", 0)
-	findings := []string{}
-	for _, found := range finding.FindAllStringSubmatch(out, -1) {
-		findings = append(findings, found[1])
-	}
+	findings := Findings(out)
 	if len(findings) == 0 && (err != nil || !strings.Contains(out, "a change of these MachineConfigs reboots no node")) {
 		a.t.Fatalf("preflight: %v\n%s", err, out)
 	}
@@ -230,7 +222,7 @@ func (a *admin) procedure(name string, want expect, act func()) {
 		}
 	}
 	drained := must1(a.Drained(a.t.Context()))(a.t)
-	fmt.Printf("| %s | %.0f s | predicted %v | %d reboots | %d drained | %d validations, %d failed, %d without a result |\n",
+	fmt.Printf("| %s | %.0f s | predicted %v | %d reboots, %d drained | %d validations, %d failed, %d without a result |\n",
 		name, took.Seconds(), want.predicted, reboots, drained, result.count, len(result.rejected), len(result.others))
 	for _, failure := range slices.Concat(result.rejected[:min(len(result.rejected), 5)], result.others) {
 		fmt.Printf("  %s\n", failure)

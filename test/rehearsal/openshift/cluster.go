@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -221,7 +222,20 @@ func (c *Cluster) startPrograms() error {
 	return nil
 }
 
-func resource(name string) schema.GroupVersionResource {
+// finding matches a finding in the output of preflight.
+var finding = regexp.MustCompile(`(?m)^(?:Problem|Warning): +[✗!] \[([a-z-]+)\] `)
+
+// Findings returns the IDs in the output of preflight.
+func Findings(output string) []string {
+	ids := []string{}
+	for _, found := range finding.FindAllStringSubmatch(output, -1) {
+		ids = append(ids, found[1])
+	}
+	return ids
+}
+
+// Resource returns a resource of the machine-config-operator.
+func Resource(name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: name}
 }
 
@@ -253,7 +267,7 @@ func (c *Cluster) setMaxUnavailable(ctx context.Context, n int) error {
 
 // PatchPool applies a merge patch to the pool.
 func (c *Cluster) PatchPool(ctx context.Context, patch string) error {
-	_, err := c.client.Resource(resource("machineconfigpools")).Patch(ctx, pool, types.MergePatchType, []byte(patch),
+	_, err := c.client.Resource(Resource("machineconfigpools")).Patch(ctx, pool, types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("patch the pool: %w", err)
@@ -306,7 +320,7 @@ func (c *Cluster) Drained(ctx context.Context) (int, error) {
 
 // Rendered returns the name of the pool's next configuration.
 func (c *Cluster) Rendered(ctx context.Context) (string, error) {
-	p, err := c.client.Resource(resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
+	p, err := c.client.Resource(Resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("read the pool: %w", err)
 	}
@@ -317,7 +331,7 @@ func (c *Cluster) Rendered(ctx context.Context) (string, error) {
 // AwaitUpdated waits until all nodes have the pool's configuration, as documented for administrators.
 func (c *Cluster) AwaitUpdated(ctx context.Context) error {
 	return lab.Within(ctx, rolloutLimit, "all nodes to be updated", func(ctx context.Context) error {
-		p, err := c.client.Resource(resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
+		p, err := c.client.Resource(Resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -344,7 +358,7 @@ func (c *Cluster) NodeState(ctx context.Context, name string) (state, reason str
 // AwaitRendered waits until the pool's next configuration contains a MachineConfig, or no longer.
 func (c *Cluster) AwaitRendered(ctx context.Context, config string, contained bool) error {
 	return lab.Eventually(ctx, "the pool to render "+config, func(ctx context.Context) error {
-		p, err := c.client.Resource(resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
+		p, err := c.client.Resource(Resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -364,7 +378,7 @@ func (c *Cluster) AwaitRendered(ctx context.Context, config string, contained bo
 // because a node is degraded, and has given it to no node.
 func (c *Cluster) AwaitHeldBack(ctx context.Context) error {
 	return lab.Eventually(ctx, "the controller to hold the update back", func(ctx context.Context) error {
-		p, err := c.client.Resource(resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
+		p, err := c.client.Resource(Resource("machineconfigpools")).Get(ctx, pool, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func (a *admin) expectHealth() {
 		a.t.Errorf("status: %+v", status)
 	}
 	// The hosts run no API server, and checks that require one cannot end.
-	must(a.t, lab.Eventually(a.t.Context(), "a check that reports only the missing API server", func(context.Context) error {
+	must(a.t, lab.Eventually(a.t.Context(), "check to report only the missing API server", func(context.Context) error {
 		out, err := a.documented(readmeDocument, "Not working?", 0)
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 4 || !strings.Contains(out, "(3 of 3 nodes reported)") ||

@@ -96,7 +96,7 @@ func (c *Cluster) kubeconfig() (string, error) {
 // units returns the units of the pool's MachineConfigs, and whether a MachineConfig contains the unit file.
 // Others are in the operating system image.
 func (c *Cluster) units(ctx context.Context) (map[string]bool, error) {
-	all, err := c.client.Resource(resource("machineconfigs")).List(ctx, metav1.ListOptions{
+	all, err := c.client.Resource(Resource("machineconfigs")).List(ctx, metav1.ListOptions{
 		LabelSelector: annotations + "role=" + pool,
 	})
 	if err != nil {

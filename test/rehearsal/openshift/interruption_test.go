@@ -73,12 +73,18 @@ func (a *admin) disabled(m *host.Host) func() error {
 	a.t.Helper()
 	properties := must1(m.Properties(a.t.Context(), daemonUnit, "MainPID"))(a.t)
 	daemon := must1(m.PID(properties["MainPID"]))(a.t)
-	return func() error {
+	enabled := func() bool {
 		_, err := os.Lstat(filepath.Join(m.Root, "/etc/systemd/system/timers.target.wants/http01-proxyd-install.timer"))
-		if err == nil {
+		return err == nil
+	}
+	return func() error {
+		if enabled() {
 			return errors.New("the last unit is enabled")
 		}
-		return unix.Kill(daemon, unix.SIGSTOP)
+		if err := unix.Kill(daemon, unix.SIGSTOP); err != nil || !enabled() {
+			return err
+		}
+		return errors.Join(errors.New("the daemon has enabled the last unit"), unix.Kill(daemon, unix.SIGCONT))
 	}
 }
 

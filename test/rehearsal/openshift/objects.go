@@ -40,12 +40,13 @@ var objects string
 
 // crd matches the names of the CRDs that the programs use, in the default feature set.
 var crd = regexp.MustCompile(`_(clusteroperators|clusterversions|proxies|apiservers|dnses|featuregates|` +
-	`imagecontentsourcepolicies|imagedigestmirrorsets|images|imagetagmirrorsets|infrastructures|networks|nodes|schedulers|containerruntimeconfigs|` +
+	`imagecontentsourcepolicies|imagedigestmirrorsets|images|imagetagmirrorsets|infrastructures|networks|nodes|` +
+	`schedulers|containerruntimeconfigs|` +
 	`controllerconfigs|kubeletconfigs|machineconfignodes|machineconfigpools|machineconfigs|machineconfigurations|` +
 	`machineosbuilds|machineosconfigs|pinnedimagesets)(-Default|-SelfManagedHA|-SelfManagedHA-Default)?\.crd\.yaml$` +
 	`|_machineos(builds|configs)-TechPreviewNoUpgrade\.crd\.yaml$`) // 4.19's snapshot precedes the default
 
-// crds returns the paths of the CRDs. A release line lacks those of its disabled features.
+// crds returns the paths of the CRDs. A release line lacks the CRDs of its disabled features.
 func (c *Cluster) crds() ([]string, error) {
 	var paths []string
 	for _, folder := range []string{"payload-manifests/crds", "config/v1/zz_generated.crd-manifests"} {

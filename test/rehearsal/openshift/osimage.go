@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 )
 
 // osImage is the image of each build. Since 4.20, a change of files and units needs no other image.
@@ -19,10 +20,10 @@ const osImage = "r.example.com/os@sha256:0123456789abcdef0123456789abcdef0123456
 // reportBuild acts as the machine-os-builder: if the pool has a MachineOSConfig, the image of the pool's next
 // configuration is built.
 func (c *Cluster) reportBuild(ctx context.Context) error {
-	if c.programs.Release != newestRelease+".0" { // the daemon of 4.19 refuses the image on hosts without CoreOS
+	if c.programs.Line != oracle.Newest { // the daemon of 4.19 refuses the image on hosts without CoreOS
 		return nil
 	}
-	configs, err := c.client.Resource(resource("machineosconfigs")).List(ctx, metav1.ListOptions{})
+	configs, err := c.client.Resource(Resource("machineosconfigs")).List(ctx, metav1.ListOptions{})
 	if err != nil || len(configs.Items) == 0 {
 		return err
 	}
@@ -36,7 +37,7 @@ func (c *Cluster) reportBuild(ctx context.Context) error {
 		return nil
 	}
 	err = c.create(ctx, map[string]any{
-		"apiVersion": resource("").GroupVersion().String(), "kind": "MachineOSBuild",
+		"apiVersion": Resource("").GroupVersion().String(), "kind": "MachineOSBuild",
 		"metadata": map[string]any{"name": build},
 		"spec": map[string]any{
 			"machineConfig":         map[string]any{"name": rendered},
@@ -57,10 +58,10 @@ func (c *Cluster) reportBuild(ctx context.Context) error {
 	config.Object["status"] = map[string]any{
 		"currentImagePullSpec": osImage,
 		"machineOSBuild": map[string]any{
-			"group": resource("").Group, "resource": "machineosbuilds", "name": build,
+			"group": Resource("").Group, "resource": "machineosbuilds", "name": build,
 		},
 	}
-	_, err = c.client.Resource(resource("machineosconfigs")).UpdateStatus(ctx, &config, metav1.UpdateOptions{})
+	_, err = c.client.Resource(Resource("machineosconfigs")).UpdateStatus(ctx, &config, metav1.UpdateOptions{})
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
+	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 )
 
 // Findings of preflight.
@@ -146,7 +147,7 @@ spec:
 func TestMachineOSConfig(t *testing.T) {
 	a := newAdmin(t)
 	a.install()
-	if a.programs.Release != newestRelease+".0" {
+	if a.programs.Line != oracle.Newest {
 		a.applyObject(osConfig)
 		a.awaitPreflight(poolLayered)
 		return

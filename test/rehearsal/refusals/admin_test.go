@@ -20,10 +20,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/openshift"
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
@@ -85,11 +85,8 @@ func (a *admin) run(token, commands string) (string, error) {
 		Contexts:       map[string]*clientcmdapi.Context{"user": {Cluster: "lab", AuthInfo: "user"}},
 		CurrentContext: "user",
 	}, kubeconfig))
-	cmd := exec.CommandContext(a.t.Context(), "bash", "-c", "set -uo pipefail\n"+commands)
-	cmd.Dir = a.dir
-	cmd.Env = append(os.Environ(), "PATH="+a.bin+":"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig,
-		"HOME="+a.bin)
-	out, err := cmd.CombinedOutput()
+	environment := append(os.Environ(), "PATH="+a.bin+":"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig, "HOME="+a.bin)
+	out, err := lab.Shell(run, a.dir, environment, "set -uo pipefail\n"+commands).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		a.t.Fatal(err)
@@ -144,11 +141,7 @@ oc http01 preflight --pool POOL cluster.yaml machineosconfigs.yaml machineconfig
 func (a *admin) preflight() []string {
 	a.t.Helper()
 	out, err := a.examine(a.token)
-	var found []string
-	finding := regexp.MustCompile(`(?m)^(?:Problem|Warning): +[✗!] \[([a-z-]+)\] `)
-	for _, match := range finding.FindAllStringSubmatch(out, -1) {
-		found = append(found, match[1])
-	}
+	found := openshift.Findings(out)
 	if len(found) == 0 && (err != nil || !strings.Contains(out, "reboots no node of the pool "+a.pool)) {
 		a.t.Fatalf("preflight: %v", err)
 	}
@@ -162,7 +155,7 @@ func (a *admin) completed() {
 	if found := a.preflight(); len(found) > 0 {
 		a.t.Errorf("preflight reports %q", found)
 	}
-	pool := must1(a.client.Resource(resource("machineconfigpools")).Get(ctx, a.pool, metav1.GetOptions{}))(a.t)
+	pool := must1(a.client.Resource(openshift.Resource("machineconfigpools")).Get(ctx, a.pool, metav1.GetOptions{}))(a.t)
 	name, _, _ := unstructured.NestedString(pool.Object, "status", "configuration", "name")
 	rendered := a.sources(name)
 	for _, own := range []string{"98-" + a.pool + "-http01-proxyd", "98-" + a.pool + "-http01-proxyd-config"} {
@@ -181,7 +174,7 @@ func (a *admin) completed() {
 // sources returns the contents of the files in a MachineConfig.
 func (a *admin) sources(name string) (all []string) {
 	a.t.Helper()
-	o := must1(a.client.Resource(resource("machineconfigs")).Get(a.t.Context(), name, metav1.GetOptions{}))(a.t)
+	o := must1(a.client.Resource(openshift.Resource("machineconfigs")).Get(a.t.Context(), name, metav1.GetOptions{}))(a.t)
 	files, _, _ := unstructured.NestedSlice(o.Object, "spec", "config", "storage", "files")
 	for _, f := range files {
 		file, _ := f.(map[string]any)
@@ -200,13 +193,9 @@ func (a *admin) removed() {
 	}
 }
 
-func resource(name string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: name}
-}
-
 // createPool creates a pool without nodes, and waits for its configuration.
 func (s *site) createPool(ctx context.Context, name string) error {
-	pools := s.client.Resource(resource("machineconfigpools"))
+	pools := s.client.Resource(openshift.Resource("machineconfigpools"))
 	if _, err := pools.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
 		"metadata": map[string]any{"name": name},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A pool whose nodes run replayed daemons. The real machine-config-controller of a release manages only
-// daemons of the same release, and those of 4.17 and 4.18 are not served.
+// daemons of the same release, and no module with the controllers of 4.17 and 4.18 is served.
 
 package oc
 
@@ -31,8 +31,8 @@ type Rollout struct {
 	mcd.Report
 }
 
-// Cluster simulates the cluster behind oc, whose nodes have daemons that the real controller cannot
-// manage: those of other releases, as replayed by package mcd. Run may be called from several
+// Cluster simulates the cluster behind oc. Package mcd replays the daemons of its nodes, which the real
+// controller cannot manage, because they are of other releases. Run may be called from several
 // goroutines; one command runs at a time.
 type Cluster struct {
 	validator *validator.Validator
@@ -51,7 +51,7 @@ type Cluster struct {
 }
 
 // newest is the release of the operator that acts on the cluster's objects.
-const newest = oracle.OpenShift420
+const newest = oracle.Newest
 
 // New creates a cluster and applies the base configuration to its nodes. policy is its
 // MachineConfiguration as an administrator applied it.

@@ -210,7 +210,8 @@ func (c *Cluster) get(ctx context.Context, what command) (string, error) {
 	return printObject(o, what.output)
 }
 
-// machineConfigs returns those of the names that exist, also the pool's rendered one. One alone is no List.
+// machineConfigs returns the MachineConfigs with these names, which may include the pool's rendered one. It
+// leaves out names that do not exist. oc prints a single object without a List.
 func (c *Cluster) machineConfigs(names []string) (map[string]any, error) {
 	var found []any
 	for _, name := range names {

@@ -27,20 +27,41 @@ type Release string
 const (
 	OpenShift419 Release = "4.19"
 	OpenShift420 Release = "4.20"
+
+	Newest = OpenShift420
 )
 
 // Releases returns all releases.
 func Releases() []Release { return []Release{OpenShift419, OpenShift420} }
 
-// module is the folder of the program below test/.
-const module = "openshift"
+// Module is the folder of the operator's Go module below test/.
+const Module = "openshift"
 
-// flag returns the flag that selects the release's version of the operator.
-func (r Release) flag() string {
-	if r == OpenShift420 {
-		return "-modfile=go.mod"
+// Modfile returns the file of the module that selects the release's version of the operator.
+func (r Release) Modfile() string {
+	if r == Newest {
+		return "go.mod"
 	}
-	return "-modfile=" + string(r) + ".mod"
+	return string(r) + ".mod"
+}
+
+// Source returns the folder with the files of a module that the operator requires.
+func (r Release) Source(ctx context.Context, module string) (string, error) {
+	in, err := lab.ModuleFolder(Module)
+	if err != nil {
+		return "", err
+	}
+	out, err := lab.Output(ctx, nil, "", "go", "-C", in, "list", "-modfile="+r.Modfile(), "-m", "-f", "{{.Dir}}", module)
+	if err != nil {
+		return "", fmt.Errorf("find the files of %s: %w", module, err)
+	}
+	return strings.TrimSpace(out), nil
+}
+
+// Templates returns the folder with the operator's templates.
+func (r Release) Templates(ctx context.Context) (string, error) {
+	source, err := r.Source(ctx, "github.com/openshift/machine-config-operator")
+	return filepath.Join(source, "templates"), err
 }
 
 // Build compiles the program of each release, for tests that have no network later.
@@ -58,22 +79,12 @@ type Operator struct{ program, templates string }
 
 // Load returns the operator of a release, and compiles its program when necessary.
 func Load(ctx context.Context, r Release) (*Operator, error) {
-	dir, err := lab.BuildModule(ctx, module, r.flag(), "-ldflags=-s -w")
+	dir, err := lab.BuildModule(ctx, Module, "-modfile="+r.Modfile(), "-ldflags=-s -w")
 	if err != nil {
 		return nil, err
 	}
-	in, err := lab.ModuleFolder(module)
-	if err != nil {
-		return nil, err
-	}
-	source, err := exec.CommandContext(ctx, "go", "list", "-C", in, r.flag(), "-m", "-f", "{{.Dir}}",
-		"github.com/openshift/machine-config-operator").Output()
-	if err != nil {
-		return nil, fmt.Errorf("find the templates of the operator: %w", err)
-	}
-	return &Operator{
-		program: filepath.Join(dir, "oracle"), templates: filepath.Join(strings.TrimSpace(string(source)), "templates"),
-	}, nil
+	templates, err := r.Templates(ctx)
+	return &Operator{program: filepath.Join(dir, "oracle"), templates: templates}, err
 }
 
 // Request has the objects of a cluster. What is empty is not examined.
@@ -90,9 +101,9 @@ type Response struct {
 	Platform []mcfgv1.MachineConfig // MachineConfigs of the platform, of all pools
 	Rendered *mcfgv1.MachineConfig  // configuration of the pool master
 	Policies *operatorv1.NodeDisruptionPolicyClusterStatus
-	// Actions are those of the changed files. A file without an entry has none.
+	// Actions are what the daemon does after a change of the files. A file without an entry has none.
 	Actions map[string][]operatorv1.NodeDisruptionPolicyStatusAction
-	// Contents are those of the files in the rendered configuration.
+	// Contents are the contents of the files in the rendered configuration.
 	Contents map[string]Content
 }
 
