@@ -21,7 +21,7 @@
 # make rpm             binary and units as an RPM: ARCHITECTURE VERSION BINARY
 # make demo            the whole path of a challenge, in network namespaces (root)
 # make rehearsal       cert-manager's controllers on a real API server, in the lab (root)
-# make mco             OpenShift's machine-config-operator runs the documented procedures: VERSION=4.19 for an older one (root)
+# make mco             OpenShift's machine-config-operator runs the documented procedures (root); VERSION=4.19: older
 # make bench           proxies compared: docs/internals/bench (root, half an hour)
 # make bench-failover  time to follow the move of a VIP (root)
 # make bench-flood     a minute with 50,000 connections and challenges (root)

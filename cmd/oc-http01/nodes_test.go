@@ -273,7 +273,8 @@ func TestCheck(t *testing.T) {
 			cli.Unknown,
 			[]string{
 				"Result:         ! No problem was found, but not everything was checked (1 of 2 nodes reported).\n",
-				"\nmaster1  ! no report  not a result of check: its outcome is \"fine\"\n", "Warning:        ! [node-not-reporting] ",
+				"\nmaster1  ! no report  not a result of check: its outcome is \"fine\"\n",
+				"Warning:        ! [node-not-reporting] ",
 				"Run the command by hand: oc debug node/master1 -- chroot /host http01-proxyd check\n",
 			},
 		},

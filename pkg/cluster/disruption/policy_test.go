@@ -169,7 +169,8 @@ func TestScript(t *testing.T) {
 		},
 		"the name of our policy is taken": {
 			owned: "98-infra-http01-proxyd /etc/motd data:,a\n",
-			out:   "apply.sh: MachineConfigs with our names contain something that is not ours: 98-infra-http01-proxyd (/etc/motd).", status: 1,
+			out: "apply.sh: MachineConfigs with our names contain something that is not ours: 98-infra-http01-proxyd " +
+				"(/etc/motd).", status: 1,
 		},
 		"release": {
 			args: []string{"release"}, names: "machineconfig.machineconfiguration.openshift.io/00-master\n",
@@ -220,7 +221,8 @@ func TestScript(t *testing.T) {
 			calls: rollOut, status: 1,
 		},
 		"roll out to a paused pool": {
-			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, paused: true, out: "The pool infra is paused: its nodes do not change. Resume it, then run", calls: rollOut,
+			args: []string{"rollout"}, answers: []string{"3 3\n" + entries}, gets: 1, paused: true,
+			out: "The pool infra is paused: its nodes do not change. Resume it, then run", calls: rollOut,
 		},
 		"roll out after a conflict": {
 			args: []string{"rollout"}, fails: policy, out: "apply.sh: cannot apply policy.yaml.", calls: applied, status: 1,

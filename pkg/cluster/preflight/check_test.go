@@ -205,8 +205,12 @@ func TestCheck(t *testing.T) {
 			[]string{"policy-too-many-entries", "policy-entries-missing"},
 			"spec.nodeDisruptionPolicy.files of the node disruption policy would contain 51 entries, but",
 		},
-		"room for our entries":    {healthy(configuration(others(46), others(46), "7")), []string{"policy-entries-missing"}, ""},
-		"fifty entries with ours": {healthy(configuration(withEntry(full, strings.TrimPrefix(others(46), "    files:\n")), full, "7")), nil, ""},
+		"room for our entries": {
+			healthy(configuration(others(46), others(46), "7")), []string{"policy-entries-missing"}, "",
+		},
+		"fifty entries with ours": {
+			healthy(configuration(withEntry(full, strings.TrimPrefix(others(46), "    files:\n")), full, "7")), nil, "",
+		},
 		"paused": {
 			[]string{live, pool("paused: true", ""), none, machineConfig("a", "master", chony)},
 			[]string{"pool-paused"},

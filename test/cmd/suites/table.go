@@ -153,7 +153,9 @@ func table() map[string]suite {
 			seconds: map[string]int{"TestFaults": 47, "TestInternalAddressNotRedirected": 31, "TestManaged": 10},
 		},
 		"test/suites/monitoring": {onlyAll: true},
-		"test/suites/openshift":  {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestRendered": 60}},
+		"test/suites/openshift": {
+			slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestRendered": 60},
+		},
 		"test/suites/page":       {onlyAll: true, seconds: map[string]int{"TestPages": 15}},
 		"test/suites/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLifecycle": 60}},
 		"test/suites/validation": {slots: 2, onlyAll: true, seconds: map[string]int{"TestReports": 22, "TestValid": 8}},

@@ -42,8 +42,8 @@ func platforms() []platform {
 	)
 }
 
-// TestRendered: on each platform, the rendered configuration is that of the platform and our files
-// and units, each as it is in our MachineConfigs.
+// TestRendered: on each platform, the rendered configuration contains the files and units of the platform, and
+// ours as they are in our MachineConfigs.
 func TestRendered(t *testing.T) {
 	t.Parallel()
 	ours := ourConfigs(t)

@@ -110,7 +110,7 @@ func eachRelease(t *testing.T, test func(t *testing.T, release oracle.Release, o
 // repository is the root of the repository.
 const repository = "../../.."
 
-// ourConfigs returns the MachineConfigs of the repository, which are those of the example.
+// ourConfigs returns the MachineConfigs of the example in the repository.
 func ourConfigs(t *testing.T) (texts []string) {
 	t.Helper()
 	return machineConfigs(t, filepath.Join(repository, "machineconfigs"))
