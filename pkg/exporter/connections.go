@@ -27,8 +27,7 @@ const (
 	// minTime is how long every client has for its request. It bounds the connections that are
 	// accepted at a time: 2,000 a second of one source.
 	minTime = 30 * time.Millisecond
-	// answerTime is how long a client that has sent its request has for the response at least, while
-	// others wait: some do not read it.
+	// answerTime is how long every client has to read its response, while others wait.
 	answerTime = 100 * time.Millisecond
 	// retryDelay is the wait while no connection may be replaced. Accepting is then too far ahead
 	// of reading.
@@ -52,6 +51,7 @@ type connection struct {
 	source     netip.Prefix
 	acceptedAt time.Time
 	stage      atomic.Int32 // set without a wait after a read
+	answeredAt atomic.Int64 // Unix time in nanoseconds, before the stage answered
 }
 
 // The stages of a connection.
@@ -59,6 +59,7 @@ const (
 	unread    = iota // nothing was read
 	partial          // the end of the request was not read
 	requested        // the client waits for this process
+	answered         // the response is being sent
 )
 
 // Accept implements net.Listener.
@@ -86,9 +87,10 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 }
 
 // replaceable returns the connection that the last one of open replaces, or nil if all are within
-// the bounds. It is the one that has kept this process waiting longest, for minTime at least; if
-// the source of the last one has too many, one of these. A client that has sent its request is
-// replaced only after answerTime. retry means that none may be replaced yet.
+// the bounds. It is the one that has kept this process waiting longest for its request, for minTime
+// at least, or else for answerTime until it reads its response; if the source of the last one has
+// too many, one of these. A client that waits for this process is never replaced, however slow this
+// process is. retry means that none may be replaced yet.
 func replaceable(open []*connection, now time.Time, hasUnread func(*connection) bool) (
 	replaced *connection, retry bool,
 ) {
@@ -106,12 +108,15 @@ func replaceable(open []*connection, now time.Time, hasUnread func(*connection) 
 		if ofSource > maxPerSource && c.source != newest.source {
 			continue
 		}
-		age, stage := now.Sub(c.acceptedAt), c.stage.Load()
-		switch isLate := stage == partial || stage == unread && !hasUnread(c); {
-		case isLate && age >= minTime:
-			return c, false
-		case age >= answerTime && replaced == nil:
-			replaced = c
+		switch stage := c.stage.Load(); stage {
+		case unread, partial:
+			if now.Sub(c.acceptedAt) >= minTime && (stage == partial || !hasUnread(c)) {
+				return c, false
+			}
+		case answered:
+			if now.UnixNano()-c.answeredAt.Load() >= int64(answerTime) && replaced == nil {
+				replaced = c
+			}
 		}
 	}
 	return replaced, replaced == nil
@@ -127,6 +132,15 @@ func (c *connection) Read(p []byte) (int, error) {
 		c.stage.Store(partial)
 	}
 	return n, err
+}
+
+// Write implements net.Conn. It can wait for the client to read.
+func (c *connection) Write(p []byte) (int, error) {
+	if c.stage.Load() == requested {
+		c.answeredAt.Store(time.Now().UnixNano())
+		c.stage.Store(answered)
+	}
+	return c.Conn.Write(p)
 }
 
 // hasUnread reports whether bytes have arrived.

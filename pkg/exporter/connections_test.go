@@ -10,14 +10,15 @@ import (
 )
 
 // TestReplaceable: a connection beyond the bound of its source replaces one of that, and any beyond
-// the bound of all. Clients that wait for this process are the last to be replaced.
+// the bound of all. Clients that wait for this process are not replaced.
 func TestReplaceable(t *testing.T) {
 	t.Parallel()
-	const arrived = requested + 1 // unread, but bytes have arrived
+	const arrived = answered + 1 // unread, but bytes have arrived
 	late := make(map[*connection]bool)
+	begin := time.Unix(0, 0) // all are accepted, and answered
 	at := func(source string, stages ...int32) (all []*connection) {
 		for _, s := range stages {
-			c := &connection{source: sourceOf(&net.TCPAddr{IP: net.ParseIP(source), Port: 1})}
+			c := &connection{source: sourceOf(&net.TCPAddr{IP: net.ParseIP(source), Port: 1}), acceptedAt: begin}
 			if late[c] = s == arrived; !late[c] {
 				c.stage.Store(s)
 			}
@@ -33,6 +34,9 @@ func TestReplaceable(t *testing.T) {
 	const inTime = answerTime - 1
 	innocent := func(stages ...int32) []*connection {
 		return at("192.0.2.1", append(slices.Repeat([]int32{arrived, requested}, maxPerSource/2), stages...)...)
+	}
+	readers := func(stages ...int32) []*connection {
+		return at("192.0.2.1", append(slices.Repeat([]int32{requested, answered}, maxPerSource/2), stages...)...)
 	}
 	for name, tt := range map[string]struct {
 		open  []*connection
@@ -50,15 +54,17 @@ func TestReplaceable(t *testing.T) {
 		"mapped":           {slices.Concat(one("192.0.2.1", maxPerSource), one("::ffff:192.0.2.1", 1)), minTime, 0, false},
 		"none is late yet": {one("192.0.2.1", maxPerSource+1), minTime - 1, -1, true},
 		"one is late":      {innocent(partial, unread), minTime, maxPerSource, false},
-		"only requests":    {innocent(unread), inTime, -1, true},
-		"for long":         {innocent(unread), answerTime, 0, false},
+		"only requests":    {innocent(unread), time.Hour, -1, true},
+		"responses":        {readers(unread), inTime, -1, true},
+		"not read":         {readers(unread), answerTime, 1, false},
+		"and one is late":  {readers(partial, unread), answerTime, maxPerSource, false},
 		"all bounds hold":  {sources, minTime, -1, false},
 		"a source of each": {slices.Concat(sources, one("198.51.100.1", 1)), minTime, 0, false},
 		"a source that is not the last one's": {
 			slices.Concat(one("198.51.100.1", maxPerSource), sources[:maxPerSource+1]), minTime, 0, false,
 		},
 	} {
-		got, retry := replaceable(tt.open, time.Time{}.Add(tt.age), func(c *connection) bool { return late[c] })
+		got, retry := replaceable(tt.open, begin.Add(tt.age), func(c *connection) bool { return late[c] })
 		if i := slices.Index(tt.open, got); i != tt.want || retry != tt.retry {
 			t.Errorf("%s: %d, retry: %t; want %d, %t", name, i, retry, tt.want, tt.retry)
 		}

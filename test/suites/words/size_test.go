@@ -13,8 +13,8 @@ import (
 // The figures that were reached. A change that adds code removes as much elsewhere, or its
 // message gives the reason why the figure rises.
 const (
-	maxCode  = 42467  // lines of cmd, pkg and internal without tests, comments and blank lines
-	maxTests = 111992 // lines of tests and of test/
+	maxCode  = 42479  // lines of cmd, pkg and internal without tests, comments and blank lines
+	maxTests = 111998 // lines of tests and of test/
 )
 
 // TestSize: the repository has not grown.
