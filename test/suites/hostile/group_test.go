@@ -191,6 +191,11 @@ func TestFirstKilled(t *testing.T) {
 	}
 	must(t, s.Alive())
 	remove()
+	// After three exits within a minute, the condition stays ProxyUnavailable for a minute.
+	must(t, lab.Within(t.Context(), 2*time.Minute, "Serving", func(ctx context.Context) error {
+		_, err := s.AwaitReason(ctx, "Serving")
+		return err
+	}))
 	s.expectServing()
 }
 
