@@ -18,7 +18,8 @@ func TestReplaceable(t *testing.T) {
 	begin := time.Unix(0, 0) // all are accepted, and answered
 	at := func(source string, stages ...int32) (all []*connection) {
 		for _, s := range stages {
-			c := &connection{source: sourceOf(&net.TCPAddr{IP: net.ParseIP(source), Port: 1}), acceptedAt: begin}
+			client := &net.TCPAddr{IP: net.ParseIP(source), Port: 1}
+			c := &connection{source: sourceOf(client), acceptedAt: begin}
 			if late[c] = s == arrived; !late[c] {
 				c.stage.Store(s)
 			}
