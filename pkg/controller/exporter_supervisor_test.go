@@ -134,6 +134,7 @@ func TestScrapesDuringFlood(t *testing.T) {
 		"one byte, 300 addresses":     {"G", many},
 		"no reader":                   {metricsRequest, many},
 		"a body that does not follow": {"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", many},
+		"a body on another path":      {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", many},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stop := floodMetrics(t, tt.sends, tt.source)

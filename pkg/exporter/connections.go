@@ -51,7 +51,7 @@ type connection struct {
 	source     netip.Prefix
 	acceptedAt time.Time
 	stage      atomic.Int32 // set without a wait after a read
-	answeredAt atomic.Int64 // Unix time in nanoseconds, before the stage answered
+	answeredAt atomic.Int64 // Unix time in nanoseconds; set before the stage is answered
 }
 
 // The stages of a connection.

@@ -4,13 +4,16 @@ package exporter
 
 import (
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// TestReplaceable: a connection beyond the bound of its source replaces one of that, and any beyond
-// the bound of all. Clients that wait for this process are not replaced.
+// TestReplaceable: a connection beyond the bound of its source replaces one of the same source. A
+// connection beyond the bound of all replaces any. Clients that wait for this process are not replaced.
 func TestReplaceable(t *testing.T) {
 	t.Parallel()
 	const arrived = answered + 1 // unread, but bytes have arrived
@@ -68,6 +71,28 @@ func TestReplaceable(t *testing.T) {
 		got, retry := replaceable(tt.open, begin.Add(tt.age), func(c *connection) bool { return late[c] })
 		if i := slices.Index(tt.open, got); i != tt.want || retry != tt.retry {
 			t.Errorf("%s: %d, retry: %t; want %d, %t", name, i, retry, tt.want, tt.retry)
+		}
+	}
+}
+
+// TestContent: a client whose content is still expected can be replaced, whatever it requests.
+func TestContent(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		method, path string
+		status       int
+	}{
+		{http.MethodGet, "/metrics", http.StatusRequestEntityTooLarge},
+		{http.MethodPost, "/metrics", http.StatusNotFound},
+		{http.MethodGet, "/", http.StatusNotFound},
+	} {
+		c := new(connection)
+		c.stage.Store(requested)
+		request := httptest.NewRequestWithContext(withConnection(t.Context(), c), tt.method, tt.path, strings.NewReader("x"))
+		response := httptest.NewRecorder()
+		handler{}.ServeHTTP(response, request)
+		if stage := c.stage.Load(); stage != partial || response.Code != tt.status {
+			t.Errorf("%s %s: stage %d, status %d; want %d, %d", tt.method, tt.path, stage, response.Code, partial, tt.status)
 		}
 	}
 }

@@ -113,12 +113,15 @@ type handler struct{ source *reportSource }
 // ServeHTTP implements http.Handler. Nothing is compressed: a scrape has a few kilobytes,
 // and a compressor takes a megabyte of memory.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	hasContent := r.ContentLength != 0
+	if hasContent { // net/http waits for it, also after the response
+		setPartial(r.Context())
+	}
 	if r.Method != http.MethodGet || r.URL.Path != "/metrics" {
 		http.NotFound(w, r)
 		return
 	}
-	if r.ContentLength != 0 { // net/http waits for the body, also after the response
-		setPartial(r.Context())
+	if hasContent {
 		http.Error(w, "a request for metrics has no content", http.StatusRequestEntityTooLarge)
 		return
 	}
