@@ -222,7 +222,8 @@ func (a *admin) procedure(name string, want expect, act func()) {
 		}
 	}
 	drained := must1(a.Drained(a.t.Context()))(a.t)
-	fmt.Printf("| %s | %.0f s | predicted %v | %d reboots, %d drained | %d validations, %d failed, %d without a result |\n",
+	fmt.Printf("| %s | %.0f s | predicted %v | %d reboots, %d drained | "+
+		"%d validations, %d failed, %d without a result |\n",
 		name, took.Seconds(), want.predicted, reboots, drained, result.count, len(result.rejected), len(result.others))
 	for _, failure := range slices.Concat(result.rejected[:min(len(result.rejected), 5)], result.others) {
 		fmt.Printf("  %s\n", failure)
