@@ -119,7 +119,7 @@ type RecentChallenge struct {
 // including check itself, use invented tokens.
 func (c RecentChallenge) IsValidation(all []RecentChallenge) bool {
 	switch c.ClientKind {
-	case CertManager, LetsEncrypt, Pebble:
+	case CertManager, LetsEncrypt, Google, Sectigo, ZeroSSL, DigiCert, Pebble:
 		return true
 	case StepCA:
 		// Any Go program sends this User-Agent. But only the CA knows a token that cert-manager

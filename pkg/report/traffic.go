@@ -19,6 +19,10 @@ const CheckUserAgent = "http01-proxyd-check"
 const (
 	CertManager ClientKind = "cert-manager" // its self-check
 	LetsEncrypt ClientKind = "lets-encrypt" // a validation of Let's Encrypt
+	Google      ClientKind = "google"       // a validation of Google Trust Services
+	Sectigo     ClientKind = "sectigo"      // a validation of Sectigo
+	ZeroSSL     ClientKind = "zerossl"      // a validation of ZeroSSL
+	DigiCert    ClientKind = "digicert"     // a validation of DigiCert
 	Pebble      ClientKind = "pebble"       // a validation of Pebble
 	StepCA      ClientKind = "step-ca"      // a validation of step-ca
 	CheckClient ClientKind = "check"        // `http01-proxyd check`, of this host or another
@@ -27,7 +31,9 @@ const (
 
 // ClientKinds returns all client kinds, in display order.
 func ClientKinds() []ClientKind {
-	return []ClientKind{CertManager, LetsEncrypt, Pebble, StepCA, CheckClient, OtherClient}
+	return []ClientKind{
+		CertManager, LetsEncrypt, Google, Sectigo, ZeroSSL, DigiCert, Pebble, StepCA, CheckClient, OtherClient,
+	}
 }
 
 // Known reports whether the kind is one of ClientKinds.

@@ -66,11 +66,11 @@ func TestChallenges(t *testing.T) {
 				request(report.CertManager, 1, 8*time.Second, 200),
 				request(report.LetsEncrypt, 1, 128*time.Second, 200), request(report.LetsEncrypt, 1, 129*time.Second, 200),
 				request(report.LetsEncrypt, 1, 129*time.Second, 200), request(report.LetsEncrypt, 1, 129*time.Second, 200),
-				request(report.LetsEncrypt, 1, 130*time.Second, 200),
+				request(report.LetsEncrypt, 1, 129*time.Second, 200), request(report.LetsEncrypt, 1, 130*time.Second, 200),
 			},
 			[]string{
 				"  " + title + ": cert-manager's self check from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
-				"  " + title + " has ended: self check ok ×5, CA (Let's Encrypt) 5/5 → 200, 3.1 ms, 2 m 10 s",
+				"  " + title + " has ended: self check ok ×5, CA (Let's Encrypt) 6/6 → 200, 3.1 ms, 2 m 10 s",
 			},
 		},
 		"of a route that comes": {
@@ -93,6 +93,19 @@ func TestChallenges(t *testing.T) {
 				"  " + title + ": Pebble from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
 				"! " + title + ": Pebble from 203.0.113.9 got 502 in 3.1 ms (ingress-refused: it refuses: fix it) (before: 200)",
 				"! " + title + " has ended: CA (Pebble) 1/2 ok, last → 502 ingress-refused, 3.1 ms, 0 s",
+			},
+		},
+		"of two CAs": {
+			[]report.Challenge{
+				request(report.Google, 1, 0, 200), request(report.ZeroSSL, 1, time.Second, 404),
+				request(report.Google, 1, time.Second, 200),
+			},
+			[]string{
+				"  " + title + ": Google Trust Services from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
+				"  " + title + ": ZeroSSL from 203.0.113.9 got 404 from 192.0.2.6:80 in 3.1 ms (before: 200)",
+				"  " + title + ": Google Trust Services from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms (before: 404)",
+				"  " + title +
+					" has ended: CA (Google Trust Services) 2/2 → 200, CA (ZeroSSL) 0/1 ok, last → 404, 3.1 ms, 1 s",
 			},
 		},
 		"of a stranger": {
@@ -120,8 +133,8 @@ func TestChallenges(t *testing.T) {
 				request(report.StepCA, 1, time.Second, 200),
 			},
 			[]string{
-				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
-				"  " + title + ": step-ca (or a Go program) from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
+				"  " + title + ": step-ca or a Go program from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
+				"  " + title + ": step-ca or a Go program from 203.0.113.9 got 200 from 192.0.2.6:80 in 3.1 ms",
 				"  " + title + " has ended: CA (step-ca or a Go program) 2/2 → 200, 3.1 ms, 1 s",
 			},
 		},

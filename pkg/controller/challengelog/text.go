@@ -35,10 +35,18 @@ func clientName(k report.ClientKind) string {
 		return "cert-manager's self check"
 	case report.LetsEncrypt:
 		return "Let's Encrypt"
+	case report.Google:
+		return "Google Trust Services"
+	case report.Sectigo:
+		return "Sectigo"
+	case report.ZeroSSL:
+		return "ZeroSSL"
+	case report.DigiCert:
+		return "DigiCert"
 	case report.Pebble:
 		return "Pebble"
 	case report.StepCA:
-		return "step-ca (or a Go program)"
+		return "step-ca or a Go program"
 	case report.CheckClient:
 		return "http01-proxyd check"
 	default:
@@ -83,7 +91,7 @@ func (r result) text() string {
 	return r.statusText()
 }
 
-// summary is about a challenge that ended, for example "self check ok ×5, CA 5/5 →
+// summary is about a challenge that ended, for example "self check ok ×5, CA 6/6 →
 // 200, 38 ms, 2 m 10 s".
 func (c *Challenge) summary() string {
 	var parts []string
@@ -98,11 +106,17 @@ func (c *Challenge) summary() string {
 }
 
 func (s clientStats) summary() string {
-	name := map[report.ClientKind]string{
-		report.CertManager: "self check", report.LetsEncrypt: "CA (Let's Encrypt)", report.Pebble: "CA (Pebble)",
-		report.StepCA: "CA (step-ca or a Go program)", report.CheckClient: "http01-proxyd check",
-		report.OtherClient: "others",
-	}[s.kind]
+	var name string
+	switch s.kind {
+	case report.CertManager:
+		name = "self check"
+	case report.CheckClient:
+		name = clientName(s.kind)
+	case report.OtherClient:
+		name = "others"
+	default:
+		name = "CA (" + clientName(s.kind) + ")"
+	}
 	switch {
 	case s.kind == report.CertManager && s.answered == s.total:
 		return fmt.Sprintf("%s ok ×%d", name, s.total)

@@ -101,7 +101,7 @@ func fields() []field {
 		},
 		{"CAUSE", "[ID of the cause](../troubleshooting.md) of a failed request or test"},
 		{"CLIENT", "address of the client"},
-		{"CLIENT_KIND", "`cert-manager`, `lets-encrypt`, `pebble`, `step-ca`, `check` or `other`, by User-Agent"},
+		{"CLIENT_KIND", "one of the [kinds of clients](metrics.md#label-values), by User-Agent"},
 		{"CONDITION", "status of the condition `HTTP01ChallengeProxyReady`"},
 		{"COUNT", "number of requests, connections, certificates, changes or failed attempts"},
 		{"DURATION_MS", "duration of a request, in milliseconds"},

@@ -18,6 +18,17 @@ func clientKindOf(agent []byte) report.ClientKind {
 		return report.CertManager
 	case bytes.Contains(agent, []byte("Let's Encrypt validation server")): // boulder, va/va.go
 		return report.LetsEncrypt
+	// No other CA publishes its source. These agents come from logs of web servers: monperrus/crawler-user-agents,
+	// regexes/bots.yml of matomo-org/device-detector, and rules of gateways. ACME requests of Sectigo and ZeroSSL, which
+	// uses Sectigo's service, contain the URL of the CA's directory.
+	case bytes.HasPrefix(agent, []byte("Google-Certificates-Bridge")):
+		return report.Google
+	case bytes.HasPrefix(agent, []byte("Sectigo DCV")), bytes.HasPrefix(agent, []byte("acme.sectigo.com/")):
+		return report.Sectigo
+	case bytes.HasPrefix(agent, []byte("acme.zerossl.com/")):
+		return report.ZeroSSL
+	case bytes.HasPrefix(agent, []byte("DigiCert DCV")): // "DigiCert DCV Bot/1.1" and "DigiCert DCV/1.1"
+		return report.DigiCert
 	case bytes.HasPrefix(agent, []byte("LetsEncrypt-Pebble-VA")): // pebble, va/va.go
 		return report.Pebble
 	case bytes.HasPrefix(agent, []byte("Go-http-client/")): // step-ca sends only Go's default (acme/client.go)

@@ -14,9 +14,13 @@ func TestClientKindOf(t *testing.T) {
 		"": report.OtherClient, "curl/7.88.1": report.OtherClient, "my cert-manager": report.OtherClient,
 		"cert-manager-challenges/v1.21.2 (linux/amd64) cert-manager/0123abc":                      report.CertManager,
 		"Mozilla/5.0 (compatible; Let's Encrypt validation server; +https://www.letsencrypt.org)": report.LetsEncrypt,
-		"LetsEncrypt-Pebble-VA (linux; amd64)":                                                    report.Pebble,
-		report.CheckUserAgent:                                                                     report.CheckClient,
-		"Go-http-client/1.1":                                                                      report.StepCA,
+		"Google-Certificates-Bridge": report.Google,
+		"Sectigo DCV":                report.Sectigo, "acme.sectigo.com/v2/OV": report.Sectigo,
+		"acme.zerossl.com/v2/DV90": report.ZeroSSL, "acme.example.com/v2/DV": report.OtherClient,
+		"DigiCert DCV Bot/1.1": report.DigiCert, "DigiCert DCV/1.1": report.DigiCert, "DigiCert": report.OtherClient,
+		"LetsEncrypt-Pebble-VA (linux; amd64)": report.Pebble,
+		report.CheckUserAgent:                  report.CheckClient,
+		"Go-http-client/1.1":                   report.StepCA,
 	} {
 		if got := clientKindOf([]byte(agent)); got != want {
 			t.Errorf("%q: %s, want %s", agent, got, want)
