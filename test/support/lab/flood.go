@@ -63,7 +63,9 @@ const (
 	// heavySources is the number of sources of the first process, which exceed the limit
 	// per source.
 	heavySources = 4
-	perspectives = 5
+	// perspectives is the least number from 15 December 2026 on: one primary and five remote ones (CA/Browser Forum,
+	// Baseline Requirements, 3.2.2.9).
+	perspectives = 6
 	// hostileNiceness gives the service the CPU first, because real attackers use their own
 	// CPUs. With 19 the flood gets no CPU time on a busy machine.
 	hostileNiceness = 10
