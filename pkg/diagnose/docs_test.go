@@ -457,8 +457,8 @@ func caReports(t *testing.T) []observed {
 		{
 			"DNS problem: SERVFAIL looking up A for NAME - the domain's nameservers may be malfunctioning; " +
 				"DNS problem: SERVFAIL looking up AAAA for NAME - the domain's nameservers may be malfunctioning",
-			"The servers of the zone fail.",
-			[]findings.ID{findings.DNSServerFails},
+			"The servers of the zone fail, or its DNSSEC signatures are not valid.",
+			[]findings.ID{findings.DNSServerFails, findings.DNSSECBogus},
 			"",
 		},
 	} {

@@ -122,7 +122,7 @@ func vipPortEntries() []Entry {
 		{
 			ID: SelfCheckMissing, Check: check, Level: Problem, CausedBy: []ID{
 				NoProxyLacksAPI, ProxyUnreachable,
-				DNSNoServer, DNSNoRecord, DNSServerFails, DNSOtherAddress,
+				DNSNoServer, DNSNoRecord, DNSServerFails, DNSSECBogus, DNSOtherAddress,
 			},
 			Symptom: "A challenge stays pending and `check` without `--token` finds nothing. The journal contains no request of cert-manager for the challenge. " +
 				"A usual cause is `defaultNetworkPolicy: \"true\"` of the CertManager.",
@@ -227,7 +227,9 @@ const (
 	DNSNoRecord      ID = "dns-no-record"
 	DNSFamilyMissing ID = "dns-family-missing"
 	// DNSServerFails: a server returns an error or nothing.
-	DNSServerFails  ID = "dns-server-fails"
+	DNSServerFails ID = "dns-server-fails"
+	// DNSSECBogus: a server that validates DNSSEC rejects the name.
+	DNSSECBogus     ID = "dnssec-bogus"
 	DNSOtherAddress ID = "dns-other-address"
 )
 
@@ -266,6 +268,14 @@ func dnsEntries() []Entry {
 			Remediation: "Query this server and the servers of the zone. The cause may be a delegation, DNSSEC, or a server " +
 				"or firewall that rejects {type} queries. A CA may reject the name meanwhile.",
 			Commands: []string{query, "dig +trace {name} {type}"},
+		},
+		{
+			ID: DNSSECBogus, Check: check, Level: Problem,
+			Symptom: "The CA reports `SERVFAIL` or a DNSSEC error for the name. Every public CA validates DNSSEC, and so do many DNS servers.",
+			Message: "{server} rejects the {type} record of {name}, because its DNSSEC signatures are not valid; without validation, it answers",
+			Remediation: "The first command names the fault. Usually, the signatures have expired, or the DS record at the registrar " +
+				"belongs to an older key: sign the zone again, or correct or remove the DS record. The second command returns the record without validation.",
+			Commands: []string{"delv {name} {type} @{server}", "dig +cd {name} {type} @{server}"},
 		},
 		{
 			ID: DNSOtherAddress, Check: check, Level: Problem,

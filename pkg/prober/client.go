@@ -205,9 +205,9 @@ func (c *Client) Lookup(ctx context.Context, server netip.AddrPort, name string)
 	switch failure := cmp.Or(v4.Failure, v6.Failure); {
 	case len(found) > 0 || failure == "":
 		return found, nil
-	case failure == protocol.ServerError:
-		return nil, errors.New("answers with an error")
-	default:
+	case failure == protocol.ServerSilent:
 		return nil, errors.New("does not answer")
+	default:
+		return nil, errors.New("answers with an error")
 	}
 }

@@ -86,6 +86,9 @@ func (n Names) judge(v View) []findings.Finding {
 		case r.Failure != "":
 			how := FailureText(r.Failure)
 			f := findings.New(findings.DNSServerFails, values(family).With("how", how))
+			if r.Failure == protocol.ServerBogus {
+				f = findings.New(findings.DNSSECBogus, values(family))
+			}
 			matches = result.Merge(matches, f, result.Label("for "+RecordType(family == 1)))
 		case len(r.Addresses) == 0 && len(vips) > 0:
 			missing := values(family).With("vips", result.JoinAddresses(vips))
@@ -116,8 +119,12 @@ func (v View) complete() bool {
 
 // FailureText describes the failure of a server.
 func FailureText(f protocol.LookupFailure) string {
-	if f == protocol.ServerError {
+	switch f {
+	case protocol.ServerBogus:
+		return "rejects the DNSSEC signatures"
+	case protocol.ServerError:
 		return "returns an error, such as SERVFAIL,"
+	default:
+		return "does not respond"
 	}
-	return "does not respond"
 }

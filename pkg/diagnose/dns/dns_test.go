@@ -48,6 +48,7 @@ func TestBestViews(t *testing.T) {
 		Server{netip.MustParseAddrPort("198.51.100.2:53"), false}
 	well, silent, fails := protocol.Record{}, protocol.Record{Failure: protocol.ServerSilent},
 		protocol.Record{Failure: protocol.ServerError}
+	bogus := protocol.Record{Failure: protocol.ServerBogus}
 	of := func(s Server, a, aaaa protocol.Record) View {
 		return View{Server: s, Name: "a", LookupResult: protocol.LookupResult{Records: [2]protocol.Record{a, aaaa}}}
 	}
@@ -63,6 +64,8 @@ func TestBestViews(t *testing.T) {
 		"an incomplete external response": {[]View{of(own, well, well), of(first, well, fails)}, first},
 		"a lost external response":        {[]View{of(own, well, well), of(first, silent, well)}, first},
 		"a failing external server":       {[]View{of(own, well, well), of(first, fails, fails)}, first},
+		"a server that validates":         {[]View{of(first, well, well), of(second, bogus, fails)}, second},
+		"the local one validates":         {[]View{of(own, bogus, bogus), of(first, fails, fails)}, first},
 		"only the local server responds":  {[]View{of(first, silent, silent), of(own, well, well)}, own},
 		"the external one was not queried": {[]View{
 			{Server: first, Name: "a", Err: errors.New("no time")},

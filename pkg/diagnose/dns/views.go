@@ -44,7 +44,8 @@ func (v View) IsAnswer() bool { return v.rank() > 0 }
 // rank is the weight of a server's response. A server outside of this host precedes a
 // local one, because OpenShift's local server always returns the VIPs, whatever
 // external clients get. A complete response precedes half of one. A server's error
-// counts too, because a CA that queries it gets the same.
+// counts too, because a CA that queries it gets the same. A server that validates DNSSEC precedes
+// one that does not, because every public CA validates it.
 func (v View) rank() int {
 	reported, known := 0, 0
 	for _, r := range v.Records {
@@ -52,14 +53,18 @@ func (v View) rank() int {
 			continue
 		}
 		reported++
-		if r.Failure == "" {
+		switch r.Failure {
+		case "":
 			known++
+		case protocol.ServerBogus:
+			known += 3
+		default:
 		}
 	}
 	if reported == 0 {
 		return 0
 	}
-	weight := 1 + known
+	weight := 1 + min(known, 3)
 	if !v.Server.Local {
 		weight += 4
 	}

@@ -182,6 +182,7 @@ func TestLookup(t *testing.T) {
 		{"empty.test", [2]protocol.Record{}},
 		{"absent.test", [2]protocol.Record{}},
 		{"failing.test", [2]protocol.Record{{Failure: protocol.ServerError}, {Failure: protocol.ServerError}}},
+		{"bogus.test", [2]protocol.Record{{Failure: protocol.ServerBogus}, {Failure: protocol.ServerBogus}}},
 		{"silent.test", [2]protocol.Record{{Failure: protocol.ServerSilent}, {Failure: protocol.ServerSilent}}},
 		{"half.test", [2]protocol.Record{
 			{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.5")}},
@@ -239,10 +240,10 @@ func dnsReply(packet []byte) []byte {
 			Header: head,
 			Body:   &dnsmessage.AAAAResource{AAAA: netip.MustParseAddr("2001:db8::5").As16()},
 		}}
-	case name == "empty.test.":
+	case name == "empty.test.", name == "bogus.test." && m.CheckingDisabled:
 	case name == "absent.test.":
 		m.RCode = dnsmessage.RCodeNameError
-	case name == "failing.test.":
+	case name == "failing.test.", name == "bogus.test.":
 		m.RCode = dnsmessage.RCodeServerFailure
 	default:
 		return nil

@@ -3,6 +3,7 @@
 package network
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/x509/pkix"
@@ -85,15 +86,27 @@ func lookupName(ctx context.Context, q *protocol.LookupRequest) *protocol.Lookup
 	var found protocol.LookupResult
 	var both sync.WaitGroup
 	for i, family := range []string{"ip4", "ip6"} {
-		both.Go(func() { found.Records[i] = lookupFamily(ctx, q, family) })
+		both.Go(func() {
+			found.Records[i] = lookupFamily(ctx, q, family, false)
+			if found.Records[i].Failure == protocol.ServerError && isBogus(ctx, q, family) {
+				found.Records[i].Failure = protocol.ServerBogus
+			}
+		})
 	}
 	both.Wait()
 	return &found
 }
 
-func lookupFamily(ctx context.Context, q *protocol.LookupRequest, family string) protocol.Record {
+// isBogus reports whether a server that answered with an error rejects the signatures of the name: it answers a
+// query that disables its validation, and then rejects the name again. Only a server that validates does that.
+func isBogus(ctx context.Context, q *protocol.LookupRequest, family string) bool {
+	return lookupFamily(ctx, q, family, true).Failure == "" &&
+		lookupFamily(ctx, q, family, false).Failure == protocol.ServerError
+}
+
+func lookupFamily(ctx context.Context, q *protocol.LookupRequest, family string, unchecked bool) protocol.Record {
 	for {
-		found, err := lookupOnce(ctx, q, family)
+		found, err := lookupOnce(ctx, q, family, unchecked)
 		var failed *net.DNSError
 		switch {
 		case err == nil:
@@ -108,11 +121,15 @@ func lookupFamily(ctx context.Context, q *protocol.LookupRequest, family string)
 	}
 }
 
-func lookupOnce(ctx context.Context, q *protocol.LookupRequest, family string) ([]netip.Addr, error) {
+func lookupOnce(ctx context.Context, q *protocol.LookupRequest, family string, unchecked bool) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, q.Server.String())
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, q.Server.String())
+		if datagrams, ok := conn.(*net.UDPConn); ok && unchecked {
+			return uncheckedConn{datagrams}, err
+		}
+		return conn, err
 	}}
 	// The final dot disables search domains.
 	list, err := resolver.LookupNetIP(ctx, family, strings.TrimSuffix(q.Name, ".")+".")
@@ -124,4 +141,14 @@ func lookupOnce(ctx context.Context, q *protocol.LookupRequest, family string) (
 	}
 	slices.SortFunc(list, netip.Addr.Compare)
 	return list[:min(len(list), protocol.MaxAddresses)], nil
+}
+
+// uncheckedConn sets the flag CD (checking disabled; RFC 4035, section 3.2.2) in each query.
+type uncheckedConn struct{ *net.UDPConn }
+
+func (c uncheckedConn) Write(query []byte) (int, error) {
+	const flags, checkingDisabled = 3, 1 << 4 // the second byte of the flags (RFC 2535, section 6.1)
+	query = bytes.Clone(query)
+	query[flags] |= checkingDisabled
+	return c.UDPConn.Write(query)
 }

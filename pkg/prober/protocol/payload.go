@@ -127,6 +127,7 @@ type LookupFailure string
 // The failures.
 const (
 	ServerError  LookupFailure = "error"  // an error such as SERVFAIL or REFUSED
+	ServerBogus  LookupFailure = "bogus"  // an error, and an answer to a query without DNSSEC validation
 	ServerSilent LookupFailure = "silent" // no answer
 )
 
@@ -144,8 +145,9 @@ func (l *LookupResult) sanitize() {
 }
 
 func (l *LookupResult) validate() error {
+	failures := []LookupFailure{"", ServerError, ServerBogus, ServerSilent}
 	for _, r := range l.Records {
-		if r.Failure != "" && r.Failure != ServerError && r.Failure != ServerSilent {
+		if !slices.Contains(failures, r.Failure) {
 			return fmt.Errorf("%w: unknown failure of a lookup", cause.ErrInvalid)
 		}
 		for _, addr := range r.Addresses {
