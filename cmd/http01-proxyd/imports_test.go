@@ -147,18 +147,18 @@ func TestLibraryImporters(t *testing.T) {
 		// what the host has, and where its packets go
 		"github.com/jsimonetti/rtnetlink/": "internal/rtnl pkg/host/address pkg/host/route",
 		// the service's table, and those of a trace
-		"github.com/google/nftables":         "pkg/host/nftables pkg/diagnose/trace",
-		"github.com/fsnotify/fsnotify":       "internal/filewatch",
-		"github.com/coreos/go-systemd/":      "pkg/host/systemd",
-		"github.com/coreos/butane":           "pkg/cluster/machineconfig",
-		"github.com/prometheus/common":       "pkg/exporter/metrics",
-		"github.com/prometheus/client_model": "pkg/exporter/metrics",
-		"k8s.io/apimachinery/":               "pkg/apis/config/v1 pkg/apis/operator/v1alpha1",
-		"github.com/distribution/":           "pkg/cluster/machineconfig",
-		"github.com/opencontainers/":         "pkg/cluster/machineconfig",
-		"github.com/beevik/ntp":              "pkg/prober/network",
-		"github.com/pires/go-proxyproto":     "pkg/proxy/upstream",
-		"github.com/landlock-lsm/":           "internal/sandbox",
+		"github.com/google/nftables":           "pkg/host/nftables pkg/diagnose/trace",
+		"github.com/fsnotify/fsnotify":         "internal/filewatch",
+		"github.com/coreos/go-systemd/":        "pkg/host/systemd",
+		"github.com/coreos/ignition/v2/butane": "pkg/cluster/machineconfig",
+		"github.com/prometheus/common":         "pkg/exporter/metrics",
+		"github.com/prometheus/client_model":   "pkg/exporter/metrics",
+		"k8s.io/apimachinery/":                 "pkg/apis/config/v1 pkg/apis/operator/v1alpha1",
+		"github.com/distribution/":             "pkg/cluster/machineconfig",
+		"github.com/opencontainers/":           "pkg/cluster/machineconfig",
+		"github.com/beevik/ntp":                "pkg/prober/network",
+		"github.com/pires/go-proxyproto":       "pkg/proxy/upstream",
+		"github.com/landlock-lsm/":             "internal/sandbox",
 	}
 	for _, p := range listPackages(t, module+"...") {
 		for _, imported := range p.Imports {
@@ -213,7 +213,7 @@ func TestHostBinaryDependencies(t *testing.T) {
 		// Only the administrator's tool renders MachineConfigs.
 		module + "pkg/cluster/machineconfig", module + "pkg/cluster/disruption", module + "pkg/apis/config/v1", module +
 			"pkg/apis/operator/v1alpha1",
-		"github.com/coreos/butane", "github.com/coreos/ignition/", "github.com/coreos/vcontext/",
+		"github.com/coreos/ignition/", "github.com/coreos/vcontext/",
 	}
 	for _, p := range listPackages(t, "-deps", module+"cmd/http01-proxyd") {
 		for _, name := range forbidden {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	butane "github.com/coreos/butane/config"
-	"github.com/coreos/butane/config/common"
+	butane "github.com/coreos/ignition/v2/butane/config"
+	"github.com/coreos/ignition/v2/butane/config/common"
 )
 
 // translateSource runs Butane on one source, with the CA bundle after the
