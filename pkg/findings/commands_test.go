@@ -110,7 +110,7 @@ func samples() Values {
 		"filtering": "br-ex", "failed": "http01-proxyd", "link": "br-ex", "vip": "2001:db8::5",
 		"table": "198", "endpoint": "[2001:db8::5]:80", "cause": "route-missing", "router": "192.0.2.6:443",
 		"node": "master-0",
-		"pool": "master", "config": "98-master-x", "policy": "rendered/10-policy",
+		"pool": "master", "stream": "rhel-10", "config": "98-master-x", "policy": "rendered/10-policy",
 	}
 }
 

@@ -15,6 +15,7 @@ const (
 	PoolPaused            ID = "pool-paused"
 	PoolDegraded          ID = "pool-degraded"
 	PoolLayered           ID = "pool-layered"
+	OSImageWithStream     ID = "os-image-with-stream"
 	MachineConfigOverlaps ID = "machineconfig-overlaps"
 	// MachineConfigCompressed is about the same files as MachineConfigOverlaps.
 	MachineConfigCompressed ID = "machineconfig-compressed"
@@ -30,7 +31,8 @@ const (
 const PreflightCheck = "preflight"
 
 // {entries} and {shared} are paths and units, {config} is the name of a MachineConfig or of a
-// MachineOSConfig, {field} is the path of a field, {policy} the folder of the rendered policy.
+// MachineOSConfig, {field} is the path of a field, {stream} a stream of OS images, {policy} the folder of
+// the rendered policy.
 func preflightEntries() []Entry {
 	const (
 		apply = "sh {policy}/apply.sh"
@@ -102,6 +104,16 @@ func preflightEntries() []Entry {
 			Message:     "The pool {pool} uses the MachineOSConfig {config}: {release} drains and reboots the nodes for every change, whatever the policy says",
 			Remediation: "Plan the reboots, or upgrade to OpenShift 4.20 first: then changes of files and units follow the policy.",
 			Commands:    []string{"oc get machineosconfig {config} -o yaml", "oc get clusterversion version"},
+		},
+		{
+			ID: OSImageWithStream, Check: PreflightCheck, ClusterOnly: true, Level: Problem,
+			Symptom:     "The pool is `RenderDegraded`: `cannot override MachineConfig osImageURL and set MachineConfigPool spec.osImageStream.name simultaneously`.",
+			Message:     "The MachineConfig {config} sets osImageURL, and the pool {pool} sets osImageStream to {stream}. From OpenShift 4.22 on, no change of MachineConfigs arrives on its nodes then",
+			Remediation: "Keep one of them. To keep the image, build it on the image of that stream, and remove the stream from the pool. The nodes reboot only if their image changes.",
+			Commands: []string{
+				"oc get mc {config} -o yaml",
+				"oc patch mcp {pool} --type=merge --patch='{\"spec\":{\"osImageStream\":null}}'",
+			},
 		},
 		{
 			ID: MachineConfigOverlaps, Check: PreflightCheck, ClusterOnly: true, Level: Problem,

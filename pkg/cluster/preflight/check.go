@@ -57,6 +57,7 @@ type checker struct {
 	objects Objects
 	pool    string
 	ours    []machineConfig // MachineConfigs of this service, rendered or in the cluster
+	stream  string          // of OS images, which the pool names; empty: the default of the cluster
 	report  report.Preflight
 }
 
@@ -223,6 +224,7 @@ func (c *checker) checkPool() {
 	}
 	c.examined("MachineConfigPool %s", c.pool)
 	p := c.objects.pools[i]
+	c.stream = p.Spec.OSImageStream.Name
 	if p.Spec.Paused {
 		c.find(findings.PoolPaused, findings.Values{"pool": c.pool})
 	}
@@ -284,6 +286,11 @@ func (c *checker) checkOthers() {
 	}
 	for _, m := range others {
 		c.checkOverlap(m)
+		// The machine-config-operator's pkg/controller/render/render_controller.go,
+		// generateRenderedMachineConfig. 4.21 ignores the stream instead.
+		if m.Spec.OSImageURL != "" && c.stream != "" {
+			c.find(findings.OSImageWithStream, findings.Values{"config": m.Metadata.Name, "stream": c.stream})
+		}
 	}
 	c.examined("%d MachineConfigs of others, %d of this service", countNames(others), countNames(c.ours))
 }

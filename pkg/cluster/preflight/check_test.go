@@ -64,6 +64,10 @@ func machineConfig(name, role, config string) string {
 		", labels: {machineconfiguration.openshift.io/role: " + role + "}}\nspec: {config: {" + config + "}}\n"
 }
 
+func osImage(name, role string) string {
+	return strings.Replace(machineConfig(name, role, ""), "spec: {", "spec: {osImageURL: registry.example.com/a@sha256:b, ", 1)
+}
+
 func apiServer(certificates string) string {
 	return "apiVersion: config.openshift.io/v1\nkind: APIServer\nmetadata: {name: cluster}\nspec: {servingCerts: " +
 		"{namedCertificates: [" + certificates + "]}}\n"
@@ -126,6 +130,7 @@ func TestCheck(t *testing.T) {
 		return text.String()
 	}
 	const timer, directory = "http01-proxyd-install.timer", "/etc/http01-proxyd"
+	streamPool := pool("osImageStream: {name: rhel-10}", "")
 	const newUnit = "    - name: http01-proxyd-new.service\n      actions: [{type: DaemonReload}]\n"
 	reboot := "    - path: /etc/http01-proxyd/config.yaml\n      actions: [{type: Reboot}]\n"
 	for name, tt := range map[string]struct {
@@ -224,6 +229,15 @@ func TestCheck(t *testing.T) {
 			[]string{"pool-degraded"},
 			"is degraded: Node m0: unexpected on-disk state",
 		},
+		"an image and a stream": {
+			[]string{live, streamPool, none, osImage("99-image", "master"), osImage("50-image", "worker")},
+			[]string{"os-image-with-stream"},
+			"The MachineConfig 99-image sets osImageURL, and the pool master sets osImageStream to rhel-10. ",
+		},
+		"a stream, and images of other pools": {
+			[]string{live, streamPool, none, machineConfig("a", "master", chony), osImage("50-image", "worker")}, nil, "",
+		},
+		"an image without a stream": {healthy(live, osImage("99-image", "master")), nil, ""},
 		"layered, 4.18": {
 			healthy(live, osConfig("master"), version("4.18.22")),
 			[]string{"pool-layered"},

@@ -146,7 +146,10 @@ type machineConfiguration struct {
 type pool struct {
 	Metadata metadata `json:"metadata"`
 	Spec     struct {
-		Paused bool `json:"paused"`
+		Paused        bool `json:"paused"`
+		OSImageStream struct {
+			Name string `json:"name"`
+		} `json:"osImageStream"`
 	} `json:"spec"`
 	Status struct {
 		Conditions []struct {
