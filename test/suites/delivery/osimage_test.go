@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/mcd"
@@ -62,12 +65,12 @@ func TestOSImage(t *testing.T) {
 			})
 			w.expectRollout(c, len(base) > 0) // another image needs a reboot
 
-			w.block(addToImage, 0, 2)
+			w.block(addToImage, 0, 3)
 			build := containerfile(t, document, tt.base, s.images[first])
 			if !tt.afterRendered {
 				w.installOSImage(build, tt.base)
 			}
-			w.block(addToImage, 1, 2)
+			w.block(addToImage, 2, 3)
 			w.expectRollout(c, true)
 			w.reboot()
 			if tt.afterRendered {
@@ -92,6 +95,63 @@ func TestOSImage(t *testing.T) {
 			w.reboot()
 			w.block(removeFromImage, 1, 2)
 			w.expectUnchanged()
+		})
+	}
+}
+
+// TestBaseImage runs the documented commands that print the image of the pool's stream, in clusters with and
+// without streams. oc prints fields of OpenShift's own types.
+func TestBaseImage(t *testing.T) {
+	guide := openDocument(t, osImageGuide, installMark)
+	const nine, ten = "rhel-coreos", "rhel-coreos-10"
+	for name, tt := range map[string]struct {
+		ofPool, ofCluster string // streams
+		noKind            bool
+		want              string
+	}{
+		"a release without streams":      {noKind: true, want: nine},
+		"the cluster's stream, RHEL 9":   {ofCluster: "rhel-9", want: nine},
+		"the cluster's stream, RHEL 10":  {ofCluster: "rhel-10", want: ten},
+		"the pool's stream, RHEL 10":     {ofPool: "rhel-10", ofCluster: "rhel-9", want: ten},
+		"the pool's stream, RHEL 9":      {ofPool: "rhel-9", ofCluster: "rhel-10", want: nine},
+		"a stream that nobody knows yet": {ofCluster: "rhel-11"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var pool mcfgv1.MachineConfigPool
+			var stream mcfgv1.OSImageStream
+			pool.Spec.OSImageStream.Name, stream.Status.DefaultStream = tt.ofPool, tt.ofCluster
+			printed := func(o any, format string) (string, error) {
+				fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+				must(t, err)
+				path := jsonpath.New("get").AllowMissingKeys(true)
+				must(t, path.Parse(strings.TrimPrefix(format, "jsonpath=")))
+				var out strings.Builder
+				err = path.Execute(&out, fields)
+				return out.String(), err
+			}
+			s := newShell(t, map[string]oc.Handler{"oc": func(_ context.Context, _ string, args ...string) (string, error) {
+				switch format := args[len(args)-1]; strings.Join(args[:len(args)-1], " ") {
+				case "get mcp master -o":
+					return printed(&pool, format)
+				case "get osimagestream cluster -o":
+					if !tt.noKind {
+						return printed(&stream, format)
+					}
+				case "get crd osimagestreams.machineconfiguration.openshift.io --ignore-not-found -o":
+					if tt.noKind {
+						return "", nil
+					}
+					return "customresourcedefinition.apiextensions.k8s.io/osimagestreams", nil
+				case "adm release info":
+					return format, nil
+				}
+				return "", fmt.Errorf("oc %q", args)
+			}})
+			got, err := s.run(t.Context(), guide.block(t, addToImage, 1, 3))
+			if want := strings.TrimSuffix("--image-for="+tt.want, "--image-for="); err == nil && strings.TrimSpace(got) != want ||
+				(err != nil) != (tt.want == "") {
+				t.Errorf("%q, %v, want %q", got, err, want)
+			}
 		})
 	}
 }
