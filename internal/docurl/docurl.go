@@ -14,4 +14,5 @@ const (
 	InternalName       = BeforeTheSwitch + "#never-use-api-int"
 	TenCertificates    = BeforeTheSwitch + "#at-most-ten-named-certificates"
 	ExternalBalancer   = prefix + "docs/external-load-balancer.md"
+	FromHTTP01Proxy    = prefix + "docs/migration.md#from-cert-manager-operators-http01proxy"
 )

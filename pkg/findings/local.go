@@ -8,11 +8,12 @@ import "github.com/http01-proxyd/http01-proxyd/internal/docurl"
 const (
 	NftablesUnsupported ID = "nftables-unsupported"
 	NftablesRejected    ID = "nftables-rejected"
+	DNATTable           ID = "dnat-table-present"
 	PortInUse           ID = "port-in-use"
 	MetricsPortInUse    ID = "metrics-port-in-use"
 )
 
-// {error} is the error of the kernel or the service.
+// {error} is the error of the kernel or the service, {table} the name of a table.
 func nftablesEntries() []Entry {
 	return []Entry{
 		{
@@ -31,6 +32,17 @@ func nftablesEntries() []Entry {
 			Commands: []string{
 				"systemctl show http01-proxyd --property=FragmentPath,DropInPaths,AmbientCapabilities,CapabilityBoundingSet",
 				"systemctl restart http01-proxyd",
+			},
+		},
+		{
+			ID: DNATTable, Check: "nftables", Level: Warning,
+			Symptom: "While this service is stopped or disabled, requests to port 80 of the first IPv4 API VIP get the ingress's response.",
+			Message: "The table inet {table} of cert-manager-operator's HTTP01Proxy is loaded too. It forwards all of port 80 of the first IPv4 API VIP to the ingress whenever this service does not redirect it",
+			Remediation: "Delete the object HTTP01Proxy: the operator then removes its MachineConfig, which reboots the nodes. See " +
+				docurl.FromHTTP01Proxy + ". Until the next boot, the last command removes the table on this host.",
+			Commands: []string{
+				"nft list table inet {table}", "oc get http01proxies.operator.openshift.io -A",
+				"systemctl stop crtmgr-http01-dnat",
 			},
 		},
 	}

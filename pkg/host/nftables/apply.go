@@ -135,10 +135,13 @@ func (c *Conn) tablePresent() (bool, error) {
 	}
 }
 
-// getTable reads the table's own properties. It returns nil if there is no table.
-func (c *Conn) getTable() (t *nftables.Table, err error) {
+// getTable reads the properties of the service's table. It returns nil if there is no table.
+func (c *Conn) getTable() (t *nftables.Table, err error) { return c.getTableNamed(ruleset.Name) }
+
+// getTableNamed is getTable for the table of any program.
+func (c *Conn) getTableNamed(name string) (t *nftables.Table, err error) {
 	err = c.exchange(func(nft *nftables.Conn) error {
-		t, err = nft.ListTableOfFamily(ruleset.Name, nftables.TableFamilyINet)
+		t, err = nft.ListTableOfFamily(name, nftables.TableFamilyINet)
 		return err
 	})
 	if errors.Is(err, unix.ENOENT) {

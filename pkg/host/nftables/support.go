@@ -44,6 +44,17 @@ func CheckSupport() (err error) {
 	return c.checkSupport()
 }
 
+// HasTable reports whether the table inet name of any program exists.
+func HasTable(name string) (present bool, err error) {
+	c, err := Open()
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	t, err := c.getTableNamed(name)
+	return t != nil, err
+}
+
 func (c *Conn) checkSupport() error {
 	if err := c.tryTable(); err != nil {
 		return c.explain("nftables cannot be used", err)

@@ -114,3 +114,33 @@ func TestNftablesRefused(t *testing.T) {
 	r := c.expectFindings(n, []string{"nftables-rejected"}, flags...)
 	c.expectText(r, "nftables-rejected", "the table belongs to process", "(http01-proxyd)")
 }
+
+// TestOtherRedirect loads the table of cert-manager-operator's HTTP01Proxy (pull request 459,
+// pkg/controller/http01proxy/machineconfig.go) beside the service's, which handles the requests.
+func TestOtherRedirect(t *testing.T) {
+	c := healthy(t, nil)
+	n := c.holder()
+	const table = "inet crtmgr_http01_dnat"
+	_, err := n.Input(t.Context(), fmt.Sprintf(`table %s {
+	chain prerouting {
+		type nat hook prerouting priority 0;
+		ip daddr %s tcp dport 80 dnat ip to %[3]s:80
+	}
+	chain postrouting {
+		type nat hook postrouting priority 100;
+		ip daddr %[3]s tcp dport 80 masquerade
+	}
+}
+`, table, c.API.V4, c.Ingress.V4), "nft", "-f", "-")
+	must(t, err)
+	c.expectPackets(true, true)
+	r := c.expectFindings(n, []string{"dnat-table-present"})
+	c.expectText(r, "dnat-table-present", "The table "+table+" of cert-manager-operator's HTTP01Proxy", "migration.md")
+	if got, want := r.Commands("dnat-table-present"), "systemctl stop crtmgr-http01-dnat"; !slices.Contains(got, want) {
+		t.Errorf("commands %q, want %s", got, want)
+	}
+	// ExecStop of that unit:
+	_, err = n.Run(t.Context(), "nft", "add table "+table+"; delete table "+table)
+	must(t, err)
+	c.expectHealthy(n)
+}
