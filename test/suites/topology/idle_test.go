@@ -61,6 +61,33 @@ func TestSNOWithOneVIP(t *testing.T) {
 	s.expectCertificatesWithoutService(s.API)
 }
 
+// TestSingleNodeBecomesThree starts the service on a single node without keepalived. Then two nodes
+// join, and keepalived's static pod and its file appear on all. The first service stays the same process.
+func TestSingleNodeBecomesThree(t *testing.T) {
+	s := open(t, lab.Layout{Compact: true})
+	s.startClusterServices()
+	for _, m := range s.ControlPlane {
+		must(t, m.StopKeepalived(t.Context()))
+		must(t, os.RemoveAll(filepath.Dir(m.KeepalivedConfig())))
+	}
+	single := s.ControlPlane[0].Node
+	first := s.start(single, lab.ServiceOptions{})
+	_, err := first.AwaitReason(t.Context(), "NotRequired")
+	must(t, err)
+	s.expectNoTableOrListener(single)
+	for _, m := range s.ControlPlane {
+		if m.Node != single {
+			s.start(m.Node, lab.ServiceOptions{})
+		}
+		writeTestFile(t, filepath.Join(m.Manifests(), "keepalived.yaml"), "kind: Pod\n")
+		must(t, m.StartKeepalived(t.Context()))
+	}
+	s.awaitPlacement()
+	s.expectStates()
+	s.expectCompactCertificates(true)
+	must(t, first.Alive())
+}
+
 // startSingleNode starts a single node on which the service is idle, with the expected
 // findings of check.
 func startSingleNode(t *testing.T, y lab.Layout, findings ...string) *testbed {
