@@ -20,13 +20,13 @@ const Suite = "bookworm"
 // bootstrapTimeout allows for a slow mirror.
 const bootstrapTimeout = 15 * time.Minute
 
-// Bootstrap unpacks packages into dir with mmdebstrap(1) and these options. It needs root
+// Bootstrap unpacks packages of a release into dir with mmdebstrap(1) and these options. It needs root
 // and the network. An error includes the output of mmdebstrap.
-func Bootstrap(ctx context.Context, dir string, options ...string) error {
+func Bootstrap(ctx context.Context, suite, dir string, options ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, bootstrapTimeout)
 	defer cancel()
 	args := append([]string{"--mode=root", "--format=directory"}, options...)
-	cmd := exec.CommandContext(ctx, "mmdebstrap", append(args, Suite, dir)...)
+	cmd := exec.CommandContext(ctx, "mmdebstrap", append(args, suite, dir)...)
 	// mmdebstrap removes its mounts after SIGTERM.
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second

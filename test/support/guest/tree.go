@@ -98,7 +98,7 @@ func build(ctx context.Context, cache, dir, arch string) error {
 // bootstrap unpacks the packages into tree without running their scripts, and trims the
 // tree.
 func bootstrap(ctx context.Context, tree, arch string) error {
-	if err := debian.Bootstrap(ctx, tree, "--variant=extract", "--architectures="+arch, "--include="+
+	if err := debian.Bootstrap(ctx, debian.Suite, tree, "--variant=extract", "--architectures="+arch, "--include="+
 		strings.Join(packages(arch), ",")); err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func bootstrap(ctx context.Context, dir string) error {
 	for _, hook := range hooks() {
 		options = append(options, "--customize-hook="+hook)
 	}
-	return debian.Bootstrap(ctx, dir, options...)
+	return debian.Bootstrap(ctx, debian.Suite, dir, options...)
 }
 
 // lockFile creates and locks a file. Closing it releases the lock. It waits for another

@@ -83,6 +83,11 @@ type RouterOptions struct {
 	Secure        *Identity // certificate for every name on port 443; nil for no listener
 	Named         *Identity // certificate for the names that it covers; may be nil
 
+	// Program is the command of another HAProxy than the system's.
+	Program []string
+	// SmallHeads makes the router reject request heads over 4 KiB, instead of 8.
+	SmallHeads bool
+
 	// DeferIdleTermination is idleConnectionTerminationPolicy: Deferred of an IngressController.
 	DeferIdleTermination bool
 
@@ -126,7 +131,8 @@ func (w *Worker) reload(ctx context.Context, starts bool) error {
 			return fmt.Errorf("open the router's log: %w", err)
 		}
 	}
-	next, err := w.Start(Command{Name: "haproxy", Path: "haproxy", Args: args, Output: w.log})
+	program := w.program()
+	next, err := w.Start(Command{Name: "haproxy", Path: program[0], Args: append(program[1:], args...), Output: w.log})
 	if err != nil {
 		return err
 	}
@@ -147,6 +153,16 @@ func (w *Worker) reload(ctx context.Context, starts bool) error {
 			return nil
 		}
 	})
+}
+
+// program returns the command of HAProxy.
+func (w *Worker) program() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.options.Program) > 0 {
+		return slices.Clone(w.options.Program)
+	}
+	return []string{"haproxy"}
 }
 
 // listens reports whether the process has a listening TCP socket.
@@ -233,6 +249,7 @@ func (w *Worker) writeRouterFiles() (changed bool, err error) {
 		"Elsewhere": w.file(elsewhereMap), "SecureElsewhere": w.file(secureElsewhereMap),
 		"Binds": o.binds(), "Backends": backends, "ProxyProtocol": o.ProxyProtocol, "Secure": o.Secure != nil,
 		"Certificates": certificates, "DeferIdleTermination": o.DeferIdleTermination,
+		"SmallHeads": o.SmallHeads,
 	})
 	if err != nil {
 		return false, fmt.Errorf("render the router's configuration: %w", err)
