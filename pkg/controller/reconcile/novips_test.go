@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/host/address"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -43,4 +45,39 @@ func TestNoVIPsMessages(t *testing.T) {
 		}
 		f.stop()
 	})
+}
+
+// TestSingleNodeBecomesThree: NotRequired ends when VIPs appear, without a restart.
+func TestSingleNodeBecomesThree(t *testing.T) {
+	t.Parallel()
+	shared := strings.ReplaceAll(twoInstances, "192.0.2.6", "192.0.2.5")
+	for name, before := range map[string]string{"without VIPs": "", "with one VIP for API and ingress": shared} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := startLoop(t, func(f *fixture) {
+					f.keepalived(before)
+					if before == "" {
+						must(t, os.Remove(filepath.Join(f.dir, "keepalived.conf")))
+					}
+				})
+				defer f.stop()
+				f.expect("a single node", report.NotRequired, "")
+				if before == "" { // otherwise it is there already
+					f.write("manifests/keepalived.yaml", "kind: Pod\n")
+					f.fileEvents <- struct{}{}
+					synctest.Wait()
+					f.expect("before the pod has written its file", report.NoVIPs, "although keepalived's static pod does")
+				}
+				f.write("keepalived.conf", twoInstances)
+				f.fileEvents <- struct{}{}
+				synctest.Wait()
+				f.expect("with keepalived's file", report.Standby, "not on this host: 192.0.2.5")
+				f.withLock(func() { f.held = []address.Address{{IP: netip.MustParseAddr("192.0.2.5")}} })
+				f.addressEvents <- struct{}{}
+				synctest.Wait()
+				f.expect("with the VIP", report.Serving, "holds 192.0.2.5")
+			})
+		})
+	}
 }
