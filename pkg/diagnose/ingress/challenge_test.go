@@ -3,6 +3,7 @@
 package ingress
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -224,6 +225,24 @@ func TestRouteForAddress(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestRouterRejects: a router can reject the challenge itself, as HAProxy 3.2 does with a Host that it does
+// not accept and with a head that does not fit.
+func TestRouterRejects(t *testing.T) {
+	t.Parallel()
+	const token = "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJ-PCt92wr_oA"
+	for status, body := range map[int]string{
+		400: "<html><body><h1>400 Bad request</h1>\nYour browser sent an invalid request.\n</body></html>\n",
+		431: "<html><body><h1>431 Request Header Fields Too Large</h1>\n" +
+			"Request Header Fields Too Large.\n</body></html>\n",
+	} {
+		r := ingressWith(protocol.FetchResult{Status: status, Body: []byte(body), Length: len(body)}).CheckRoute(token)
+		if len(r.Findings) != 1 || r.Findings[0].ID != findings.ResponseStatus ||
+			!strings.Contains(r.Findings[0].Message, fmt.Sprintf("192.0.2.6:80 answered status %d, but CAs accept only 200", status)) {
+			t.Errorf("%d: %+v", status, r.Findings)
 		}
 	}
 }
