@@ -55,8 +55,8 @@ ACTIONLINT      := $(TOOLS)/actionlint-v1.7.12
 CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
-SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install pkg/cluster/disruption/apply.sh build/release packaging/build-rpm
-UNITS           := $(wildcard systemd/*.service systemd/*.timer)
+SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh build/release packaging/build-rpm
+UNITS           := $(wildcard $(addprefix systemd/,*.service *.timer) $(addprefix docs/install/certificate-files/,*.service *.timer))
 
 export CGO_ENABLED ?= 0
 
@@ -96,11 +96,13 @@ lint-shell:
 lint-units: build
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 	for unit in $(UNITS); do \
-		sed -e 's|/usr/local/bin/http01-proxyd-install|$(CURDIR)/systemd/http01-proxyd-install|' \
+		sed -e 's|/usr/local/bin/http01-certificate-files|$(CURDIR)/docs/install/certificate-files/http01-certificate-files|' \
+			-e 's|/usr/local/bin/http01-proxyd-install|$(CURDIR)/systemd/http01-proxyd-install|' \
 			-e 's|/usr/local/bin/http01-proxyd|$(BIN)/http01-proxyd|' "$$unit" > "$$dir/$$(basename "$$unit")" || exit 1; \
 	done && \
 	systemd-analyze verify --man=no "$$dir"/*
-	@for limit in 15:systemd/http01-proxyd.service 31:systemd/http01-proxyd-install.service; do \
+	@for limit in 15:systemd/http01-proxyd.service 31:systemd/http01-proxyd-install.service \
+		9:docs/install/certificate-files/http01-certificate-files.service; do \
 		systemd-analyze security --offline=true --threshold=$${limit%%:*} --no-pager $${limit#*:} > $(BIN)/security.txt || \
 			{ cat $(BIN)/security.txt; echo "$${limit#*:}: the exposure is above $${limit%%:*} tenths" >&2; exit 1; }; \
 		tail -n 1 $(BIN)/security.txt; \

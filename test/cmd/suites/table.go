@@ -78,9 +78,10 @@ func table() map[string]suite {
 			"TestRendererAgrees":   30,
 			"TestPatchIsGenerated": 40,
 		}},
-		"test/support/bench": {slots: 3, onlyAll: true},
-		"test/suites/chaos":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestWalk": 70}},
-		"test/suites/clock":  {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestSteps": 60}},
+		"test/support/bench":           {slots: 3, onlyAll: true},
+		"test/suites/certificatefiles": {onlyAll: true, seconds: map[string]int{"TestKilled": 20}},
+		"test/suites/chaos":            {slots: 2, onlyAll: true, seconds: map[string]int{"TestWalk": 70}},
+		"test/suites/clock":            {slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestSteps": 60}},
 		"test/suites/check": {
 			processes: 5,
 			// One finding of each check, and a healthy cluster.
