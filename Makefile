@@ -20,7 +20,7 @@
 # make install         installation of binary and units on this host: DESTDIR PREFIX
 # make rpm             binary and units as an RPM: ARCHITECTURE VERSION BINARY
 # make demo            the whole path of a challenge, in network namespaces (root)
-# make rehearsal       cert-manager's controllers on a real API server, in the lab (root)
+# make rehearsal       cert-manager's controllers on a real API server, in the lab (root); VERSION=1.20 or 1.19: older
 # make mco             OpenShift's machine-config-operator runs the documented procedures (root); VERSION=4.19: older
 # make bench           proxies compared: docs/internals/bench (root, half an hour)
 # make bench-failover  time to follow the move of a VIP (root)
@@ -186,7 +186,7 @@ rehearsal: build
 	$(SUDO) test/install-packages lab
 	cd test && $(GO) build -o $(BIN)/ ./cmd/solver tool
 	cd test/rehearsal && $(GO) build -o $(BIN)/ ./cmd/rehearsal
-	$(SUDO) $(BIN)/rehearsal --binary $(BIN)/http01-proxyd $(REHEARSAL)
+	$(SUDO) env HTTP01_CERT_MANAGER=$(VERSION) $(BIN)/rehearsal --binary $(BIN)/http01-proxyd $(REHEARSAL)
 
 # The first time, the programs are compiled, which takes minutes. TESTS selects tests by a regular expression.
 # The tag adds tests that take too long for ci.
@@ -308,7 +308,7 @@ tidy:
 	cd build && $(GO) mod tidy
 	cd test && $(GO) mod tidy
 	cd test/rehearsal && $(GO) mod tidy
-	cd test/rehearsal/programs && $(GO) mod tidy
+	cd test/rehearsal/programs && $(GO) mod tidy && $(GO) mod tidy -modfile=1.20.mod && $(GO) mod tidy -modfile=1.19.mod
 	cd test/support/boulder && $(GO) mod tidy
 	cd test/openshift && $(GO) mod tidy && $(GO) mod tidy -modfile=4.19.mod
 

@@ -513,6 +513,16 @@ func certManagerMessages(t *testing.T) []observed {
 			[]findings.ID{findings.ResponseNotKey},
 		},
 		{
+			`did not get expected response when querying endpoint, expected "…" but got: …`,
+			"The same, before cert-manager 1.21.2.",
+			[]findings.ID{findings.ResponseNotKey},
+		},
+		{
+			"Waiting … before accepting HTTP-01 challenge without self-check",
+			"The solver sets `waitInsteadOfSelfCheck`. cert-manager sends no self check. The CA's requests follow " +
+				"after that time.", nil,
+		},
+		{
 			self + "…: connect: connection refused", "Nothing listens on port 80 of the address.",
 			[]findings.ID{findings.ServiceNotRunning, findings.DNSOtherAddress, findings.PacketDropped},
 		},

@@ -61,6 +61,7 @@ func must1[T any](value T, err error) func(*testing.T) T {
 type shared struct {
 	lab      *lab.Lab
 	cluster  *cluster.Cluster
+	release  cluster.CertManagerRelease
 	messages *messages
 	holder   *lab.ControlPlaneNode // of all API VIPs
 	services []*lab.Service
@@ -86,7 +87,7 @@ func startShared(t *testing.T, layout lab.Layout, names func(*lab.Lab) []string)
 		t.Skip("needs root: network namespaces")
 	}
 	programs := must1(cluster.Build(run))(t)
-	s := &shared{}
+	s := &shared{release: programs.Release}
 	s.lab = must1(lab.New(run, lab.With(layout), lab.WithCertificateLifetime(lifetime)))(t)
 	s.closeAtEnd(t)
 	hosts := strings.Join(names(s.lab), ", ")

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	cmacme "github.com/cert-manager/cert-manager/pkg/apis/acme/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,7 @@ func cases() map[string]func(*failure) {
 		"account-key-replaced": accountKeyReplaced,
 		"wildcard":             wildcardCertificate,
 		"bad-challenge":        badChallenges,
+		"without-self-check":   withoutSelfCheck,
 	}
 }
 
@@ -136,6 +138,25 @@ func egressBlocked(f *failure) {
 	f.expectEnd(c, endSelfCheck, validation)
 }
 
+// withoutSelfCheck has a solver for which cert-manager waits instead of a self check. The CRDs of cert-manager
+// before 1.21 drop that field.
+func withoutSelfCheck(f *failure) {
+	f.createIssuer(f.t, f.name, func(i *cmacme.ACMEIssuer) {
+		i.Solvers[0].WaitInsteadOfSelfCheck = &metav1.Duration{Duration: 20 * time.Second}
+	})
+	f.resolve(f.lab.API)
+	f.create(f.name)
+	c := f.challenge()
+	if f.release != cluster.CertManager121 {
+		f.awaitReady()
+		f.expectEnd(c, endSelfCheck, validation)
+		return
+	}
+	f.expect("^Waiting .* before accepting HTTP-01 challenge without self-check$")
+	f.awaitReady()
+	f.expectNoSelfCheck(c)
+}
+
 // dnsIngress has a name that resolves to the ingress VIP only. The router answers the
 // challenge there, so that the certificate is issued without the service, which gets only the
 // requests of check.
@@ -184,7 +205,11 @@ func otherApplication200(f *failure) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "<!doctype html><title>Welcome</title>")
 	})
-	f.otherApplication(page, `did not get expected response ".*" when querying endpoint$`, "response-not-key")
+	text := `did not get expected response ".*" when querying endpoint$`
+	if f.release != cluster.CertManager121 {
+		text = `did not get expected response when querying endpoint, expected ".*" but got: <!doctype html>.*$`
+	}
+	f.otherApplication(page, text, "response-not-key")
 }
 
 // otherApplicationCut has an application that ends each response within its body.

@@ -149,7 +149,7 @@ func (r *Rehearsal) startCluster(ctx context.Context) (string, error) {
 		nodes = append(nodes, a.Node.Name)
 	}
 	return fmt.Sprintf("etcd %s, kube-apiserver %s on %s, cert-manager %s on %s", cluster.EtcdVersion,
-		cluster.KubernetesVersion, strings.Join(nodes, " and "), cluster.CertManagerVersion, r.lab.Pods[0].Name), nil
+		cluster.KubernetesVersion, strings.Join(nodes, " and "), r.Programs.Release.Version(), r.lab.Pods[0].Name), nil
 }
 
 // applyWithoutService applies the issuer and the Certificate. Nothing listens on port 80 of

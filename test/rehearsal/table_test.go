@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/rehearsal/cluster"
 )
 
 // The list of docs/troubleshooting.md, and its items with the text.
@@ -44,12 +46,24 @@ func table(t *testing.T) (all []tableRow) {
 	return all
 }
 
-// compareTable expects that cert-manager wrote each text of the table in
+// other reports whether only other releases of cert-manager write the text.
+func (s *shared) other(text string) bool {
+	if strings.HasPrefix(text, "did not get expected response when") {
+		return s.release == cluster.CertManager121
+	}
+	newest := strings.HasPrefix(text, "did not get expected response") || strings.HasSuffix(text, "without self-check")
+	return newest && s.release != cluster.CertManager121
+}
+
+// compareTable expects that cert-manager wrote each text of its release in the table of
 // docs/troubleshooting.md, and that each text with a finding has a row that names it.
 func (s *shared) compareTable(t *testing.T) {
 	t.Helper()
 	rows := table(t)
 	for _, r := range rows {
+		if s.other(r.text) {
+			continue
+		}
 		one, is := s.messages.find("", r.expression)
 		if !is {
 			t.Errorf("cert-manager has not written %q", r.text)

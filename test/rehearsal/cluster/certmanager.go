@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -163,15 +164,21 @@ func (c *Cluster) awaitCertManager(ctx context.Context) error {
 	})
 }
 
-// Module returns the folder of a module that a Go module in a folder of test requires.
-func Module(ctx context.Context, folder, module string) (string, error) {
+// Module returns the folder of a module that a Go module in a folder of test requires, with flags of the go
+// command. The module is downloaded if necessary.
+func Module(ctx context.Context, folder, module string, flags ...string) (string, error) {
 	in, err := lab.ModuleFolder(folder)
 	if err != nil {
 		return "", err
 	}
-	out, err := lab.Output(ctx, nil, "", "go", "-C", in, "list", "-m", "-f", "{{.Dir}}", module)
+	args := slices.Concat([]string{"-C", in, "mod", "download", "-json"}, flags, []string{module})
+	out, err := lab.Output(ctx, nil, "", "go", args...)
 	if err != nil {
-		return "", fmt.Errorf("find the CRDs of %s: %w", module, err)
+		return "", fmt.Errorf("find the files of %s: %w", module, err)
 	}
-	return strings.TrimSpace(out), nil
+	var found struct{ Dir string }
+	if err := json.Unmarshal([]byte(out), &found); err != nil {
+		return "", fmt.Errorf("read the folder of %s: %w", module, err)
+	}
+	return found.Dir, nil
 }

@@ -112,7 +112,7 @@ func (c *Cluster) start(ctx context.Context, p Programs) error {
 	if err := c.startAPIServers(ctx, p, nodes...); err != nil {
 		return err
 	}
-	if err := c.createObjects(ctx); err != nil {
+	if err := c.createObjects(ctx, p.CRDs); err != nil {
 		return err
 	}
 	c.run("nodeagent", func(log *slog.Logger) func(context.Context) error {
@@ -172,13 +172,9 @@ func (c *Cluster) Operate(ctx context.Context, install func(context.Context) err
 	return nil
 }
 
-// createObjects creates the CRDs, namespaces and the IngressClass.
-func (c *Cluster) createObjects(ctx context.Context) error {
-	dir, err := Module(ctx, "rehearsal", "github.com/cert-manager/cert-manager")
-	if err != nil {
-		return err
-	}
-	if err := c.CreateCRDs(ctx, filepath.Join(dir, "deploy/crds/*.yaml")); err != nil {
+// createObjects creates cert-manager's CRDs from the files of a pattern, namespaces and the IngressClass.
+func (c *Cluster) createObjects(ctx context.Context, crds string) error {
+	if err := c.CreateCRDs(ctx, crds); err != nil {
 		return err
 	}
 	if err := c.awaitCertManager(ctx); err != nil {

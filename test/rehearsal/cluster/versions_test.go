@@ -4,6 +4,8 @@ package cluster_test
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,16 +15,65 @@ import (
 // TestVersions checks that the versions of the programs are the versions of their module.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../programs/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for module, version := range map[string]string{
-		"k8s.io/kubernetes": cluster.KubernetesVersion, "github.com/cert-manager/cert-manager": cluster.CertManagerVersion,
-		"go.etcd.io/etcd/server/v3": cluster.EtcdVersion,
+	for _, release := range []cluster.CertManagerRelease{
+		cluster.CertManager119, cluster.CertManager120, cluster.CertManager121,
 	} {
-		if !strings.Contains(string(text), "\t"+module+" "+version+"\n") {
-			t.Errorf("programs/go.mod does not require %s %s", module, version)
+		text, err := os.ReadFile("../programs/" + release.Modfile())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for module, version := range map[string]string{
+			"k8s.io/kubernetes": cluster.KubernetesVersion, "github.com/cert-manager/cert-manager": release.Version(),
+			"go.etcd.io/etcd/server/v3": cluster.EtcdVersion,
+		} {
+			if !strings.Contains(string(text), "\t"+module+" "+version+"\n") {
+				t.Errorf("programs/%s does not require %s %s", release.Modfile(), module, version)
+			}
+		}
+	}
+}
+
+// TestReleases checks the table of docs/reference/cert-manager.md in the source of each release: a text is in a
+// file of the releases in the list, and in no other one.
+func TestReleases(t *testing.T) {
+	t.Parallel()
+	const (
+		selfCheck = "pkg/issuer/acme/http/http.go"
+		options   = "pkg/apis/config/controller/v1alpha1/types.go"
+		crds      = "deploy/crds/"
+		gates     = "internal/controller/feature/features.go"
+	)
+	all := []cluster.CertManagerRelease{cluster.CertManager119, cluster.CertManager120, cluster.CertManager121}
+	for _, release := range all {
+		source, err := cluster.Module(t.Context(), "rehearsal/programs", "github.com/cert-manager/cert-manager",
+			"-modfile="+release.Modfile())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range []struct {
+			file, text string
+			releases   []cluster.CertManagerRelease
+		}{
+			{selfCheck, `"did not get expected response when querying endpoint, expected %q but got: %s"`, all[:2]},
+			{selfCheck, `"did not get expected response %q when querying endpoint"`, all[2:]},
+			{crds + "acme.cert-manager.io_challenges.yaml", "waitInsteadOfSelfCheck:", all[2:]},
+			{options, `"certificateRequestMinimumBackoffDuration,omitempty"`, all[1:]},
+			{options, `"certificateRequestMaximumBackoffDuration,omitempty"`, all[2:]},
+			{crds + "cert-manager.io_certificates.yaml", " renewal:\n", all[2:]},
+			{gates, "ACMEUseARI: ", all[2:]},
+			{gates, "ACMEHTTP01IngressPathTypeExact: ", all},
+			{
+				"deploy/charts/cert-manager/templates/rbac.yaml",
+				"resources: [\"challenges\", \"orders\"]\n    verbs: [\"create\", \"delete\",", all[:1],
+			},
+		} {
+			text, err := os.ReadFile(filepath.Join(source, row.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := strings.Contains(string(text), row.text), slices.Contains(row.releases, release); got != want {
+				t.Errorf("cert-manager %s: %s contains %q: %v, want %v", release, row.file, row.text, got, want)
+			}
 		}
 	}
 }

@@ -98,10 +98,7 @@ func options(args []string) (controller.ContextOptions, int, error) {
 		"time between self checks, also for HTTP-01")
 	f.IntVar(&o.MaxConcurrentChallenges, "max-concurrent-challenges", 60,
 		"number of challenges that are processed at a time")
-	f.DurationVar(&o.CertificateRequestMinimumBackoffDuration, "certificate-request-minimum-backoff-duration", time.Hour,
-		"delay after the first failure")
-	f.DurationVar(&o.CertificateRequestMaximumBackoffDuration, "certificate-request-maximum-backoff-duration",
-		32*time.Hour, "longest delay after a failure")
+	addBackoffFlags(f, &o)
 	if err := f.Parse(args); err != nil {
 		return o, 0, err
 	}
