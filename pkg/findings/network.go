@@ -120,17 +120,19 @@ func vipPortEntries() []Entry {
 			Commands: []string{"http01-proxyd status -o wide", showChallenge},
 		},
 		{
-			ID: SelfCheckMissing, Check: check, Level: Problem, CausedBy: []ID{
+			ID: SelfCheckMissing, Check: check, Level: Warning, CausedBy: []ID{
 				NoProxyLacksAPI, ProxyUnreachable,
 				DNSNoServer, DNSNoRecord, DNSServerFails, DNSSECBogus, DNSOtherAddress,
 			},
 			Symptom: "A challenge stays pending and `check` without `--token` finds nothing. The journal contains no request of cert-manager for the challenge. " +
 				"A usual cause is `defaultNetworkPolicy: \"true\"` of the CertManager.",
-			Message: "The challenge {token}… is served at {vip}, but cert-manager has sent no request for it within {time}",
-			Remediation: "With defaultNetworkPolicy: \"true\", cert-manager reaches neither the VIP nor the CA: permit TCP ports 80 and 443. " +
+			Message: "The challenge {token}… is served at {vip}, but neither cert-manager nor a CA has requested it within {time}",
+			Remediation: "If its solver sets waitInsteadOfSelfCheck, cert-manager sends no self check: wait that long for the CA. " +
+				"With defaultNetworkPolicy: \"true\", cert-manager reaches neither the VIP nor the CA: permit TCP ports 80 and 443. " +
 				"The command does not change entries that exist: add these to them. http01-proxyd explain self-check-missing prints narrower rules. " +
 				"Otherwise, the challenge shows the error.",
 			Commands: []string{
+				"oc get challenge -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,WAIT:.spec.solver.waitInsteadOfSelfCheck",
 				"oc get certmanager.operator.openshift.io cluster -o jsonpath='{.spec.defaultNetworkPolicy} {.spec.networkPolicies}{\"\\n\"}'",
 				`oc get certmanager.operator.openshift.io cluster -o jsonpath='{.spec.networkPolicies}' | grep . || oc patch certmanager.operator.openshift.io cluster --type=merge --patch='{"spec":{"networkPolicies":[{"name":"http01","componentName":"CoreController","egress":[{"ports":[{"protocol":"TCP","port":80},{"protocol":"TCP","port":443}]}]}]}}'`,
 				showFailures,
@@ -282,7 +284,7 @@ func dnsEntries() []Entry {
 			Symptom: "The CA connects to another host than the API VIP.",
 			Message: "The {type} record of {name} is {address}, which is not an API VIP, and http01-proxyd does not respond there ({how})",
 			Remediation: "Correct the record: {vips}. If {address} forwards to the VIP for external clients only (NAT without hairpin), let it forward port 80 too: " +
-				"from outside, curl must get a 400.",
+				"from outside, curl must get a 400. Then only cert-manager's self check fails: cert-manager 1.21 omits it for solvers with waitInsteadOfSelfCheck.",
 			Commands: []string{query, "curl -sSi --max-time 5 http://{name}/"},
 		},
 	}
@@ -311,7 +313,7 @@ const (
 func certificateEntries() []Entry {
 	const (
 		check    = "certificate"
-		renew    = "After the fix, request a new certificate: otherwise, cert-manager waits up to 32 h."
+		renew    = "After the fix, request a new certificate: otherwise, with its defaults, cert-manager waits up to 32 h."
 		token    = " Trace a pending challenge with --token. "
 		internal = "Remove {internal} from names in spec.servingCerts.namedCertificates of apiserver/cluster, and from dnsNames of the Certificate. "
 		apiPods  = "crictl ps -a --name kube-apiserver"
@@ -343,14 +345,14 @@ func certificateEntries() []Entry {
 		},
 		{
 			ID: CertificateExpiryUrgent, Check: check, Level: Problem,
-			Symptom:     "A certificate should have been renewed long ago.",
+			Symptom:     "With cert-manager's defaults, a certificate should have been renewed long ago.",
 			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a tenth of its lifetime, or less than a day, is left{renewal}",
 			Remediation: "The objects of cert-manager show why it was not renewed." + token + renew,
 			Commands:    renewal,
 		},
 		{
 			ID: CertificateExpiresSoon, Check: check, Level: Warning,
-			Symptom:     "A certificate should have been renewed by now.",
+			Symptom:     "With cert-manager's defaults, a certificate should have been renewed by now.",
 			Message:     "The certificate that {server} presents for {requested} (issued by {issuer}) expires on {date}, in {left}. Less than a quarter of its lifetime is left{renewal}",
 			Remediation: "The objects of cert-manager show when it is renewed." + token + renew,
 			Commands:    renewal,

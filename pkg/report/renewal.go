@@ -9,8 +9,8 @@ import (
 )
 
 // The defaults of cert-manager's delay after a failed issuance: minRetryDelay, doubled after each
-// further failure up to maxRetryDelay. Since 1.20 they can be configured (cert-manager 1.21,
-// pkg/controller/certificates/trigger and
+// further failure up to maxRetryDelay. Flags change the first one since 1.20, and the other since
+// 1.21 (cert-manager, pkg/controller/certificates/trigger and
 // internal/apis/config/controller/v1alpha1/defaults.go).
 const (
 	minRetryDelay = time.Hour

@@ -91,8 +91,8 @@ func TestCertManager(t *testing.T) {
 	t.Parallel()
 	for want, log := range map[string]selfcheck.Log{
 		"": {Watched: time.Second},
-		"✓ at 03:00:00, cert-manager got status 200":    {Request: &report.RecentChallenge{Time: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), ClientKind: report.CertManager, Status: 200}},
-		"✗ cert-manager has sent no request within 11s": {Watched: selfcheck.WatchTime},
+		"✓ at 03:00:00, cert-manager got status 200":                  {Request: &report.RecentChallenge{Time: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), ClientKind: report.CertManager, Status: 200}},
+		"✗ neither cert-manager nor a CA has requested it within 11s": {Watched: selfcheck.WatchTime},
 	} {
 		var got []string
 		for _, s := range (Trace{Log: log}).Steps() {

@@ -53,9 +53,9 @@ func TestSelfCheckMissing(t *testing.T) {
 	}
 	r := check("self-check-missing", "cert-manager problem")
 	c.expectText(r, "self-check-missing", "The challenge evaGxfAD… is served at ", c.API.V4.String(), c.API.V6.String(),
-		"no request for it within 11s",
+		"neither cert-manager nor a CA has requested it within 11s",
 		`With defaultNetworkPolicy: "true"`, "explain self-check-missing")
-	if last := r.Trace[len(r.Trace)-1]; !strings.Contains(last.Text, "cert-manager has sent no request within 11s") {
+	if last := r.Trace[len(r.Trace)-1]; !strings.Contains(last.Text, "neither cert-manager nor a CA has requested it within 11s") {
 		t.Errorf("last step: %+v", last)
 	}
 	// Only the log of the node that holds the VIPs has the requests. Without a token, nothing
