@@ -13,8 +13,7 @@ import (
 
 // addBackoffFlags adds the flags of the delays after failures. cert-manager 1.21 has both.
 func addBackoffFlags(f *pflag.FlagSet, o *controller.ContextOptions) {
-	f.DurationVar(&o.CertificateRequestMinimumBackoffDuration, "certificate-request-minimum-backoff-duration", time.Hour,
-		"delay after the first failure")
+	addMinimumBackoff(f, &o.CertificateRequestMinimumBackoffDuration)
 	f.DurationVar(&o.CertificateRequestMaximumBackoffDuration, "certificate-request-maximum-backoff-duration",
 		32*time.Hour, "longest delay after a failure")
 }

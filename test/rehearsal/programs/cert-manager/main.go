@@ -105,6 +105,11 @@ func options(args []string) (controller.ContextOptions, int, error) {
 	return o, *workers, logf.ValidateAndApply(log)
 }
 
+// addMinimumBackoff adds the flag of the delay after the first failure, for the versions that have it.
+func addMinimumBackoff(f *pflag.FlagSet, value *time.Duration) {
+	f.DurationVar(value, "certificate-request-minimum-backoff-duration", time.Hour, "delay after the first failure")
+}
+
 func run(ctx context.Context, args []string) error {
 	o, workers, err := options(args)
 	if err != nil {
