@@ -30,12 +30,12 @@ TERM: The value dumb turns them off too.`,
 how the service works there. oc runs the program as "oc http01" if it is in PATH.
 Completion works for "oc-http01": oc does not complete the commands of plugins.
 
-status, check, trace and condition run oc, which needs the permission to debug nodes. All other
-commands read and write files, and do not connect to a cluster.`,
+status, check, certificate, trace and condition run oc, which needs the permission to debug
+nodes. All other commands read and write files, and do not connect to a cluster.`,
 	},
 		cli.Group{Title: "Installation", Commands: []*cobra.Command{renderCommand(), preflightCommand()}},
 		cli.Group{Title: "Diagnosis", Commands: []*cobra.Command{
-			statusCommand(), checkCommand(), traceCommand(), conditionCommand(),
+			statusCommand(), checkCommand(), certificateCommand(), traceCommand(), conditionCommand(),
 			cli.ExplainCommand("oc http01", "oc http01 check -o json | jq -r '.findings[].id'", explained),
 		}},
 	)
@@ -49,9 +49,10 @@ func (r indentedError) Error() string { return strings.ReplaceAll(r.error.Error(
 
 func (r indentedError) Unwrap() error { return r.error }
 
-// explained returns the commands of a finding's entry for a workstation. The commands of preflight run there already.
+// explained returns the commands of a finding's entry for a workstation. The commands of preflight
+// and of certificate run there already.
 func explained(e findings.Entry) (commands []string) {
-	if e.Check == findings.PreflightCheck {
+	if e.Check == findings.PreflightCheck || e.Check == findings.IssuanceCheck {
 		return e.Commands
 	}
 	for _, command := range e.Commands {

@@ -43,6 +43,10 @@ func TestSchemas(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(traces, "master0-trace"), []byte(tracedAll), 0o600))
 	schematest.Check[report.ClusterTrace](t, *update, "cluster-trace", "ClusterTrace", nil,
 		[]byte(runLine(t, "", "trace", "-o", "json").out))
+	installCluster(t, map[string]string{"master0": serving, "master1": ""})
+	schematest.Check[report.ClusterCertificate](t, *update, "cluster-certificate", "ClusterCertificate", nil,
+		[]byte(runLine(t, "", "certificate", "-o", "json").out),
+		[]byte(runLine(t, "", "certificate", "other.example.com", "-o", "json").out))
 	dir := t.TempDir()
 	schematest.Check[report.ClusterCondition](t, *update, "cluster-condition", "ClusterCondition", nil,
 		output(map[string]string{"master0": serving}, "condition"), output(map[string]string{"master0": ""}, "condition"))

@@ -36,6 +36,8 @@ func TestEveryFindingHasTest(t *testing.T) {
 			tested = constant.Match(exchanges) || named.Match(exchanges)
 		case e.Check == findings.PreflightCheck:
 			tested = named.Match(readTests(t, "../cluster/preflight"))
+		case e.Check == findings.IssuanceCheck:
+			tested = named.Match(readTests(t, "../cluster/chain"))
 		case e.ClusterOnly:
 			tested = named.Match(readTests(t, "../cluster/condition"))
 		case folder != "":

@@ -204,10 +204,12 @@ func prose(text string) string {
 func checkPages() []checkPage {
 	titles := map[string]string{
 		"cluster": "Comparison of the nodes", findings.PreflightCheck: "Preflight", "microshift": "MicroShift",
+		findings.IssuanceCheck: "Issuance",
 	}
 	about := map[string]string{
 		"microshift":            "What fails on [MicroShift](../microshift.md) hosts only.",
 		"cluster":               "What `oc http01 status` and `oc http01 check` find when they compare the nodes.",
+		findings.IssuanceCheck:  "What `oc http01 certificate` finds in the objects between the APIServer and the challenge.",
 		findings.PreflightCheck: "What `oc http01 preflight` finds [before a change](../install/machineconfig.md#before-a-change).",
 	}
 	for _, c := range List() {

@@ -109,8 +109,11 @@ func samples() Values {
 		"address":   "192.0.2.5",
 		"filtering": "br-ex", "failed": "http01-proxyd", "link": "br-ex", "vip": "2001:db8::5",
 		"table": "198", "endpoint": "[2001:db8::5]:80", "cause": "route-missing", "router": "192.0.2.6:443",
-		"node": "master-0",
-		"pool": "master", "stream": "rhel-10", "config": "98-master-x", "policy": "rendered/10-policy",
+		"node":   "master-0",
+		"secret": "api-certificate", "namespace": "openshift-config", "certificate": "api-certificate",
+		"kind": "ClusterIssuer", "issuer": "letsencrypt", "request": "api-certificate-1", "order": "api-certificate-1-2",
+		"token": "evaGxfADs6pSRb2LAv9IZf",
+		"pool":  "master", "stream": "rhel-10", "config": "98-master-x", "policy": "rendered/10-policy",
 	}
 }
 
@@ -119,11 +122,11 @@ func samples() Values {
 func TestCommandsParse(t *testing.T) {
 	t.Parallel()
 	verbs := map[string][]string{
-		"api-resources": {"--api-group", "-o"}, "apply": {"-f"},
+		"api-resources": {"--api-group", "-o"}, "apply": {"-f", "-n"},
 		"get":      {"-A", "-n", "-l", "-o", "--field-selector", "--show-managed-fields"},
 		"patch":    {"-n", "--type", "--patch", "--subresource"},
-		"describe": {"-A"}, "logs": {"-n", "--tail"}, "debug": {"--"}, "wait": {"--for", "--timeout"},
-		"edit": {}, "http01": {},
+		"describe": {"-A", "-n"}, "logs": {"-n", "--tail"}, "debug": {"--"}, "wait": {"--for", "--timeout"},
+		"edit": {"-n"}, "http01": {"--name", "--token"},
 	}
 	for _, e := range All() {
 		for _, template := range e.Commands {

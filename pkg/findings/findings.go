@@ -45,7 +45,7 @@ type Entry struct {
 	Reply       string // response body to the client of such an exchange; empty if it gets the ingress's response
 	JournalOnly bool   // no check detects it, because it is about a challenge that the service handled
 	// ClusterOnly: no check of one host detects it; "oc http01 status", "oc http01 check" or, with
-	// [PreflightCheck], "oc http01 preflight" reports it.
+	// [PreflightCheck], "oc http01 preflight", or with [IssuanceCheck], "oc http01 certificate" reports it.
 	ClusterOnly bool
 	// CausedBy lists findings that explain this one. If one of them is found, this one is
 	// redundant.
@@ -195,6 +195,7 @@ func entries() []Entry {
 		rulesetEntries(),
 		ingressEntries(), microShiftRouterEntries(), egressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
 		clusterProxyEntries(), vipPortEntries(), certificateEntries(), microShiftCertificateEntries(), mtuEntries(),
-		clockEntries(), configEntries(), caBundleEntries(), serviceEntries(), clusterEntries(), preflightEntries(),
+		clockEntries(), configEntries(), caBundleEntries(), serviceEntries(), clusterEntries(), issuanceEntries(),
+		preflightEntries(),
 	)
 }

@@ -47,8 +47,16 @@ func (f *CheckFlags) Validate() error {
 	if fault := tokenFault(f.Token); f.Token != "" && fault != "" {
 		return UsageError(fmt.Sprintf("--token %q: %s", f.Token, fault))
 	}
-	if fault := nameFault(f.Name); f.Name != "" && fault != "" {
-		return UsageError(fmt.Sprintf("--name %q: %s", f.Name, fault))
+	if f.Name == "" {
+		return nil
+	}
+	return ValidateName("--name", f.Name)
+}
+
+// ValidateName rejects the value of a flag or an argument that is not the name of an API.
+func ValidateName(label, name string) error {
+	if fault := nameFault(name); fault != "" {
+		return UsageError(fmt.Sprintf("%s %q: %s", label, name, fault))
 	}
 	return nil
 }

@@ -94,6 +94,8 @@ func explain(e findings.Entry, program string, commands []string) terminal.Findi
 		verification = `Run "http01-proxyd status" on the host: the row of the VIP shows "reachable from here".`
 	case e.Check == findings.PreflightCheck:
 		verification = `Run "oc http01 preflight" with new output of oc: it no longer reports the finding.`
+	case e.Check == findings.IssuanceCheck:
+		verification = `Run "oc http01 certificate": it no longer reports the finding.`
 	case e.ClusterOnly:
 		verification = `Run "oc http01 status": it no longer lists the finding.`
 	}

@@ -127,6 +127,45 @@ func Preflight(r report.Preflight) Text {
 	}
 }
 
+// Certificate is a certificate of the API as text: the next renewal, the tree of the objects, and the problems.
+func Certificate(c report.ClusterCertificate) Text {
+	return func(p *page) {
+		p.writeRow("Result", section.OfOutcome(c.Outcome), c.Summary)
+		p.writeRow("Name", "", c.Name)
+		for _, r := range c.Renewals {
+			due := "in " + report.Age(r.Time.Sub(c.Time))
+			if !r.Time.After(c.Time) {
+				due = "due for " + report.Age(c.Time.Sub(r.Time))
+			}
+			p.writeRow("Next renewal", "", fmt.Sprintf("%s: %s, %s; challenge %s: %s", r.Certificate,
+				r.Time.UTC().Format("2006-01-02 15:04 MST"), due, r.Challenge, r.Reason))
+		}
+		p.writeLine()
+		namespace := ""
+		for _, o := range c.Objects {
+			name := o.Name
+			if o.Depth == 0 || o.Namespace != namespace {
+				name = strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+			}
+			if o.Depth == 0 {
+				namespace = o.Namespace
+			}
+			text := fmt.Sprintf("%s %s: %s", o.Kind, name, o.State)
+			if !o.Since.IsZero() {
+				text += ", " + report.Age(c.Time.Sub(o.Since))
+			}
+			if o.Reason != "" {
+				text += ": " + o.Reason
+			}
+			indent := 2 * o.Depth
+			head := []span{{text: pad("", indent)}, mark(section.OfOutcome(o.Outcome)), {text: " "}}
+			p.writeWrapped(head, indent+2, text)
+		}
+		p.writeProblems(c.Findings, true)
+		p.writeMissing("Not examined", c.NotExamined)
+	}
+}
+
 func (p *page) writeState(s section.State, now time.Time) {
 	text := s.Headline
 	if !s.Since.IsZero() {

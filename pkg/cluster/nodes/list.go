@@ -40,29 +40,36 @@ func (o OC) List(ctx context.Context, timeout time.Duration, s Selection) ([]Nod
 	if len(s.Names) == 0 {
 		selected = []string{"--selector=" + cmp.Or(s.Selector, controlPlaneLabel)}
 	}
-	c := o.run(ctx, timeout, maxNodeList, "get", append([]string{"nodes", "--output=json"}, selected...)...)
-	if err := c.listError(); err != nil {
-		return nil, err
+	out, err := o.Get(ctx, timeout, append([]string{"nodes", "--output=json"}, selected...)...)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the nodes: %w", err)
 	}
-	nodes, err := parseNodes(c.out)
+	nodes, err := parseNodes(out)
 	if err != nil || len(nodes) > 0 {
 		return nodes, err
 	}
 	return nil, errors.New(`no node matches the selection: "oc get nodes --show-labels" prints the labels for --selector`)
 }
 
-func (c call) listError() error {
-	const act = "cannot list the nodes: "
+// ErrUnknownKind means that the cluster has no such kind of objects.
+var ErrUnknownKind = errors.New(`"oc api-resources" lists the kinds of this cluster`)
+
+// Get returns what "oc get" prints with these arguments. The error does not name the act.
+func (o OC) Get(ctx context.Context, timeout time.Duration, args ...string) ([]byte, error) {
+	c := o.run(ctx, timeout, maxList, "get", args...)
 	switch {
+	case c.tooLong:
+		return nil, fmt.Errorf("the output is longer than %d bytes", c.limit)
 	case c.timeout > 0:
-		return fmt.Errorf(act+"no answer within %v: %s", c.timeout, unreachable)
+		return nil, fmt.Errorf("no answer within %v: %s", c.timeout, unreachable)
 	case c.err != nil && len(c.messages) > 0:
 		messages := lastLines(c.messages)
-		return fmt.Errorf(act+"%s: %s", messages, remediation(messages))
-	case c.err != nil:
-		return fmt.Errorf(act+"%w", c.err)
+		if strings.Contains(messages, "the server doesn't have a resource type") {
+			return nil, fmt.Errorf("%s: %w", messages, ErrUnknownKind)
+		}
+		return nil, fmt.Errorf("%s: %s", messages, remediation(messages))
 	}
-	return nil
+	return c.out, c.err
 }
 
 const unreachable = `check the connection with "oc get nodes"; if the API does not respond, run http01-proxyd on the ` +

@@ -21,7 +21,7 @@ type OC struct {
 
 // Limits of the output, far above real sizes.
 const (
-	maxNodeList = 64 << 20
+	maxList     = 64 << 20
 	maxMessages = 64 << 10
 )
 

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
+)
+
+var update = flag.Bool("update", false, "write the files in testdata (default false)")
+
+var now = time.Date(2026, 3, 4, 12, 30, 0, 0, time.UTC)
+
+const token = "evaGxfADs6pSRb2LAv9IZf"
+
+// scenario has objects of testdata/objects.yaml, the lifetime of the Secret, and what the holder of the VIP saw.
+type scenario struct {
+	objects  string // names, separated by blanks
+	notAfter time.Time
+	status   int // of the last request of cert-manager for the token; 0: none
+	findings []string
+	outcome  report.CheckOutcome
+}
+
+func scenarios() map[string]scenario {
+	const (
+		pending = "infrastructure apiserver-plain issuer certificate-issuing request-pending order-pending "
+		errored = "infrastructure apiserver issuer certificate-failed request-errored "
+		failed  = "infrastructure apiserver issuer certificate-failed request-failed "
+		solver  = " pod service ingress route"
+	)
+	missing := "named-certificate-missing"
+	valid, expired := now.Add(60*day), now.Add(-5*time.Minute)
+	none := time.Time{}
+	return map[string]scenario{
+		"healthy":      {"infrastructure apiserver issuer certificate request order", valid, 0, nil, "ok"},
+		"reused":       {"infrastructure apiserver issuer certificate request order-reused", valid, 0, nil, "ok"},
+		"not-switched": {"infrastructure apiserver-plain issuer certificate request order", valid, 0, []string{"named-certificate-not-used"}, "warning"},
+		"self-check":   {pending + "challenge-timeout" + solver, none, 0, []string{"challenge-pending"}, "problem"},
+		"no-route":     {pending + "challenge-503 pod-not-ready service ingress route", none, 503, []string{"route-missing"}, "problem"},
+		"claimed":      {pending + "challenge-503 pod service ingress route-claimed", none, 503, []string{"route-missing"}, "problem"},
+		"policy": {
+			pending + "challenge-503 policy-deny" + solver, none, 0, []string{"solver-port-blocked"}, "problem",
+		},
+		"permitted": {
+			pending + "challenge-503 policy-deny policy-solver" + solver, none, 0, []string{"challenge-pending"}, "problem",
+		},
+		"gateway":       {pending + "challenge-gateway", none, 0, []string{"solver-is-gateway"}, "problem"},
+		"no-solver":     {pending + "challenge-503", none, 0, []string{"challenge-pending"}, "problem"},
+		"invalid-order": {failed + "order-invalid challenge-invalid", valid, 200, []string{"order-failed"}, "problem"},
+		"rate-limited":  {errored + "order-rate-limited", valid, 0, []string{"ca-rate-limited"}, "problem"},
+		"paused":        {errored + "order-paused", valid, 0, []string{"ca-name-paused"}, "problem"},
+		"denied": {
+			"infrastructure apiserver issuer certificate-failed request-denied", valid, 0,
+			[]string{"request-denied"},
+			"problem",
+		},
+		"not-approved": {
+			"infrastructure apiserver issuer certificate-issuing request-not-approved", none, 0,
+			[]string{missing, "request-not-approved"},
+			"problem",
+		},
+		"expired": {
+			failed + "order-invalid challenge-invalid", expired, 0,
+			[]string{"named-certificate-expired", "order-failed"},
+			"problem",
+		},
+		"staging": {"infrastructure apiserver issuer-staging certificate request order", valid, 0, []string{"issuer-staging"}, "problem"},
+		"no-issuer": {
+			"infrastructure apiserver certificate-issuing", none, 0, []string{missing, "issuer-not-ready"}, "problem",
+		},
+		"account":  {"infrastructure apiserver issuer-not-ready certificate-issuing", none, 0, []string{missing, "issuer-not-ready"}, "problem"},
+		"stuck":    {"infrastructure apiserver-plain issuer certificate-stuck", none, 0, []string{"certificate-not-ready"}, "problem"},
+		"renewing": {"infrastructure apiserver issuer certificate-issuing request-pending order-pending", valid, 0, nil, "ok"},
+		"absent":   {"infrastructure apiserver issuer", valid, 0, []string{"certificate-object-missing"}, "problem"},
+		"twice": {
+			"infrastructure apiserver-twice issuer certificate request order", valid, 0,
+			[]string{"named-certificate-name-twice", missing},
+			"problem",
+		},
+	}
+}
+
+// TestExamine compares the report about each scenario with the one in testdata, which the text form is tested
+// with. The findings are in this table.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	for name, s := range scenarios() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, err := Read(t.Context(), fakeOC(t, s), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := Examine(o, hosts(s.status), now)
+			var ids []string
+			for _, f := range r.Findings {
+				ids = append(ids, f.ID)
+			}
+			if diff := cmp.Diff(s.findings, ids); diff != "" || r.Outcome != s.outcome {
+				t.Errorf("outcome %s (-want +got):\n%s", r.Outcome, diff)
+			}
+			got, err := json.MarshalIndent(r, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", name+".json")
+			if *update {
+				if err := os.WriteFile(path, append(got, '\n'), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", path, diff)
+			}
+		})
+	}
+}
+
+// documents are the objects of testdata/objects.yaml by name.
+func documents(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	text, err := os.ReadFile("testdata/objects.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]map[string]any{}
+	for _, part := range strings.Split(string(text), "\n--- # ")[1:] {
+		name, body, _ := strings.Cut(part, "\n")
+		var o map[string]any
+		if err := yaml.Unmarshal([]byte(body), &o); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all[name] = o
+	}
+	return all
+}
+
+// plural is the name of a kind in the arguments of oc.
+func plural(kind string) string {
+	kind = strings.ToLower(kind)
+	switch {
+	case strings.HasSuffix(kind, "y"):
+		return strings.TrimSuffix(kind, "y") + "ies"
+	case strings.HasSuffix(kind, "ss"):
+		return kind + "es"
+	}
+	return kind + "s"
+}
+
+// fakeOC prints the objects of a scenario of the kinds and in the namespace that the arguments name.
+func fakeOC(t *testing.T, s scenario) Getter {
+	t.Helper()
+	all := documents(t)
+	return func(_ context.Context, args ...string) ([]byte, error) {
+		namespace := ""
+		if i := slices.Index(args, "-n"); i >= 0 {
+			namespace = args[i+1]
+		}
+		if args[0] == "secrets" {
+			return secretText(t, s, namespace, args), nil
+		}
+		list := map[string]any{"kind": "List", "items": []any{}}
+		for kinds := range strings.SplitSeq(args[0], ",") {
+			resource, _, _ := strings.Cut(strings.TrimSuffix(kinds, "/cluster"), ".")
+			for name := range strings.FieldsSeq(s.objects) {
+				o, known := all[name]
+				if !known {
+					return nil, fmt.Errorf("no object %s", name)
+				}
+				in, _ := o["metadata"].(map[string]any)["namespace"].(string)
+				if plural(o["kind"].(string)) == resource && (namespace == "" || in == namespace) {
+					list["items"] = append(list["items"].([]any), o)
+				}
+			}
+		}
+		return json.Marshal(list)
+	}
+}
+
+// secretText is the output of oc for the Secret api-certificate.
+func secretText(t *testing.T, s scenario, namespace string, args []string) []byte {
+	t.Helper()
+	if s.notAfter.IsZero() || namespace != Namespace || !slices.Contains(args, "api-certificate") {
+		return nil
+	}
+	text, err := json.Marshal(map[string]any{
+		"type": tlsType, "metadata": map[string]any{
+			"namespace": namespace, "name": "api-certificate", "creationTimestamp": "2026-01-01T08:02:00Z",
+		},
+		"data": map[string][]byte{"tls.crt": certificate(t, s.notAfter, "api.example.com"), "tls.key": {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// certificate is a certificate of 90 days for names.
+func certificate(t *testing.T, notAfter time.Time, names ...string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: notAfter.Add(-90 * day), NotAfter: notAfter, DNSNames: names,
+	}, &x509.Certificate{Subject: pkix.Name{CommonName: "R11"}}, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// hosts are a holder of the VIP that has answered cert-manager's self check with a status, and another host.
+func hosts(status int) []condition.HostReport {
+	vip := report.VIP{Address: netip.MustParseAddr("192.0.2.5"), State: report.VIPHeld}
+	holder := condition.HostReport{Name: "master0", Report: report.Report{
+		VIPs: []report.VIP{vip}, StateSince: now.Add(-3 * time.Hour),
+	}}
+	holder.Condition.Reason = report.Serving
+	if status > 0 {
+		last := report.RecentChallenge{
+			Time: now.Add(-8 * time.Second), VIP: "192.0.2.5", Host: "api.example.com", TokenPrefix: token[:8],
+			ClientKind: report.CertManager, Status: status, Upstream: "192.0.2.6:80",
+		}
+		if status == 503 {
+			last.Cause = "route-missing"
+		}
+		first, other := last, last
+		first.Time, other.TokenPrefix = now.Add(-18*time.Second), "other"
+		holder.Challenges.Recent = []report.RecentChallenge{other, first, last}
+	}
+	standby := condition.HostReport{Name: "master1"}
+	standby.Condition.Reason = report.Standby
+	return []condition.HostReport{holder, standby}
+}
+
+// TestReadFails: without the objects, there is an error. Without one kind of them, the rest is shown.
+func TestReadFails(t *testing.T) {
+	t.Parallel()
+	whole := fakeOC(t, scenarios()["no-route"])
+	without := func(resource string, err error) Getter {
+		return func(ctx context.Context, args ...string) ([]byte, error) {
+			if strings.HasPrefix(args[0], resource) {
+				return nil, err
+			}
+			return whole(ctx, args...)
+		}
+	}
+	forbidden := errors.New("forbidden: log in")
+	for resource, want := range map[string]string{
+		"infrastructures": "cannot find out the name of the API: forbidden: log in: give the name",
+		"certificates":    "cannot read the Certificates: forbidden: log in",
+	} {
+		if _, err := Read(t.Context(), without(resource, forbidden), ""); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", resource, err)
+		}
+	}
+	for resource, want := range map[string]string{
+		"apiservers":          "the APIServer: forbidden: log in",
+		"certificaterequests": "the requests of cert-manager in openshift-config: forbidden: log in",
+		"secrets":             "the Secrets in openshift-config: forbidden: log in",
+		"networkpolicies":     "the NetworkPolicies in openshift-config: forbidden: log in",
+		"routes":              "the Routes in openshift-config: forbidden: log in",
+	} {
+		o, err := Read(t.Context(), without(resource, forbidden), "")
+		if diff := cmp.Diff([]string{want}, o.NotExamined); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", resource, err, diff)
+		}
+		if r := Examine(o, hosts(0), now); len(r.Objects) == 0 || !slices.Contains(r.NotExamined, want) {
+			t.Errorf("%s: %+v", resource, r)
+		}
+	}
+	o, err := Read(t.Context(), without("routes", nodes.ErrUnknownKind), "api.example.com")
+	if err != nil || len(o.NotExamined) > 0 {
+		t.Errorf("a cluster without Routes: %v, %q", err, o.NotExamined)
+	}
+	if o, err := Read(t.Context(), whole, "other.example.com"); err != nil || len(o.of("Certificate")) > 0 {
+		t.Errorf("the Certificate is for another name: %v", err)
+	}
+}
+
+// TestHostile: objects of a cluster with many and long texts are cut, and no text becomes an option of oc.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x\x1b[31m", 1<<16)
+	var items []string
+	for i := range 50 {
+		items = append(items, fmt.Sprintf(`{"kind": "Certificate", "metadata": {"name": "c%d", "namespace": "ns"}, "spec": {
+"dnsNames": ["api.example.com"], "secretName": "--raw=/x", "issuerRef": {"name": %q}}}`, i, strings.ReplaceAll(long, "\x1b", "")))
+	}
+	get := func(_ context.Context, args ...string) ([]byte, error) {
+		if slices.Contains(args, "--raw=/x") {
+			t.Errorf("oc %q", args)
+		}
+		if strings.HasPrefix(args[0], "certificates") {
+			return []byte(`{"kind": "List", "items": [` + strings.Join(items, ",") + "]}"), nil
+		}
+		return nil, nil
+	}
+	o, err := Read(t.Context(), get, "api.example.com")
+	r := Examine(o, []condition.HostReport{{Name: "m", Problem: long}}, now)
+	text, _ := json.Marshal(r)
+	if err != nil || len(text) > 100<<10 || len(r.Objects) > 20 {
+		t.Errorf("%v: %d objects, %d bytes", err, len(r.Objects), len(text))
+	}
+}
+
+// TestBlocking: which NetworkPolicies leave no way to the solver's port.
+func TestBlocking(t *testing.T) {
+	t.Parallel()
+	pod := object{Metadata: metadata{Namespace: "a", Labels: map[string]string{"app": "solver"}}}
+	for name, tt := range map[string]struct {
+		spec string
+		want bool
+	}{
+		"all pods":           {`{"podSelector": {}, "policyTypes": ["Ingress"]}`, true},
+		"without types":      {`{"podSelector": {}}`, true},
+		"egress":             {`{"podSelector": {}, "policyTypes": ["Egress"]}`, false},
+		"other pods":         {`{"podSelector": {"matchLabels": {"app": "web"}}}`, false},
+		"expressions":        {`{"podSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}`, false},
+		"any port":           {`{"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]}`, false},
+		"another port":       {`{"podSelector": {}, "ingress": [{"ports": [{"port": 8080}]}]}`, true},
+		"UDP":                {`{"podSelector": {}, "ingress": [{"ports": [{"port": 8089, "protocol": "UDP"}]}]}`, true},
+		"the port":           {`{"podSelector": {}, "ingress": [{"ports": [{"port": 8080}, {"port": 8089}]}]}`, false},
+		"a range":            {`{"podSelector": {}, "ingress": [{"ports": [{"port": 8000, "endPort": 9000}]}]}`, false},
+		"the range before":   {`{"podSelector": {}, "ingress": [{"ports": [{"port": 8000, "endPort": 8088}]}]}`, true},
+		"the name of a port": {`{"podSelector": {}, "ingress": [{"ports": [{"port": "http"}]}]}`, false},
+	} {
+		var p object
+		if err := json.Unmarshal([]byte(`{"metadata": {"namespace": "a"}, "spec": `+tt.spec+"}"), &p); err != nil {
+			t.Fatal(err)
+		}
+		if got := blocking([]object{p}, pod); (len(got) > 0) != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		p.Metadata.Namespace = "b"
+		if len(blocking([]object{p}, pod)) > 0 {
+			t.Errorf("%s: in another namespace", name)
+		}
+	}
+}
+
+// TestJudgeNamed: each fault of a Secret in namedCertificates.
+func TestJudgeNamed(t *testing.T) {
+	t.Parallel()
+	good := certificate(t, now.Add(60*day), "api.example.com")
+	entry := NamedCertificate{Names: []string{"api.example.com"}}
+	entry.Secret.Name = "s"
+	const invalid = "named-certificate-invalid"
+	keys := func(text []byte) map[string][]byte { return map[string][]byte{"tls.crt": text, "tls.key": nil} }
+	for name, tt := range map[string]struct {
+		data map[string][]byte
+		kind string
+		now  time.Time
+		want string
+	}{
+		"good":         {keys(good), tlsType, now, ""},
+		"missing":      {nil, "", now, "problem named-certificate-missing"},
+		"no key":       {map[string][]byte{"tls.crt": good}, tlsType, now, "problem " + invalid},
+		"no text":      {keys([]byte("x")), tlsType, now, "problem " + invalid},
+		"no DER":       {keys(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE"})), tlsType, now, "problem " + invalid},
+		"another type": {keys(good), "Opaque", now, "warning " + invalid},
+		"another name": {keys(certificate(t, now.Add(day), "x.example.com")), tlsType, now, "problem " + invalid},
+		"expired":      {keys(good), tlsType, now.Add(61 * day), "problem named-certificate-expired"},
+		"no clock":     {keys(good), tlsType, time.Time{}, ""},
+	} {
+		var secrets []Secret
+		if tt.data != nil {
+			secrets = []Secret{{Metadata: metadata{Namespace: Namespace, Name: "s"}, Type: tt.kind, Data: tt.data}}
+		}
+		var got []string
+		for _, f := range JudgeNamed([]NamedCertificate{entry}, secrets, tt.now) {
+			got = append(got, string(f.Level)+" "+string(f.ID))
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestNeedsChallenge: Let's Encrypt reuses authorizations for ever shorter times.
+func TestNeedsChallenge(t *testing.T) {
+	t.Parallel()
+	const production = "https://acme-v02.api.letsencrypt.org/directory"
+	for _, tt := range []struct {
+		server, profile, renewal string
+		after                    time.Duration
+		want                     string
+	}{
+		{production, "", "2026-06-01", 60 * day, report.ChallengeRequired},
+		{production, "", "2026-06-01", 20 * day, report.ChallengePossible},
+		{production, "classic", "2027-03-01", 20 * day, report.ChallengeRequired},
+		{production, "classic", "2027-03-01", 9 * day, report.ChallengePossible},
+		{production, "", "2028-03-01", day, report.ChallengeRequired},
+		{production, "shortlived", "2026-06-01", 3 * day, report.ChallengeRequired},
+		{production, "tlsserver", "2026-06-01", 6 * time.Hour, report.ChallengePossible},
+		{"https://acme.zerossl.com/v2/DV90", "", "2026-06-01", 60 * day, report.ChallengeUnknown},
+		{"", "", "2026-06-01", 60 * day, report.ChallengeUnknown},
+	} {
+		renewal, err := time.Parse(time.DateOnly, tt.renewal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, reason := needsChallenge(tt.server, tt.profile, renewal.Add(-tt.after), renewal)
+		if got != tt.want || reason == "" {
+			t.Errorf("%+v: %s, %s", tt, got, reason)
+		}
+	}
+}
