@@ -42,8 +42,10 @@ It reports:
   - a paused or degraded pool
   - MachineConfigs of others with files or units of this service, or with our names
   - the MachineConfig of cert-manager-operator's HTTP01Proxy
-  - api-int in the named certificates of the APIServer, and more of these than its
-    operator accepts
+  - api-int in the named certificates of the APIServer, a name in two of them, and more
+    of them than its operator accepts
+  - a named certificate whose Secret is not usable or not among the given ones, if there
+    are Secrets
 
 The ClusterVersion has the release. Without rendered files, the entries are those that
 this version of the service needs.

@@ -30,7 +30,7 @@ const IssuanceCheck = "issuance"
 
 // {field} is the path of an entry of namedCertificates and {other} another one, {secret}, {certificate},
 // {issuer}, {request} and {order} are names, {kind} is the kind of the issuer, {namespace} is their namespace,
-// {name} is a DNS name and {reason} the text of cert-manager or the CA.
+// {name} is a DNS name and {reason} the text of cert-manager or the CA. {seen} is a sentence or empty.
 func issuanceEntries() []Entry {
 	const (
 		show      = "oc get secret {secret} -n {namespace}"
@@ -166,7 +166,7 @@ func issuanceEntries() []Entry {
 		{
 			ID: ChallengePending, Check: IssuanceCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A Challenge is `pending`, and no certificate is issued.",
-			Message:     "The challenge for {name} is pending for {age}: {reason}. {seen}",
+			Message:     "The challenge for {name} is pending for {age}: {reason}{seen}",
 			Remediation: "cert-manager repeats its self check every 10 s. The check with the token shows what a request for it gets.",
 			Commands:    []string{"oc http01 check --name {name} --token {token}", showFailures},
 		},

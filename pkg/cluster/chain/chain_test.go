@@ -370,8 +370,8 @@ func TestBlocking(t *testing.T) {
 	}
 }
 
-// TestJudgeNamed: each fault of a Secret in namedCertificates.
-func TestJudgeNamed(t *testing.T) {
+// TestJudgeSecrets: each fault of a Secret in namedCertificates.
+func TestJudgeSecrets(t *testing.T) {
 	t.Parallel()
 	good := certificate(t, now.Add(60*day), "api.example.com")
 	entry := NamedCertificate{Names: []string{"api.example.com"}}
@@ -399,7 +399,7 @@ func TestJudgeNamed(t *testing.T) {
 			secrets = []Secret{{Metadata: metadata{Namespace: Namespace, Name: "s"}, Type: tt.kind, Data: tt.data}}
 		}
 		var got []string
-		for _, f := range JudgeNamed([]NamedCertificate{entry}, secrets, tt.now) {
+		for _, f := range JudgeSecrets([]NamedCertificate{entry}, secrets, tt.now) {
 			got = append(got, string(f.Level)+" "+string(f.ID))
 		}
 		if strings.Join(got, ", ") != tt.want {

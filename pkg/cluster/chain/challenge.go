@@ -110,7 +110,7 @@ func (e *examiner) addSolver(o object, values findings.Values) {
 }
 
 // addNodes shows the nodes that hold an API VIP or have seen a Challenge, and adds why requests for it failed. It
-// returns a sentence about the requests. Without a Challenge, it shows the holders alone.
+// returns the end of a sentence about the requests. Without a Challenge, it shows the holders alone.
 func (e *examiner) addNodes(depth int, challenge object) (seen string) {
 	requests := 0
 	for _, h := range e.hosts {
@@ -139,10 +139,13 @@ func (e *examiner) addNodes(depth int, challenge object) (seen string) {
 		node := object{Kind: "Node", Metadata: metadata{Name: h.Name}}
 		e.add(depth, node, outcome, string(h.Condition.Reason), strings.Join(texts, "; "), h.StateSince)
 	}
-	if requests == 0 {
-		return "The nodes report no request for it"
+	switch {
+	case len(e.hosts) == 0:
+		return ""
+	case requests == 0:
+		return ". The nodes report no request for it"
 	}
-	return fmt.Sprintf("The nodes report %s for it", report.Count(requests, "request"))
+	return fmt.Sprintf(". The nodes report %s for it", report.Count(requests, "request"))
 }
 
 func heldBy(h condition.HostReport) (all []string) {

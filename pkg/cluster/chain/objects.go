@@ -305,6 +305,10 @@ func coveredBy(names []string, name string) bool {
 	})
 }
 
+// HasCertificate reports whether there is a Certificate for the name.
+func (o *Objects) HasCertificate() bool { return len(o.of("Certificate")) > 0 }
+
+// of returns the objects of a kind.
 func (o *Objects) of(kind string) (all []object) {
 	for _, one := range o.all {
 		if one.Kind == kind {

@@ -42,19 +42,30 @@ func (s Secret) certificate() (*x509.Certificate, error) {
 	return c, nil
 }
 
-// JudgeNamed returns what is wrong with the entries of namedCertificates and their Secrets, which are those
-// in openshift-config. A zero time does not judge expiry.
-func JudgeNamed(entries []NamedCertificate, secrets []Secret, now time.Time) (found []findings.Finding) {
+// JudgeNames returns the names that are in two entries of namedCertificates.
+func JudgeNames(entries []NamedCertificate) (found []findings.Finding) {
 	fields := map[string]string{} // of the names
 	for i, e := range entries {
-		field := fmt.Sprintf("spec.servingCerts.namedCertificates[%d]", i)
-		values := findings.Values{"field": field, "secret": clean(e.Secret.Name), "namespace": Namespace}
 		for _, name := range e.Names {
-			values["name"] = clean(name)
-			if first, twice := fields[name]; twice {
-				found = append(found, findings.New(findings.NamedCertificateTwice, values.With("other", first)))
+			if other, twice := fields[name]; twice {
+				values := findings.Values{"field": fieldOf(i), "name": clean(name), "other": other}
+				found = append(found, findings.New(findings.NamedCertificateTwice, values))
 			}
-			fields[name] = field
+			fields[name] = fieldOf(i)
+		}
+	}
+	return found
+}
+
+// fieldOf is the path of an entry of namedCertificates.
+func fieldOf(i int) string { return fmt.Sprintf("spec.servingCerts.namedCertificates[%d]", i) }
+
+// JudgeSecrets returns what is wrong with the Secrets of the entries. A zero time does not judge expiry.
+func JudgeSecrets(entries []NamedCertificate, secrets []Secret, now time.Time) (found []findings.Finding) {
+	for i, e := range entries {
+		values := findings.Values{"field": fieldOf(i), "secret": clean(e.Secret.Name), "namespace": Namespace}
+		if len(e.Names) > 0 {
+			values["name"] = clean(e.Names[0])
 		}
 		found = append(found, judgeSecret(e, lookUp(secrets, Namespace, e.Secret.Name), values, now)...)
 	}

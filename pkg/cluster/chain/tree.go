@@ -78,8 +78,9 @@ func (e *examiner) add(depth int, o object, outcome report.CheckOutcome, state, 
 
 // examineNamed examines the entries of namedCertificates. It shows those for the name.
 func (e *examiner) examineNamed() {
+	e.find(JudgeNames(e.named())...)
 	if e.hasSecrets {
-		e.find(JudgeNamed(e.named(), e.secrets, e.now)...)
+		e.find(JudgeSecrets(e.named(), e.secrets, e.now)...)
 	}
 	for _, server := range e.of("APIServer") {
 		shown := 0
@@ -154,7 +155,7 @@ func (e *examiner) examineCertificate(c object) {
 		"secret": clean(c.Spec.SecretName), "kind": clean(cmp.Or(c.Spec.IssuerRef.Kind, "Issuer")),
 		"issuer": clean(c.Spec.IssuerRef.Name),
 	}
-	field := e.fieldOf(c)
+	field := e.entryOf(c)
 	if field == "" {
 		e.addSecret(c.Metadata.Namespace, c.Spec.SecretName, "")
 	}
@@ -171,15 +172,15 @@ func (e *examiner) examineCertificate(c object) {
 	}
 }
 
-// fieldOf returns the entry of namedCertificates with the Secret of a Certificate; empty without one.
-func (e *examiner) fieldOf(c object) string {
+// entryOf returns the field of the entry of namedCertificates with the Secret of a Certificate; empty without one.
+func (e *examiner) entryOf(c object) string {
 	i := slices.IndexFunc(e.named(), func(n NamedCertificate) bool {
 		return c.Metadata.Namespace == Namespace && n.Secret.Name == c.Spec.SecretName
 	})
 	if i < 0 {
 		return ""
 	}
-	return fmt.Sprintf("spec.servingCerts.namedCertificates[%d]", i)
+	return fieldOf(i)
 }
 
 // examineIssuer examines the issuer of a Certificate, and with its CA the next renewal. {field} is the entry of

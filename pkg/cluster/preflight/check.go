@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/docurl"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/chain"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
@@ -63,7 +65,10 @@ type checker struct {
 
 // find adds a finding. It merges equal findings of several objects.
 func (c *checker) find(id findings.ID, values findings.Values) {
-	f := findings.New(id, values.With("policy", c.objects.policyFolder).With("pool", c.pool))
+	c.add(findings.New(id, values.With("policy", c.objects.policyFolder).With("pool", c.pool)))
+}
+
+func (c *checker) add(f findings.Finding) {
 	equal := func(other report.PreflightFinding) bool {
 		return other.ID == string(f.ID) && other.Message == f.Message
 	}
@@ -394,6 +399,15 @@ func (c *checker) checkNames() {
 		c.find(findings.NamedCertificatesTooMany, findings.Values{
 			"count": strconv.Itoa(len(entries)), "limit": strconv.Itoa(maxNamedCertificates),
 		})
+	}
+	found := chain.JudgeNames(entries)
+	if len(c.objects.secrets) > 0 {
+		c.examined("Secrets: %d", len(c.objects.secrets))
+		found = append(found, chain.JudgeSecrets(entries, c.objects.secrets, time.Time{})...)
+	}
+	for _, f := range found {
+		f.Level = findings.Warning // a change of the MachineConfigs does not depend on it
+		c.add(f)
 	}
 	for i, e := range entries {
 		for j, name := range e.Names {

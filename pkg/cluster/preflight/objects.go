@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/chain"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
@@ -22,8 +23,9 @@ type Objects struct {
 	layered      []layeredPool
 	configs      []machineConfig
 	version      *clusterVersion
-	// apiServer has the named certificates.
+	// apiServer has the named certificates, and secrets some of theirs.
 	apiServer *apiServer
+	secrets   []chain.Secret
 	// layeredKnown: the files show whether there are MachineOSConfigs. A List of other
 	// kinds does not: it is the same if that kind was not queried.
 	layeredKnown bool
@@ -40,6 +42,7 @@ const (
 	kindConfig        = "MachineConfig"
 	kindVersion       = "ClusterVersion"
 	kindAPIServer     = "APIServer"
+	kindSecret        = "Secret"
 )
 
 // kinds maps the kinds to their versions.
@@ -48,6 +51,7 @@ func kinds() map[string]string {
 	return map[string]string{
 		kindConfiguration: "operator.openshift.io/v1", kindPool: group, kindOSConfig: group, kindConfig: group,
 		kindVersion: "config.openshift.io/v1", kindAPIServer: "config.openshift.io/v1",
+		kindSecret: "v1",
 	}
 }
 
@@ -87,6 +91,8 @@ func (o *Objects) add(object machineconfig.ReadObject) error {
 		return add(object, &o.configs)
 	case kindAPIServer:
 		return set(object, &o.apiServer)
+	case kindSecret:
+		return add(object, &o.secrets)
 	default:
 		return set(object, &o.version)
 	}
@@ -108,16 +114,11 @@ func set[T any](object machineconfig.ReadObject, to **T) error {
 	return object.Load(*to)
 }
 
-// namedCertificate is an entry of spec.servingCerts.namedCertificates.
-type namedCertificate struct {
-	Names []string `json:"names"`
-}
-
 // apiServer is an APIServer of config.openshift.io/v1.
 type apiServer struct {
 	Spec struct {
 		ServingCerts struct {
-			NamedCertificates []namedCertificate `json:"namedCertificates"`
+			NamedCertificates []chain.NamedCertificate `json:"namedCertificates"`
 		} `json:"servingCerts"`
 	} `json:"spec"`
 }
