@@ -78,3 +78,17 @@ func TestCertificate(t *testing.T) {
 		t.Errorf("no Certificates: %+v", got)
 	}
 }
+
+// TestCheckReadsObjects: check reports what is wrong with the objects, unless only some checks run.
+func TestCheckReadsObjects(t *testing.T) {
+	installCluster(t, map[string]string{"master0": checkedOK})
+	if got := runLine(t, "", "check"); got.code != cli.Unhealthy || !inOrder(got.out, "✗ [request-denied] *\n  oc get certificaterequest ") {
+		t.Errorf("%+v", got)
+	}
+	if got := runLine(t, "", "check", "--only", "dns"); got.code != cli.OK || strings.Contains(got.out, "request-denied") {
+		t.Errorf("--only: %+v", got)
+	}
+	if got := runLine(t, "", "check", "--name", "other.example.com"); got.code != cli.OK {
+		t.Errorf("a name without a Certificate: %+v", got)
+	}
+}

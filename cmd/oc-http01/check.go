@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/page"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/terminal"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/chain"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -30,6 +32,9 @@ network.
 The nodes send test requests to the API VIPs while the nodes that hold these follow the
 packets. This begins when the check runs on all nodes, or their --timeout has passed.
 
+Meanwhile, it reads the objects that "oc http01 certificate" shows, and reports what is
+wrong with them. --only leaves them out.
+
 The exit code is 3 if there is a problem. It is 4 if no problem was found, but a node
 did not report or could not check everything that is necessary.`,
 		Example: `  oc http01 check
@@ -46,6 +51,10 @@ did not report or could not check everything that is necessary.`,
 			if err != nil {
 				return err
 			}
+			ctx, cancel := context.WithTimeout(c.Context(), issuanceLimit)
+			defer cancel()
+			issuance := make(chan []report.ClusterProblem, 1)
+			go func() { issuance <- f.examineIssuance(ctx, selection) }()
 			begin, starting := time.Now(), time.Duration(0)
 			outputs := f.oc.RunCoordinated(c.Context(), selected, f.timeout, func(d time.Duration) {
 				starting = d
@@ -54,7 +63,7 @@ did not report or could not check everything that is necessary.`,
 			if c.Context().Err() != nil {
 				return errors.New("interrupted")
 			}
-			result := clusterCheck(outputs, time.Now())
+			result := clusterCheck(outputs, time.Now(), <-issuance...)
 			result.StartMs = float64(starting.Milliseconds())
 			result.DurationMs = float64((time.Since(begin) - starting).Milliseconds())
 			if f.out.Format == cli.HTML {
@@ -73,10 +82,26 @@ did not report or could not check everything that is necessary.`,
 	return c
 }
 
-func clusterCheck(outputs []nodes.Output, now time.Time) report.ClusterCheck {
+// issuanceLimit is the time to read the objects of the cluster. The checks take longer than a usual read.
+const issuanceLimit = 30 * time.Second
+
+// examineIssuance returns what "oc http01 certificate" finds without the nodes, if a Certificate for the API can
+// be read.
+func (f *nodeFlags) examineIssuance(ctx context.Context, selection cli.CheckFlags) []report.ClusterProblem {
+	if len(selection.Only) > 0 {
+		return nil
+	}
+	objects, err := chain.Read(ctx, f.get, selection.Name)
+	if err != nil || !objects.HasCertificate() {
+		return nil
+	}
+	return chain.Examine(objects, nil, time.Now()).Findings
+}
+
+func clusterCheck(outputs []nodes.Output, now time.Time, others ...report.ClusterProblem) report.ClusterCheck {
 	all := make([]check.Node, len(outputs))
 	for i, o := range outputs {
 		all[i] = check.Read(o)
 	}
-	return check.Combine(all, now)
+	return check.Combine(all, now, others...)
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// Combine combines the results of all nodes. It merges equal findings of several nodes.
-func Combine(nodes []Node, now time.Time) report.ClusterCheck {
+// Combine combines the results of all nodes, and what was found elsewhere. It merges equal findings of several
+// nodes.
+func Combine(nodes []Node, now time.Time, others ...report.ClusterProblem) report.ClusterCheck {
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	c := report.ClusterCheck{
 		Header: report.NewHeader("ClusterCheck"), Time: now.UTC().Truncate(time.Second),
@@ -24,6 +25,8 @@ func Combine(nodes []Node, now time.Time) report.ClusterCheck {
 	}
 	var elsewhere []string
 	c.Findings, elsewhere = mergeFindings(nodes)
+	c.Findings = append(c.Findings, others...)
+	slices.SortStableFunc(c.Findings, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
 	for i, n := range nodes {
 		c.Nodes[i] = report.NodeCheck{
 			Name: n.Name, Reported: n.reported(), Outcome: n.Outcome, Message: cmp.Or(n.Problem, n.Summary),
@@ -37,7 +40,7 @@ func Combine(nodes []Node, now time.Time) report.ClusterCheck {
 	return c
 }
 
-// mergeFindings returns the findings of all nodes, problems first, and the nodes with a finding whose cause
+// mergeFindings returns the findings of all nodes, and the nodes with a finding whose cause
 // another node found.
 func mergeFindings(nodes []Node) (all []report.ClusterProblem, elsewhere []string) {
 	all = []report.ClusterProblem{}
@@ -64,9 +67,7 @@ func mergeFindings(nodes []Node) (all []report.ClusterProblem, elsewhere []strin
 	if len(unassigned) > 0 {
 		all = append(all, noHolder(nodes, unassigned))
 	}
-	all = append(all, duplicates(nodes)...)
-	slices.SortStableFunc(all, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
-	return all, elsewhere
+	return append(all, duplicates(nodes)...), elsewhere
 }
 
 // merge adds a finding of a node. If another node has the same one, they are one.
