@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -309,6 +310,44 @@ func TestReadFails(t *testing.T) {
 	}
 }
 
+// TestSecretTemplate: oc prints Secrets, in a List or alone, without their keys. It executes templates with the
+// objects as maps (k8s.io/cli-runtime, pkg/printers/template.go).
+func TestSecretTemplate(t *testing.T) {
+	t.Parallel()
+	const one = `{"kind": "Secret", "metadata": {"name": "a", "namespace": "ns", "creationTimestamp": "2026-01-01T08:02:00Z",
+"annotations": {"x": "y"}}, "type": "kubernetes.io/tls", "data": {"tls.crt": "Y2VydA==", "tls.key": "c2VjcmV0", "ca.crt": "eA=="}}`
+	output := template.Must(template.New("output").Parse(secretTemplate))
+	for text, want := range map[string]int{
+		one: 1, `{"kind": "List", "items": []}`: 0,
+		`{"kind": "List", "items": [` + one + `, {"kind": "Secret", "metadata": {"name": "b", "namespace": "ns",
+"creationTimestamp": "2026-01-01T08:02:00Z"}, "type": "Opaque"}]}`: 2,
+	} {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := output.Execute(&out, object); err != nil {
+			t.Fatal(err)
+		}
+		var o Objects
+		get := func(context.Context, ...string) ([]byte, error) { return []byte(out.String()), nil }
+		if err := o.readSecrets(t.Context(), get, "ns", []string{"a"}); err != nil || len(o.secrets) != want {
+			t.Fatalf("%v: %d Secrets in %s", err, len(o.secrets), out.String())
+		}
+		if strings.Contains(out.String(), "c2VjcmV0") {
+			t.Errorf("oc prints the key: %s", out.String())
+		}
+		if want > 0 {
+			a := o.secrets[0]
+			_, hasKey := a.Data["tls.key"]
+			if a.Metadata.Name != "a" || a.Type != tlsType || string(a.Data["tls.crt"]) != "cert" || !hasKey {
+				t.Errorf("%+v", a)
+			}
+		}
+	}
+}
+
 // TestHostile: objects of a cluster with many and long texts are cut, and no text becomes an option of oc.
 func TestHostile(t *testing.T) {
 	t.Parallel()
@@ -322,6 +361,11 @@ func TestHostile(t *testing.T) {
 		if slices.Contains(args, "--raw=/x") {
 			t.Errorf("oc %q", args)
 		}
+		if strings.HasPrefix(args[0], "apiservers") {
+			entry := `{"names": ["api.example.com"], "servingCertificate": {"name": "` + strings.ReplaceAll(long, "\x1b", "") + `"}}`
+			return []byte(`{"kind": "APIServer", "spec": {"servingCerts": {"namedCertificates": [` +
+				strings.Repeat(entry+",", 99) + entry + "]}}}"), nil
+		}
 		if strings.HasPrefix(args[0], "certificates") {
 			return []byte(`{"kind": "List", "items": [` + strings.Join(items, ",") + "]}"), nil
 		}
@@ -330,7 +374,7 @@ func TestHostile(t *testing.T) {
 	o, err := Read(t.Context(), get, "api.example.com")
 	r := Examine(o, []condition.HostReport{{Name: "m", Problem: long}}, now)
 	text, _ := json.Marshal(r)
-	if err != nil || len(text) > 100<<10 || len(r.Objects) > 20 {
+	if err != nil || len(text) > 1<<20 || len(r.Objects) > 60 {
 		t.Errorf("%v: %d objects, %d bytes", err, len(r.Objects), len(text))
 	}
 }

@@ -22,6 +22,7 @@ import (
 // Bounds of what is shown. Real clusters have one Certificate for the name, with one Challenge.
 const (
 	maxCertificates = 5
+	maxEntries      = 20 // of namedCertificates, of which OpenShift accepts ten
 	maxChallenges   = 5
 	maxSolver       = 20
 	maxText         = 2 << 10 // bytes of a text of an object
@@ -248,7 +249,7 @@ func (o *Objects) read(ctx context.Context, get Getter, args ...string) error {
 	if err := json.Unmarshal(out, &list); err != nil {
 		return fmt.Errorf("oc printed no list of objects: %w", err)
 	}
-	if list.Kind != "List" {
+	if !strings.HasSuffix(list.Kind, "List") {
 		list.Items = []object{list.object}
 	}
 	o.all = append(o.all, list.Items...)
@@ -334,7 +335,7 @@ func (o *Objects) named() (all []NamedCertificate) {
 	for _, one := range o.of("APIServer") {
 		all = append(all, one.Spec.ServingCerts.Named...)
 	}
-	return all
+	return all[:min(len(all), maxEntries)]
 }
 
 func clean(text string) string { return printable.Truncate(text, maxText) }

@@ -61,6 +61,7 @@ func (e *examiner) find(all ...findings.Finding) {
 }
 
 func (e *examiner) addProblem(p report.ClusterProblem) {
+	p.Message = clean(p.Message)
 	if !slices.ContainsFunc(e.report.Findings, func(o report.ClusterProblem) bool {
 		return o.ID == p.ID && o.Message == p.Message
 	}) {
@@ -71,7 +72,7 @@ func (e *examiner) addProblem(p report.ClusterProblem) {
 // add adds an object to the tree. Its age begins with its creation, unless the state has a time.
 func (e *examiner) add(depth int, o object, outcome report.CheckOutcome, state, reason string, since time.Time) {
 	e.report.Objects = append(e.report.Objects, report.ChainObject{
-		Depth: depth, Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Outcome: outcome,
+		Depth: depth, Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: clean(o.Metadata.Name), Outcome: outcome,
 		State: clean(state), Reason: strings.TrimRight(clean(reason), ": "), Since: cmp.Or(since, o.Metadata.Created),
 	})
 }
