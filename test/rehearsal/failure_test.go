@@ -65,6 +65,9 @@ type shared struct {
 	messages *messages
 	holder   *lab.ControlPlaneNode // of all API VIPs
 	services []*lab.Service
+	plugin   string // oc-http01
+	// pluginPath is the folder with the oc that it calls.
+	pluginPath string
 
 	mu    sync.Mutex
 	pairs []pair
@@ -105,6 +108,7 @@ func startShared(t *testing.T, layout lab.Layout, names func(*lab.Lab) []string)
 	ctx, stop := context.WithCancel(run)
 	t.Cleanup(stop)
 	s.messages = must1(watch(ctx, s.cluster))(t)
+	must(t, s.startPlugin(programs.Kubectl, t.TempDir()))
 	s.createIssuer(t, sharedIssuer, nil)
 	return s
 }

@@ -45,6 +45,7 @@ func cases() map[string]func(*failure) {
 		"wildcard":             wildcardCertificate,
 		"bad-challenge":        badChallenges,
 		"without-self-check":   withoutSelfCheck,
+		"denied":               denied,
 	}
 }
 
@@ -101,8 +102,12 @@ func (f *failure) expectRouteMissing() *cmacme.Challenge {
 func podNotReady(f *failure) {
 	f.createIssuer(f.t, f.name, holdPods())
 	c := f.expectRouteMissing()
+	f.expectChain(3, "! Challenge ", "wrong status code '503'", "! Pod ", "not ready", "✗ Node ", "the last got 503",
+		"[route-missing]")
 	f.start(c)
 	f.awaitReady()
+	f.expectChain(0, "✓ No problem was found", "✓ Certificate openshift-config/pod-not-ready: ready", "✓ Secret ",
+		"✓ ClusterIssuer ", "✓ CertificateRequest pod-not-ready-1: issued", "✓ Order ", ": valid")
 	f.expectEnd(c, endSelfCheck, validation)
 }
 
@@ -132,6 +137,8 @@ func egressBlocked(f *failure) {
 	f.selfCheckFails(`failed to perform self check GET request .*: i/o timeout$`)
 	f.expectFinding("self-check-missing", "--token", c.Spec.Token)
 	f.expectNoSelfCheck(c)
+	f.expectChain(3, "! Challenge ", "i/o timeout", "no request for this", "[challenge-pending]",
+		"The nodes report no request")
 	remove()
 	f.awaitReady()
 	// check got 200 before. So the self check has no entry of its own.
@@ -251,6 +258,7 @@ func rateLimited(f *failure) {
 	f.create(f.name)
 	f.expect(`^Failed to create Order: 429 urn:ietf:params:acme:error:rateLimited: `)
 	f.expect(`order is in "errored" state: `)
+	f.expectChain(3, "✗ Certificate openshift-config/rate-limited: failed", "✗ Order ", ": errored", "[ca-rate-limited]")
 	ca.limited.Store(false)
 	f.renewAfterFailure()
 	f.awaitReady()
@@ -297,6 +305,7 @@ func orderInvalid(f *failure) {
 	f.expect(`^Error accepting authorization: acme: authorization error for ` + f.host + `: `)
 	f.expect(`order is in "invalid" state: `)
 	f.expectJournal(c.Spec.Token, selfCheck, "got 200")
+	f.expectChain(3, "✗ Order ", ": invalid", "✗ Challenge ", "none of a CA", "[order-failed]", "oc http01 check\n")
 	remove()
 
 	f.renewAfterFailure()
