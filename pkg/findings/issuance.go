@@ -47,7 +47,8 @@ func issuanceEntries() []Entry {
 		permitSolver = `printf '%s' '{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"http01-solver"},` +
 			`"spec":{"podSelector":{"matchLabels":{"acme.cert-manager.io/http01-solver":"true"}},"policyTypes":["Ingress"],` +
 			`"ingress":[{"ports":[{"protocol":"TCP","port":8089}],"from":[{"namespaceSelector":{"matchLabels":` +
-			`{"policy-group.network.openshift.io/ingress":""}}}]}]}}' | oc apply -n {namespace} -f -`
+			`{"policy-group.network.openshift.io/ingress":""}}},{"namespaceSelector":{"matchLabels":` +
+			`{"policy-group.network.openshift.io/host-network":""}}}]}]}}' | oc apply -n {namespace} -f -`
 		showManager = "oc get pod -n cert-manager"
 	)
 	return []Entry{
@@ -160,7 +161,7 @@ func issuanceEntries() []Entry {
 			ID: SolverPortBlocked, Check: IssuanceCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A challenge stays pending with 504 or 503, and the solver's pod is ready.",
 			Message:     "The solver's pod {pod} of {namespace} is selected by NetworkPolicies for ingress ({policies}), and none of them permits port 8089",
-			Remediation: "Let the router connect to the solver. The last command adds a NetworkPolicy that permits port 8089 of solvers for the namespaces of ingress.",
+			Remediation: "Let the router connect to the solver. The last command adds a NetworkPolicy that permits port 8089 of solvers for routers, in pods or in the network of the hosts.",
 			Commands:    []string{"oc get networkpolicy -n {namespace} -o yaml", permitSolver},
 		},
 		{
