@@ -55,7 +55,7 @@ ACTIONLINT      := $(TOOLS)/actionlint-v1.7.12
 CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
-SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh build/release packaging/build-rpm
+SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh pkg/cluster/certificate/switch.sh build/release packaging/build-rpm
 UNITS           := $(wildcard $(addprefix systemd/,*.service *.timer) $(addprefix docs/install/certificate-files/,*.service *.timer))
 
 export CGO_ENABLED ?= 0

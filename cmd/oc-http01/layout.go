@@ -62,6 +62,7 @@ func (f renderFlags) arrange(policy disruption.Policy, service, config outputFil
 	}
 	files, err := layout.Base(layout.Request{
 		Layout: f.layout, Policy: policy, Service: service.File, Config: config.File, CLIImage: f.cliImage,
+		Certificate: f.certificate.on,
 	})
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (f renderFlags) overlays(config outputFile) ([]outputFile, error) {
 			file = config.File
 			outputs = append(outputs, config.in(layout.OverlayFolder(name)))
 		}
-		files, err := layout.Overlay(f.layout, name, file)
+		files, err := layout.Overlay(f.layout, name, file, f.certificate.on)
 		if err != nil {
 			return nil, err
 		}

@@ -24,6 +24,7 @@ type renderFlags struct {
 	layout, cliImage                               string
 	clusters                                       []string
 	allowTag, allowDisabled, layered, fcos, show   bool
+	certificate                                    certificateFlags
 }
 
 func renderCommand() *cobra.Command {
@@ -36,6 +37,10 @@ func renderCommand() *cobra.Command {
   10-policy/apply.sh                 the script that applies the entries
   98-POOL-http01-proxyd.yaml         units and installer
   98-POOL-http01-proxyd-config.yaml  the hosts' configuration
+  20-certificate                     with --certificate: what cert-manager issues the
+                                     certificate of the API from
+  30-apiserver/switch.sh             with --certificate: the script that checks the
+                                     certificate and names it in the APIServer
 
 The configuration is validated as on a host. If there is a problem, no file is
 written.`,
@@ -59,6 +64,10 @@ written.`,
   oc get infrastructure cluster -o yaml > infrastructure.yaml
   oc http01 render --image quay.io/me/http01-proxyd@sha256:... \
     --http01proxy http01proxy.yaml --infrastructure infrastructure.yaml --output-dir rendered
+
+  # with the certificate of the API, by cert-manager from Let's Encrypt
+  oc http01 render --image quay.io/me/http01-proxyd@sha256:... --certificate \
+    --email ops@example.com --cluster-domain cluster.example.com --output-dir rendered
 
   # print the files that the hosts get, to review or to diff them
   oc http01 render --image quay.io/me/http01-proxyd@sha256:... --show
@@ -120,6 +129,7 @@ written.`,
 	flags.BoolVar(&f.show, "show", false,
 		"print each file, unit and drop-in that the MachineConfigs write on a host, with path and mode, and write no file")
 	f.layoutFlags(flags)
+	f.certificate.add(flags)
 	cli.OutputFlag(c, &f.format, cli.Text, cli.JSON, cli.YAML)
 	return c
 }
@@ -151,6 +161,9 @@ func (f renderFlags) validate(given func(flag string) bool) error {
 	case !f.fcos && !f.layered && len(f.clusters) == 0 && f.image == "":
 		return cli.UsageError("--image REF is required")
 	}
+	if err := f.validateCertificate(given); err != nil {
+		return err
+	}
 	return f.validateLayout(given)
 }
 
@@ -162,7 +175,7 @@ func (f renderFlags) givesObjects() bool {
 // stdinCount returns the number of files to read from standard input. The objects of
 // the cluster may be in one file.
 func (f renderFlags) stdinCount() (n int) {
-	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy}
+	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy, f.certificate.existing}
 	if objects := []string{f.apiServer, f.http01Proxy, f.infrastructure}; slices.Contains(objects, stdin) {
 		names = append(names, stdin)
 	}
@@ -284,17 +297,22 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	for _, o := range objects {
 		outputs = append(outputs, outputFile{Object: o, machineConfig: true})
 	}
+	issued, err := f.certificateOutputs(site, in)
+	if err != nil {
+		return nil, err
+	}
 	if f.layout != "" {
-		return f.arrange(policy, outputs[0], outputs[1])
+		outputs, err = f.arrange(policy, outputs[0], outputs[1])
+		return append(outputs, issued...), err
 	}
 	if f.out == "-" { // the policy is applied first, so it is not part of the stream
 		return outputs, nil
 	}
 	// In a folder of its own: "oc apply -f" applies all files of a folder. No file removes
 	// the policy, because tools for GitOps apply folders recursively.
-	return append([]outputFile{
+	return slices.Concat([]outputFile{
 		policyOutput(disruption.PolicyFile, policy.Manifest()), policyOutput(disruption.ScriptFile, disruption.Script()),
-	}, outputs...), nil
+	}, issued, outputs), nil
 }
 
 // policyOutput returns a file that is not a MachineConfig.

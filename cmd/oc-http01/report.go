@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/certificate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
@@ -81,7 +82,15 @@ func (f renderFlags) nextCommands(dir string) []string {
 	if dir == "" || f.fcos || f.layout != "" || f.image == machineconfig.ExampleImage {
 		return nil
 	}
-	return []string{"sh " + filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile)) + " rollout", "oc http01 status"}
+	commands := []string{
+		"sh " + filepath.Join(dir, filepath.FromSlash(disruption.ScriptFile)) + " rollout", "oc http01 status",
+	}
+	if f.certificate.on {
+		commands = append(commands,
+			"oc apply --server-side --field-manager=http01-proxyd -f "+filepath.Join(dir, certificate.Folder),
+			"sh "+filepath.Join(dir, filepath.FromSlash(certificate.SwitchFile)))
+	}
+	return commands
 }
 
 func (r renderedFiles) text(w io.Writer) error {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/certificate"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
@@ -45,6 +46,8 @@ type Request struct {
 	Service, Config string
 	// CLIImage is the container image with oc, for ArgoCD.
 	CLIImage string
+	// Certificate adds the folder with the certificate to ArgoCD.
+	Certificate bool
 }
 
 // Folder returns the folder of the base's MachineConfigs. Base does not return them.
@@ -77,6 +80,7 @@ var templates embed.FS
 // values are the parts of the templates that are not constant.
 type values struct {
 	Service, Config, CLIImage, Cluster string
+	Certificate                        string // its folder; empty: none
 
 	Entries  string // of the node disruption policy
 	Expected string // the lines that the hook of Argo CD requires
@@ -89,6 +93,9 @@ func Base(r Request) ([]File, error) {
 	v := values{
 		Service: r.Service, Config: r.Config, CLIImage: r.CLIImage,
 		Entries: r.Policy.Lists(), Expected: expectedEntries(r.Policy),
+	}
+	if r.Certificate {
+		v.Certificate = path.Join("..", certificate.Folder)
 	}
 	sum := sha256.Sum256([]byte(v.Entries + "\n"))
 	v.Hash = hex.EncodeToString(sum[:])[:8]
@@ -106,9 +113,13 @@ func Base(r Request) ([]File, error) {
 }
 
 // Overlay returns the files of a cluster, or of a group of clusters, beside the configuration
-// in the file config. Without this file, the cluster uses the configuration of the base.
-func Overlay(layout, cluster, config string) ([]File, error) {
+// in the file config. Without this file, the cluster uses the configuration of the base. An
+// overlay of ArgoCD or RHACM applies the folder with the certificate, if there is one.
+func Overlay(layout, cluster, config string, withCertificate bool) ([]File, error) {
 	v := values{Cluster: cluster, Config: config}
+	if withCertificate && layout != Kustomize {
+		v.Certificate = certificate.Folder
+	}
 	if layout == RHACM {
 		return execute("rhacm-overlay", OverlayFolder(cluster), v, "kustomization.yaml", "policy-generator.yaml")
 	}

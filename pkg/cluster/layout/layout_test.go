@@ -14,7 +14,7 @@ import (
 func TestClusterLabel(t *testing.T) {
 	t.Parallel()
 	for _, cluster := range []string{"paris1", "007", "1e3", "0x1f", "true", "null"} {
-		files, err := layout.Overlay(layout.RHACM, cluster, "config.yaml")
+		files, err := layout.Overlay(layout.RHACM, cluster, "config.yaml", false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -220,3 +220,27 @@ func readConfiguration(sources fs.FS, given *Input) (Input, config.Config, error
 	accepted, err := config.Parse(given.Name, given.Text)
 	return *given, accepted, err
 }
+
+// APINames returns the API's name, as Render finds it, and the names that the configuration
+// accepts challenges for; none: the API's name only. The API's name is empty if the domain of
+// the cluster is not known.
+func (s Site) APINames(sources fs.FS) (api string, hosts []string, err error) {
+	configuration, accepted, err := readConfiguration(sources, s.Config)
+	if err != nil {
+		return "", nil, err
+	}
+	var cluster clusterSettings
+	if s.Cluster != nil {
+		if cluster, err = s.Cluster.resolve(); err != nil {
+			return "", nil, err
+		}
+	}
+	domain, err := s.ingressDomain(accepted, cluster.domain)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", configuration.Name, err)
+	}
+	if domain != "" {
+		return "api." + domain, accepted.Hosts, nil
+	}
+	return s.apiName(cluster.domain), accepted.Hosts, nil
+}

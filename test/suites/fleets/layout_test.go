@@ -202,6 +202,60 @@ func TestKustomize(t *testing.T) {
 	checkOwnConfig(t, f, base, f.build(t, "fleet/overlays/paris1"))
 }
 
+// TestCertificate renders the certificate of one cluster in each layout. Engines apply it after the
+// MachineConfigs, and none of them changes the APIServer.
+func TestCertificate(t *testing.T) {
+	f := newFleet(t)
+	flags := []string{"--certificate", "--email", "ops@example.com", "--cluster-domain", "paris1.example.com"}
+	certificate := []string{"CertManager/cluster", "ClusterIssuer/letsencrypt", "Certificate/api-certificate"}
+	for _, layout := range []string{"kustomize", "argocd", "rhacm"} {
+		f.render(t, "--image", image, "--layout", layout, "--output-dir", layout)
+		f.render(t, append(flags, "--layout", layout, "--cluster", "paris1", "--output-dir", layout)...)
+		f.read(t, layout+"/overlays/paris1/30-apiserver/switch.sh")
+		own := f.build(t, layout+"/overlays/paris1/20-certificate")
+		for _, key := range certificate {
+			if own[key] == nil {
+				t.Errorf("%s: no %s", layout, key)
+			}
+		}
+		if len(own) != len(certificate) {
+			t.Errorf("%s: %d objects", layout, len(own))
+		}
+	}
+
+	overlay := f.build(t, "kustomize/overlays/paris1")
+	if len(overlay) != 2 {
+		t.Errorf("the overlay of kustomize has %d objects, want the MachineConfigs", len(overlay))
+	}
+
+	overlay = f.build(t, "argocd/overlays/paris1")
+	f.render(t, append(flags, "--image", image, "--layout", "argocd", "--output-dir", "one")...)
+	for where, all := range map[string]map[string]*unstructured.Unstructured{
+		"overlay": overlay, "base": f.build(t, "one/base"),
+	} {
+		for _, key := range certificate {
+			if all[key] == nil || all[key].GetAnnotations()["argocd.argoproj.io/sync-wave"] != "1" {
+				t.Errorf("argocd, %s: %s is not in wave 1", where, key)
+			}
+		}
+		if all["APIServer/cluster"] != nil {
+			t.Errorf("argocd, %s: changes the APIServer", where)
+		}
+	}
+
+	generator := f.readGenerator(t, "rhacm/overlays/paris1")
+	if len(generator.Policies) != 2 || len(generator.Policies[1].Dependencies) != 1 ||
+		generator.Policies[1].Dependencies[0].Name != generator.Policies[0].Name {
+		t.Fatalf("policies: %+v, want the certificate after the configuration", generator.Policies)
+	}
+	for _, manifest := range generator.Policies[1].Manifests {
+		f.read(t, "rhacm/overlays/paris1/"+manifest.Path)
+	}
+	if n := len(generator.Policies[1].Manifests); n != len(certificate) {
+		t.Errorf("rhacm applies %d objects", n)
+	}
+}
+
 // checkOwnConfig holds that an overlay differs from the base in the configuration only, as
 // a rendering for this cluster alone does.
 func checkOwnConfig(t *testing.T, f fleet, base, overlay map[string]*unstructured.Unstructured) {

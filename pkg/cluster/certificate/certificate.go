@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certificate
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"path"
+	"text/template"
+)
+
+// The folders of the files. Nothing applies SwitchFolder by itself.
+const (
+	Folder       = "20-certificate"
+	SwitchFolder = "30-apiserver"
+	// SwitchFile is the script that names the Secret in the APIServer.
+	SwitchFile = SwitchFolder + "/switch.sh"
+)
+
+// Namespace is where the API server reads the Secrets of its certificates.
+const Namespace = "openshift-config"
+
+// Request describes the certificate of one cluster.
+type Request struct {
+	API   string   // the API's name
+	Names []string // more names; may be empty
+	Hosts []string // the names that the service accepts challenges for; none: API only
+	Email string   // of the ACME account; may be empty
+	// Issuer is LetsEncrypt, Staging or the URL of an ACME directory.
+	Issuer  string
+	Profile string // of the CA; may be empty
+	// Wave is the sync wave of Argo CD; empty without Argo CD.
+	Wave string
+	// Kustomize requests a kustomization.yaml in Folder.
+	Kustomize bool
+}
+
+// File is one file. Its path uses slashes.
+type File struct {
+	Path string
+	Text []byte
+}
+
+//go:embed templates switch.sh
+var sources embed.FS
+
+// values are the parts of the templates that are not constant.
+type values struct {
+	Request
+
+	All                               []string // names
+	Name, Secret, Directory           string
+	Duration, RenewBefore, MinBackoff string
+}
+
+// Files returns the files. The problems of the request are in the error.
+func Files(r Request) ([]File, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	v := r.values()
+	names := []string{"cert-manager.yaml", "issuer.yaml", "certificate.yaml"}
+	if r.Kustomize {
+		names = append(names, "kustomization.yaml")
+	}
+	var files []File
+	for _, name := range names {
+		text, err := execute(name, v)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{path.Join(Folder, name), text})
+	}
+	script, err := sources.ReadFile("switch.sh")
+	if err != nil {
+		return nil, fmt.Errorf("cannot read switch.sh: %w", err)
+	}
+	return append(files, File{SwitchFile, script}), nil
+}
+
+func execute(name string, v values) ([]byte, error) {
+	t, err := template.ParseFS(sources, "templates/"+name+".tmpl")
+	var out bytes.Buffer
+	if err == nil {
+		err = t.Execute(&out, v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot write %s: %w", name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// values returns what the templates need. The certificates of the staging CA get a Secret of
+// their own, so that they never replace those of production.
+func (r Request) values() values {
+	v := values{Request: r, All: r.all(), Name: "acme", Secret: "api-certificate", Directory: r.Issuer}
+	if ca, named := namedIssuers()[r.Issuer]; named {
+		v.Name, v.Directory = r.Issuer, ca
+	}
+	if r.Issuer == Staging {
+		v.Secret += "-staging"
+	}
+	p := profiles()[r.Profile]
+	v.Duration, v.RenewBefore, v.MinBackoff = p.duration, p.renewBefore, p.minBackoff
+	return v
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certificate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// maxEntries is the limit of named certificates in kube-apiserver-operator.
+const maxEntries = 10
+
+// APIServer has the fields of an APIServer that matter here.
+type APIServer struct {
+	Spec struct {
+		ServingCerts struct {
+			NamedCertificates []struct {
+				Names              []string `json:"names"`
+				ServingCertificate struct {
+					Name string `json:"name"`
+				} `json:"servingCertificate"`
+			} `json:"namedCertificates"`
+		} `json:"servingCerts"`
+	} `json:"spec"`
+}
+
+// CheckAPIServer rejects an APIServer that cannot get the entry of the certificate. file is its
+// source.
+func (r Request) CheckAPIServer(file string, s APIServer) error {
+	const list = "spec.servingCerts.namedCertificates"
+	ours := r.values()
+	var problems []error
+	others := 0
+	for i, entry := range s.Spec.ServingCerts.NamedCertificates {
+		if entry.ServingCertificate.Name == ours.Secret {
+			continue
+		}
+		others++
+		for _, name := range entry.Names {
+			if slices.Contains(ours.All, name) {
+				problems = append(problems, problem(file, fmt.Sprintf("%s[%d].names: the Secret %s already has the name %s",
+					list, i, entry.ServingCertificate.Name, name), "remove the name there first"))
+			}
+		}
+	}
+	if others+1 > maxEntries {
+		problems = append(problems, problem(file, fmt.Sprintf("%s: would have %d entries", list, others+1),
+			fmt.Sprintf("keep at most %d: one certificate can have several names", maxEntries)))
+	}
+	return errors.Join(problems...)
+}
+
+// Existing is a Certificate of the cluster.
+type Existing struct {
+	Metadata struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+	Spec map[string]any `json:"spec"`
+}
+
+// CheckExisting rejects a Certificate that has the same name or writes the same Secret, but has
+// other settings than the rendered one. file is its source.
+func (r Request) CheckExisting(file string, e Existing) error {
+	ours := r.values()
+	where := "the Certificate " + e.Metadata.Name
+	switch {
+	case e.Metadata.Namespace != Namespace:
+		return nil
+	case e.Metadata.Name != ours.Secret && e.Spec["secretName"] != ours.Secret:
+		return nil
+	case e.Metadata.Name != ours.Secret:
+		return problem(file, where+": spec.secretName: also writes the Secret "+ours.Secret, "delete this Certificate first")
+	}
+	text, err := execute("certificate.yaml", ours)
+	if err != nil {
+		return err
+	}
+	var want Existing
+	if err := yaml.Unmarshal(text, &want); err != nil {
+		return fmt.Errorf("cannot read the rendered Certificate: %w", err)
+	}
+	var problems []error
+	for _, difference := range differences("spec", want.Spec, e.Spec) {
+		problems = append(problems, problem(file, where+": "+difference,
+			"give the same settings, or change the Certificate first and export it again"))
+	}
+	return errors.Join(problems...)
+}
+
+// differences returns the fields of want that got does not have with the same value.
+func differences(path string, want, got map[string]any) (all []string) {
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		inner, isObject := want[key].(map[string]any)
+		if found, same := got[key].(map[string]any); isObject && same {
+			all = append(all, differences(path+"."+key, inner, found)...)
+		} else if !equal(want[key], got[key]) {
+			all = append(all, fmt.Sprintf("%s.%s: is %v, want %v", path, key, got[key], want[key]))
+		}
+	}
+	return all
+}
+
+// equal also compares durations in different forms, such as 720h and 720h0m0s.
+func equal(want, got any) bool {
+	if reflect.DeepEqual(want, got) {
+		return true
+	}
+	a, errA := time.ParseDuration(fmt.Sprint(want))
+	b, errB := time.ParseDuration(fmt.Sprint(got))
+	return errA == nil && errB == nil && a == b
+}
