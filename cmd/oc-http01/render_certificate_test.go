@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,10 @@ func TestCertificateBadInput(t *testing.T) {
 		"no DNS name":      {with("--name", "kube_1"), cli.Failure, `--name "kube_1": not a DNS name`},
 		"name not in host": {with("--name", "kube.example.com"), cli.Failure, "list it in hosts"},
 		"101 names":        {with(append(flags, "--config", config)...), cli.Failure, "101 names: give at most 100"},
+		"26 names": {
+			with(slices.Concat(flags[:50], []string{"--config", config, "--profile", "tlsserver"})...), cli.Failure,
+			"26 names: give at most 25",
+		},
 		"e-mail":           {with("--email", "ops"), cli.Failure, `--email "ops": not an e-mail address`},
 		"e-mail with name": {with("--email", "Ops <ops@example.com>"), cli.Failure, "not an e-mail address"},
 		"profile":          {with("--profile", "long"), cli.Failure, `--profile "long": not a profile of Let's Encrypt: give classic,`},

@@ -33,8 +33,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/lab"
 )
 
-// letsEncrypt is the host of the tutorial's ACME server.
-const letsEncrypt = "acme-v02.api.letsencrypt.org"
+// letsEncrypt are the hosts of the tutorial's ACME servers.
+func letsEncrypt() []string {
+	return []string{"acme-v02.api.letsencrypt.org", "acme-staging-v02.api.letsencrypt.org"}
+}
 
 // commandBlock is a block of a document that readers run.
 var commandBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
@@ -49,9 +51,9 @@ const (
 // TestTutorial runs the commands of docs/tutorial.md in order in one shell, on a real API
 // server with cert-manager's controllers, and the commands of docs/before-the-switch.md where
 // it links to them. Then the certificate has expired, and the commands of the runbook follow.
-// The shell is on a host outside the cluster, where `oc` is kubectl. Agents act as OpenShift's
-// operators (configagent), and the lab's CA answers as Let's Encrypt. test/suites/delivery
-// installs on hosts that boot.
+// The shell is on a host outside the cluster, where `oc` is kubectl with the plugin. Agents act
+// as OpenShift's operators (configagent), and the lab's CA answers as Let's Encrypt.
+// test/suites/delivery installs on hosts that boot.
 func TestTutorial(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces")
@@ -75,11 +77,13 @@ func TestTutorial(t *testing.T) {
 			}
 			commands, left[want.document] = left[want.document][0], left[want.document][1:]
 		}
+		began := time.Now()
 		out := w.shell.run(t, commands)
 		if !regexp.MustCompile(want.output).MatchString(out) {
 			t.Fatalf("the output does not match %s:\n$ %s\n%s", want.output, commands, out)
 		}
-		t.Logf("$ %s\n%s", strings.ReplaceAll(strings.TrimSpace(commands), "\n", "\n$ "), out)
+		t.Logf("%.1f s\n$ %s\n%s", time.Since(began).Seconds(),
+			strings.ReplaceAll(strings.TrimSpace(commands), "\n", "\n$ "), out)
 		serials = append(serials, regexp.MustCompile(`serial=\w+`).FindAllString(out, -1)...)
 	}
 	for name, blocks := range left {
@@ -127,7 +131,8 @@ func (w *workstation) expectedOutputs() []expected {
 		{document: tutorialDocument, output: `^` + name + `\n$`},
 		{
 			document: tutorialDocument,
-			output: `The cluster uses the entries of \S+/policy\.yaml\.\nmachineconfig\S*/98-\S+ created\n(.*\n)*` +
+			output: `^rendered/10-policy/policy\.yaml .*\n(.*\n)*The cluster uses the entries of \S+/policy\.yaml\.\n` +
+				`machineconfig\S*/98-\S+ created\n(.*\n)*` +
 				`All nodes of the pool master have the configuration rendered-master-[0-9a-f]{32}\.\n$`,
 		},
 		{
@@ -137,11 +142,12 @@ func (w *workstation) expectedOutputs() []expected {
 		{document: tutorialDocument, output: `^HTTP/1\.[01] (404|503) `},
 		{
 			document: tutorialDocument,
-			output:   `^clusterissuer\S*/letsencrypt created\nclusterissuer\S*/letsencrypt condition met\n$`,
+			output: `^certmanager\S*/cluster serverside-applied\nclusterissuer\S*/letsencrypt serverside-applied\n` +
+				`clusterissuer\S*/letsencrypt condition met\n$`,
 		},
 		{
 			document: tutorialDocument,
-			output:   `^certificate\S*/api-certificate created\ncertificate\S*/api-certificate condition met\n$`,
+			output:   `^certificate\S*/api-certificate serverside-applied\ncertificate\S*/api-certificate condition met\n$`,
 		},
 		{document: tutorialDocument, output: `(?m)^challenge \S+ for "` + name +
 			`": cert-manager's self check from \S+ got 200 from `},
@@ -151,13 +157,15 @@ func (w *workstation) expectedOutputs() []expected {
 		trusted,
 		{document: beforeTheSwitch, output: `^$`},
 
-		{document: tutorialDocument, output: `apiserver\S*/cluster patched\n$`},
+		{document: tutorialDocument, output: `^apiserver\S*/cluster patched\n$`},
 		{document: tutorialDocument, output: `^$`},
 		stillTrusted,
 		{commands: named, output: `^api-certificate$`},
 		{document: tutorialDocument, output: `^Property "clusters\.lab\.certificate-authority-data" unset\.\n$`},
 		{document: tutorialDocument, output: `^clusteroperator\S*/kube-apiserver condition met\n$`},
 		{document: tutorialDocument, output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\nok$`},
+		{document: tutorialDocument, output: `(?m)^letsencrypt-staging +pending +valid$`},
+		{document: tutorialDocument, output: `^(.* deleted.*\n){4}$`},
 		{
 			document: tutorialDocument,
 			output:   `^certificate\S*/api-certificate patched\ncertificate\S*/api-certificate condition met\n$`,
@@ -212,7 +220,7 @@ func (w *workstation) serveLetsEncrypt() (trust []byte) {
 	w.t.Helper()
 	internet := w.lab.Internet
 	authority := must1(lab.NewAuthority("ISRG Root X1"))(w.t)
-	identity := must1(authority.Issue(lab.ServerCertificate{Names: []string{letsEncrypt}}))(w.t)
+	identity := must1(authority.Issue(lab.ServerCertificate{Names: letsEncrypt()}))(w.t)
 	serveACME(w.t, w.lab, netip.AddrPortFrom(internet.Addresses.V4, 443), identity, func(to http.Handler) http.Handler {
 		return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/directory" {
@@ -221,7 +229,9 @@ func (w *workstation) serveLetsEncrypt() (trust []byte) {
 			to.ServeHTTP(out, r)
 		})
 	})
-	must(w.t, internet.SetName(run, letsEncrypt, lab.Pair{V4: internet.Addresses.V4}))
+	for _, name := range letsEncrypt() {
+		must(w.t, internet.SetName(run, name, lab.Pair{V4: internet.Addresses.V4}))
+	}
 	return authority.Certificate()
 }
 
@@ -236,6 +246,7 @@ func (w *workstation) createOpenShift() {
 		filepath.Join(dir, "machineconfiguration/v1/zz_generated.crd-manifests/*_machineconfigs.crd.yaml"),
 		filepath.Join(dir, "machineconfiguration/v1/zz_generated.crd-manifests/*_machineconfigpools-SelfManagedHA.crd.yaml"),
 		filepath.Join(dir, "operator/v1/zz_generated.crd-manifests/*_machineconfigurations.crd.yaml"),
+		filepath.Join("testdata", "certmanagers.crd.yaml"),
 	))
 	client := must1(dynamic.NewForConfig(w.cluster.Config))(w.t)
 	for _, one := range []struct {
@@ -394,9 +405,12 @@ curl() {
 	if [[ "$*" = *:6443* ]]; then header=(--header "Authorization: Bearer $TOKEN"); fi
 	outside curl --cacert "$ROOTS" "${header[@]}" "$@"
 }
-openssl() { if [ "$1" = s_client ]; then outside openssl "$@"; else command openssl "$@"; fi; }
+openssl() {
+	if [ "$1" = s_client ]; then outside "$OPENSSL" "$@"; else SSL_CERT_FILE="$ROOTS" "$OPENSSL" "$@"; fi
+}
 oc() {
 	case "$*" in
+	"http01 "*) shift; "$PLUGIN" "$@" ;;
 	"debug node/master0 -- chroot /host journalctl "*)
 		sed -n 's/.* msg="\(\([^"\\]\|\\.\)*\)".*/\1/p' "$NODE/http01-proxyd.log" | sed 's/\\"/"/g' ;;
 	"debug node/master0 -- chroot /host systemctl status http01-proxyd") cat "$NODE/systemctl-status" ;;
@@ -405,15 +419,7 @@ oc() {
 	*) HOME="$WORKSTATION" SSL_CERT_FILE="$ROOTS" outside "$KUBECTL" "$@" ;;
 	esac
 }
-make() {
-	local args=() arg
-	for arg in "$@"; do
-		case $arg in OUT=*) arg="OUT=$PWD/${arg#OUT=}" ;; esac
-		args+=("$arg")
-	done
-	command make --no-print-directory -C "$REPOSITORY" "${args[@]}"
-}
-export -f outside curl openssl oc make
+export -f outside curl openssl oc
 `
 
 // image is the reference of an image, which no node pulls here.
@@ -429,17 +435,20 @@ func (w *workstation) newShell(kubectl string) *shell {
 	must(w.t, w.lab.Internet.UseDNS())
 	prelude := filepath.Join(w.dir, "workstation.bash")
 	must(w.t, os.WriteFile(prelude, []byte(workstationPrelude), 0o600))
-	// Scripts of the tutorial call oc too.
+	// Scripts of the tutorial call them too.
 	bin := filepath.Join(w.dir, "bin")
 	must(w.t, os.Mkdir(bin, 0o700))
-	must(w.t, os.WriteFile(filepath.Join(bin, "oc"), []byte("#!/bin/bash\n. '"+prelude+"'\noc \"$@\"\n"), 0o700))
+	for _, name := range []string{"oc", "openssl"} {
+		must(w.t, os.WriteFile(filepath.Join(bin, name),
+			[]byte("#!/bin/bash\n. '"+prelude+"'\n"+name+" \"$@\"\n"), 0o700))
+	}
 	bash := startShell(w.t, w.dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "WORKSTATION="+w.dir,
 		"KUBECONFIG="+kubeconfig, "KUBECTL="+kubectl, "ROOTS="+roots, "TOKEN="+w.cluster.Config.BearerToken, "IMAGE="+image,
 		"NAMESPACE="+w.lab.Internet.Namespace, "RESOLV="+w.lab.Internet.HostFile("resolv.conf"), "NODE="+
 			w.lab.ControlPlane[0].Dir,
 		"NODE_NAMESPACE="+w.lab.ControlPlane[0].Namespace, "API="+w.name,
 		"CHECK="+binary+" check --name "+w.name+" "+strings.Join(w.lab.ControlPlane[0].CheckFlags(), " "),
-		"REPOSITORY="+must1(lab.ModuleFolder(".."))(w.t), "GOFLAGS=-buildvcs=false"))
+		"OPENSSL="+must1(exec.LookPath("openssl"))(w.t), "PLUGIN="+must1(lab.BuildCommand(run, "oc-http01"))(w.t)))
 	bash.run(w.t, ". '"+prelude+"'")
 	return bash
 }

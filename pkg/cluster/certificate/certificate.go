@@ -48,10 +48,10 @@ var sources embed.FS
 // values are the parts of the templates that are not constant.
 type values struct {
 	Request
+	limits
 
-	All                               []string // names
-	Name, Secret, Directory           string
-	Duration, RenewBefore, MinBackoff string
+	All                     []string // names
+	Name, Secret, Directory string
 }
 
 // Files returns the files. The problems of the request are in the error.
@@ -94,14 +94,12 @@ func execute(name string, v values) ([]byte, error) {
 // values returns what the templates need. The certificates of the staging CA get a Secret of
 // their own, so that they never replace those of production.
 func (r Request) values() values {
-	v := values{Request: r, All: r.all(), Name: "acme", Secret: "api-certificate", Directory: r.Issuer}
-	if ca, named := namedIssuers()[r.Issuer]; named {
-		v.Name, v.Directory = r.Issuer, ca
+	v := values{Request: r, limits: profiles()[r.Profile], All: r.all(), Name: r.Issuer, Secret: "api-certificate"}
+	if v.Directory = namedIssuers()[r.Issuer]; v.Directory == "" {
+		v.Name, v.Directory = "acme", r.Issuer
 	}
 	if r.Issuer == Staging {
 		v.Secret += "-staging"
 	}
-	p := profiles()[r.Profile]
-	v.Duration, v.RenewBefore, v.MinBackoff = p.duration, p.renewBefore, p.minBackoff
 	return v
 }

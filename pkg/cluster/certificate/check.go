@@ -30,25 +30,24 @@ func namedIssuers() map[string]string {
 	}
 }
 
-// profile has the times of a profile of Let's Encrypt.
-type profile struct{ duration, renewBefore, minBackoff string }
-
-// profiles returns the profiles of Let's Encrypt, and the empty one of every CA
-// (https://letsencrypt.org/docs/profiles). The lifetime of classic gets shorter in 2027 and
-// 2028, so renewBefore must fit 45 days too. With 160 hours, two attempts that fail with
-// cert-manager's default of one hour already matter.
-func profiles() map[string]profile {
-	return map[string]profile{
-		"":           {},
-		"classic":    {"2160h", "720h", ""},
-		"tlsserver":  {"1080h", "360h", ""},
-		"shortlived": {"160h", "80h", "10m"},
-	}
+// limits are the times of a profile, and the number of names in a certificate.
+type limits struct {
+	Duration, RenewBefore, MinBackoff string
+	names                             int
 }
 
-// maxNames is the limit of the names in a certificate of Let's Encrypt
-// (https://letsencrypt.org/docs/rate-limits).
-const maxNames = 100
+// profiles returns the profiles of Let's Encrypt (https://letsencrypt.org/docs/profiles), and the
+// empty one of every CA. The lifetime of classic gets shorter in 2027 and 2028, so renewBefore
+// must fit 45 days too. With 160 hours, two attempts that fail with cert-manager's default of one
+// hour already matter.
+func profiles() map[string]limits {
+	return map[string]limits{
+		"":           {names: 100},
+		"classic":    {"2160h", "720h", "", 100},
+		"tlsserver":  {"1080h", "360h", "", 25},
+		"shortlived": {"160h", "80h", "10m", 25},
+	}
+}
 
 func problem(where, message, remediation string) error {
 	return config.Problem{Where: where, Message: message, Remediation: remediation}
@@ -75,9 +74,9 @@ func (r Request) check() error {
 	for _, name := range r.Names {
 		problems = append(problems, r.checkName(strings.ToLower(name)))
 	}
-	if n := len(r.all()); n > maxNames {
+	if n, limit := len(r.all()), profiles()[r.Profile].names; limit > 0 && n > limit {
 		problems = append(problems, problem("--name", fmt.Sprintf("the certificate would have %d names", n),
-			fmt.Sprintf("give at most %d, the API's name included", maxNames)))
+			fmt.Sprintf("give at most %d, the API's name included", limit)))
 	}
 	return errors.Join(problems...)
 }
@@ -99,12 +98,10 @@ func printable(text string) bool {
 
 func (r Request) checkIssuer() error {
 	_, named := namedIssuers()[r.Issuer]
-	if !named {
-		u, err := url.Parse(r.Issuer)
-		if err != nil || u.Scheme != "https" || u.Host == "" || !printable(r.Issuer) {
-			return problem(fmt.Sprintf("--issuer %q", r.Issuer), "not a known issuer",
-				"give "+LetsEncrypt+", "+Staging+" or the https URL of an ACME directory")
-		}
+	u, err := url.Parse(r.Issuer)
+	if !named && (err != nil || u.Scheme != "https" || u.Host == "" || !printable(r.Issuer)) {
+		return problem(fmt.Sprintf("--issuer %q", r.Issuer), "not a known issuer",
+			"give "+LetsEncrypt+", "+Staging+" or the https URL of an ACME directory")
 	}
 	if _, known := profiles()[r.Profile]; named && !known || !printable(r.Profile) {
 		known := slices.Sorted(maps.Keys(profiles()))[1:]
