@@ -48,7 +48,7 @@ func TestCertificateBadInput(t *testing.T) {
 	}
 	config := file("config.yaml", "mode: DefaultDeployment\nhosts: [api.c.example.com, "+strings.Join(hosts, ", ")+"]\n")
 	eleven := file("eleven.yaml", namedCertificates(ten...))
-	twice := file("twice.yaml", namedCertificates("api.c.example.com"))
+	twice := file("twice.yaml", namedCertificates("API.c.example.com"))
 	changed := file("changed.yaml", certificate)
 	apiServer := []string{
 		"--http01proxy", "testdata/http01proxy.yaml", "--infrastructure", "testdata/infrastructure.yaml", "--apiserver",
@@ -75,6 +75,7 @@ func TestCertificateBadInput(t *testing.T) {
 		"profile":          {with("--profile", "long"), cli.Failure, `--profile "long": not a profile of Let's Encrypt: give classic,`},
 		"issuer":           {with("--issuer", "zerossl"), cli.Failure, `--issuer "zerossl": not a known issuer`},
 		"issuer by HTTP":   {with("--issuer", "http://ca.example.com"), cli.Failure, "the https URL of an ACME directory"},
+		"issuer with user": {with("--issuer", "https://me@ca.example.com"), cli.Failure, "the https URL of an ACME"},
 		"no domain":        {with(), cli.Failure, "give the domain of the cluster with --cluster-domain"},
 		"eleven entries": {
 			with("--existing", eleven), cli.Failure,
@@ -83,7 +84,7 @@ func TestCertificateBadInput(t *testing.T) {
 		"eleven entries in --apiserver": {with(append(apiServer, eleven)...), cli.Failure, "would have 11 entries"},
 		"the name twice": {
 			with("--existing", twice), cli.Failure,
-			"namedCertificates[0].names: the Secret secret0 already has the name api.c.example.com: remove the name there",
+			"namedCertificates[0].names: the Secret secret0 already has the name API.c.example.com: remove the name there",
 		},
 		"another Certificate": {
 			with("--existing", changed), cli.Failure,

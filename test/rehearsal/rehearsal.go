@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	issuerName      = "pebble"
+	issuerName      = "acme" // as rendered for a CA without a name
 	certificateName = "api-certificate"
 
 	// lifetime is the lifetime of the CA's certificates.
@@ -135,7 +135,8 @@ func (r *Rehearsal) up(ctx context.Context) (string, error) {
 
 func (r *Rehearsal) startCluster(ctx context.Context) (string, error) {
 	var err error
-	if r.cluster, err = cluster.Start(ctx, r.lab, r.Programs); err != nil {
+	_, trust := r.lab.Internet.Directory()
+	if r.cluster, err = cluster.Start(ctx, r.lab, r.Programs, cluster.TrustACME(trust)); err != nil {
 		return "", err
 	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -205,18 +206,29 @@ func (r *Rehearsal) applyWithoutService(ctx context.Context) (string, error) {
 	return fmt.Sprintf("Challenge: %s\ncheck: %s: %s", reason, finding, strings.Join(report.Texts(finding), "\n")), nil
 }
 
-// apply creates the ClusterIssuer and the Certificate.
+// apply applies the rendered ClusterIssuer and Certificate.
 func (r *Rehearsal) apply(ctx context.Context) error {
-	if err := r.cluster.CreateIssuer(ctx, issuerName, nil); err != nil {
+	program, err := lab.BuildCommand(ctx, "oc-http01")
+	if err != nil {
 		return err
 	}
-	r.began = time.Now()
-	_, err := r.cluster.CertManager.CertmanagerV1().Certificates(cluster.ConfigNamespace).Create(ctx, &cmapi.Certificate{
-		ObjectMeta: metav1.ObjectMeta{Name: certificateName},
-		Spec:       certificateSpec(certificateName, issuerName, r.apiName()),
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("create the Certificate: %w", err)
+	directory, _ := r.lab.Internet.Directory()
+	rendered := filepath.Join(r.lab.Dir, "rendered")
+	if _, err := lab.Output(ctx, nil, "", program, "render", "--layered", "--certificate", "--issuer", directory,
+		"--cluster-domain", r.lab.Domain, "--output-dir", rendered); err != nil {
+		return fmt.Errorf("render the certificate: %w", err)
+	}
+	pod := r.lab.Pods[0]
+	for _, arguments := range [][]string{
+		{"apply", "--server-side", "-f", filepath.Join(rendered, "20-certificate", "issuer.yaml")},
+		{"wait", "clusterissuer/" + issuerName, "--for=condition=Ready", "--timeout=4m"},
+		{"apply", "--server-side", "-f", filepath.Join(rendered, "20-certificate", "certificate.yaml")},
+	} {
+		r.began = time.Now()
+		arguments = append(arguments, "--kubeconfig="+filepath.Join(pod.Dir, "kubeconfig"))
+		if _, err := pod.Run(ctx, r.Programs.Kubectl, arguments...); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func printable(text string) bool {
 func (r Request) checkIssuer() error {
 	_, named := namedIssuers()[r.Issuer]
 	u, err := url.Parse(r.Issuer)
-	if !named && (err != nil || u.Scheme != "https" || u.Host == "" || !printable(r.Issuer)) {
+	if !named && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || !printable(r.Issuer)) {
 		return problem(fmt.Sprintf("--issuer %q", r.Issuer), "not a known issuer",
 			"give "+LetsEncrypt+", "+Staging+" or the https URL of an ACME directory")
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -43,7 +44,7 @@ func (r Request) CheckAPIServer(file string, s APIServer) error {
 		}
 		others++
 		for _, name := range entry.Names {
-			if slices.Contains(ours.All, name) {
+			if slices.Contains(ours.All, strings.ToLower(name)) {
 				problems = append(problems, problem(file, fmt.Sprintf("%s[%d].names: the Secret %s already has the name %s",
 					list, i, entry.ServingCertificate.Name, name), "remove the name there first"))
 			}
