@@ -165,7 +165,7 @@ func (w *workstation) expectedOutputs() []expected {
 		{document: tutorialDocument, output: `^clusteroperator\S*/kube-apiserver condition met\n$`},
 		{document: tutorialDocument, output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\nok$`},
 		{document: tutorialDocument, output: `(?m)^letsencrypt-staging +pending +valid$`},
-		{document: tutorialDocument, output: `^(.* deleted.*\n){4}$`},
+		{document: tutorialDocument, output: `^(.* deleted.*\n){3}$`},
 		{
 			document: tutorialDocument,
 			output:   `^certificate\S*/api-certificate patched\ncertificate\S*/api-certificate condition met\n$`,
