@@ -21,10 +21,11 @@ func TestHAProxy32(t *testing.T) {
 	p := newFixture(t)
 	program, err := debian.HAProxy(t.Context(), filepath.Join(host.Repository(), ".cache"))
 	must(t, err)
-	version, err := p.holder().Run(t.Context(), program[0], append(program[1:], "-v")...)
+	text, err := p.holder().Run(t.Context(), program[0], append(program[1:], "-v")...)
 	must(t, err)
-	if !strings.HasPrefix(version, "HAProxy version 3.2.") {
-		t.Fatalf("not HAProxy 3.2: %s", version)
+	var version float64
+	if _, err := fmt.Sscanf(text, "HAProxy version %f", &version); err != nil || version < 3.2 {
+		t.Fatalf("version %v, want 3.2 or later: %v: %s", version, err, text)
 	}
 	challenge := func(token, fields string) string {
 		return "GET " + acmePath + token + " HTTP/1.1\r\n" + fields + "Connection: close\r\n\r\n"
@@ -47,7 +48,7 @@ func TestHAProxy32(t *testing.T) {
 				{"a path in Host", challenge("c", "Host: "+apiName+"/x\r\n"), 503, 400, 400},
 				{"a user in Host", challenge("d", "Host: a@"+apiName+"\r\n"), 503, 400, 400},
 				{"not ASCII in Host", challenge("e", "Host: \u00e4"+apiName+"\r\n"), 503, 400, 400},
-				{"an empty Transfer-Encoding", challenge("f", own+"Transfer-Encoding:\r\n"), 400, 400, 400},
+				{"an empty Transfer-Encoding", challenge("f", own+"Transfer-Encoding:\r\n"), 400, 400, 501},
 				{"a large field", challenge("g", own+"X-A: "+strings.Repeat("a", 9000)+"\r\n"), 400, 431, 431},
 				{"a large target", challenge(large, own), 400, 431, 0},
 			} {
@@ -59,7 +60,8 @@ func TestHAProxy32(t *testing.T) {
 					web(p.Ingress.V4): want, web(p.API.V4): cmp.Or(tt.service, want),
 				} {
 					answer, err := p.Internet.Raw(t.Context(), address, tt.head)
-					if err != nil || !strings.HasPrefix(answer, fmt.Sprintf("HTTP/1.1 %d ", status)) {
+					// The router's page for 503 is HTTP/1.0.
+					if _, rest, _ := strings.Cut(answer, " "); err != nil || !strings.HasPrefix(rest, fmt.Sprint(status, " ")) {
 						t.Errorf("%s at %s: %.100q, %v, want %d", tt.name, address, answer, err, status)
 					}
 				}

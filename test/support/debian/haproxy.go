@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// haproxySuite is a release with HAProxy 3.2, as in OpenShift's routers from 4.23 on: testing.
+// haproxySuite is a release with HAProxy 3.2, as in OpenShift's routers from 4.23 on, or a later one: testing.
 // [Suite] has 2.6.
 const haproxySuite = "forky"
 
