@@ -95,6 +95,7 @@ func table() map[string]suite {
 				"TestVIPTests": 150, "TestVIP": 90, "TestIngress": 44, "TestClusterEnvironment": 35,
 				"TestNothingAnswers": 23, "TestHealthyOpenShift": 21, "TestRuleset": 20,
 				"TestEgressReadiness": 14, "TestDNS": 14, "TestCarrierLost": 13, "TestRecentChallenges": 13,
+				"TestSelfCheckMissing": 42,
 				"TestProxyReachability": 12, "TestTrustedCA": 10, "TestEgressProxyUnreachable": 9,
 			},
 		},
@@ -167,7 +168,7 @@ func table() map[string]suite {
 			main:     []string{"TestStandard", "TestIPv4Only", "TestIPv6Only", "TestCompactRouterHere", "TestBGP"},
 			seconds: map[string]int{
 				"TestBond": 100, "TestVLAN": 100, "TestCompactIngressMoves": 26, "TestArbiter": 16, "TestOtherNATBefore": 13,
-				"TestClients": 13, "TestVIPsChanged": 13, "TestBGP": 30,
+				"TestClients": 13, "TestVIPsChanged": 13, "TestBGP": 30, "TestSingleNodeBecomesThree": 17,
 			},
 		},
 	}
