@@ -153,7 +153,7 @@ func TestLibraryImporters(t *testing.T) {
 		"github.com/coreos/ignition/v2/butane": "pkg/cluster/machineconfig",
 		"github.com/prometheus/common":         "pkg/exporter/metrics",
 		"github.com/prometheus/client_model":   "pkg/exporter/metrics",
-		"k8s.io/apimachinery/":                 "pkg/apis/config/v1 pkg/apis/operator/v1alpha1",
+		"k8s.io/apimachinery/":                 "pkg/apis/config/v1 pkg/apis/operator/v1alpha1 pkg/cluster/chain",
 		"github.com/distribution/":             "pkg/cluster/machineconfig",
 		"github.com/opencontainers/":           "pkg/cluster/machineconfig",
 		"github.com/beevik/ntp":                "pkg/prober/network",

@@ -35,6 +35,18 @@ func Worst(first CheckOutcome, others ...CheckOutcome) CheckOutcome {
 	})
 }
 
+// Conclude returns the outcome of findings with these levels, and a summary.
+func Conclude(levels []string, incomplete bool) (outcome CheckOutcome, summary string) {
+	outcome = CheckOK
+	if incomplete {
+		outcome = CheckIncomplete
+	}
+	for _, level := range levels {
+		outcome = Worst(outcome, CheckOutcome(level))
+	}
+	return outcome, outcome.Summarize(levels)
+}
+
 // Summarize returns the outcome with the levels of the findings in a few words.
 func (o CheckOutcome) Summarize(levels []string) string {
 	text := cmp.Or(CountLevels(levels), "No problem was found")

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
@@ -214,7 +215,7 @@ func secretText(t *testing.T, s scenario, namespace string, args []string) []byt
 		return nil
 	}
 	text, err := json.Marshal(map[string]any{
-		"type": tlsType, "metadata": map[string]any{
+		"kind": "Secret", "type": tlsType, "metadata": map[string]any{
 			"namespace": namespace, "name": "api-certificate", "creationTimestamp": "2026-01-01T08:02:00Z",
 		},
 		"data": map[string][]byte{"tls.crt": certificate(t, s.notAfter, "api.example.com"), "tls.key": {}},
@@ -305,7 +306,7 @@ func TestReadFails(t *testing.T) {
 	if err != nil || len(o.NotExamined) > 0 {
 		t.Errorf("a cluster without Routes: %v, %q", err, o.NotExamined)
 	}
-	if o, err := Read(t.Context(), whole, "other.example.com"); err != nil || len(o.of("Certificate")) > 0 {
+	if o, err := Read(t.Context(), whole, "other.example.com"); err != nil || o.HasCertificate() {
 		t.Errorf("the Certificate is for another name: %v", err)
 	}
 }
@@ -332,15 +333,14 @@ func TestSecretTemplate(t *testing.T) {
 		}
 		var o Objects
 		get := func(context.Context, ...string) ([]byte, error) { return []byte(out.String()), nil }
-		if err := o.readSecrets(t.Context(), get, "ns", []string{"a"}); err != nil || len(o.secrets) != want {
-			t.Fatalf("%v: %d Secrets in %s", err, len(o.secrets), out.String())
+		if err := o.read(t.Context(), get, "secrets"); err != nil || len(o.all) != want {
+			t.Fatalf("%v: %d Secrets in %s", err, len(o.all), out.String())
 		}
 		if strings.Contains(out.String(), "c2VjcmV0") {
 			t.Errorf("oc prints the key: %s", out.String())
 		}
 		if want > 0 {
-			a := o.secrets[0]
-			_, hasKey := a.Data["tls.key"]
+			a, hasKey := o.all[0], o.all[0].Data["tls.key"] != nil
 			if a.Metadata.Name != "a" || a.Type != tlsType || string(a.Data["tls.crt"]) != "cert" || !hasKey {
 				t.Errorf("%+v", a)
 			}
@@ -382,7 +382,7 @@ func TestHostile(t *testing.T) {
 // TestBlocking: which NetworkPolicies leave no way to the solver's port.
 func TestBlocking(t *testing.T) {
 	t.Parallel()
-	pod := object{Metadata: metadata{Namespace: "a", Labels: map[string]string{"app": "solver"}}}
+	pod := Object{Metadata: metav1.ObjectMeta{Namespace: "a", Labels: map[string]string{"app": "solver"}}}
 	for name, tt := range map[string]struct {
 		spec string
 		want bool
@@ -391,7 +391,7 @@ func TestBlocking(t *testing.T) {
 		"without types":      {`{"podSelector": {}}`, true},
 		"egress":             {`{"podSelector": {}, "policyTypes": ["Egress"]}`, false},
 		"other pods":         {`{"podSelector": {"matchLabels": {"app": "web"}}}`, false},
-		"expressions":        {`{"podSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}`, false},
+		"expressions":        {`{"podSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}`, true},
 		"any port":           {`{"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]}`, false},
 		"another port":       {`{"podSelector": {}, "ingress": [{"ports": [{"port": 8080}]}]}`, true},
 		"UDP":                {`{"podSelector": {}, "ingress": [{"ports": [{"port": 8089, "protocol": "UDP"}]}]}`, true},
@@ -400,22 +400,22 @@ func TestBlocking(t *testing.T) {
 		"the range before":   {`{"podSelector": {}, "ingress": [{"ports": [{"port": 8000, "endPort": 8088}]}]}`, true},
 		"the name of a port": {`{"podSelector": {}, "ingress": [{"ports": [{"port": "http"}]}]}`, false},
 	} {
-		var p object
+		var p Object
 		if err := json.Unmarshal([]byte(`{"metadata": {"namespace": "a"}, "spec": `+tt.spec+"}"), &p); err != nil {
 			t.Fatal(err)
 		}
-		if got := blocking([]object{p}, pod); (len(got) > 0) != tt.want {
+		if got := blocking([]Object{p}, pod); (len(got) > 0) != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 		p.Metadata.Namespace = "b"
-		if len(blocking([]object{p}, pod)) > 0 {
+		if len(blocking([]Object{p}, pod)) > 0 {
 			t.Errorf("%s: in another namespace", name)
 		}
 	}
 }
 
-// TestJudgeSecrets: each fault of a Secret in namedCertificates.
-func TestJudgeSecrets(t *testing.T) {
+// TestJudgeNamed: each fault of a Secret in namedCertificates.
+func TestJudgeNamed(t *testing.T) {
 	t.Parallel()
 	good := certificate(t, now.Add(60*day), "api.example.com")
 	entry := NamedCertificate{Names: []string{"api.example.com"}}
@@ -438,12 +438,12 @@ func TestJudgeSecrets(t *testing.T) {
 		"expired":      {keys(good), tlsType, now.Add(61 * day), "problem named-certificate-expired"},
 		"no clock":     {keys(good), tlsType, time.Time{}, ""},
 	} {
-		var secrets []Secret
+		secrets := []Object{}
 		if tt.data != nil {
-			secrets = []Secret{{Metadata: metadata{Namespace: Namespace, Name: "s"}, Type: tt.kind, Data: tt.data}}
+			secrets = []Object{{Kind: "Secret", Metadata: metav1.ObjectMeta{Namespace: Namespace, Name: "s"}, Type: tt.kind, Data: tt.data}}
 		}
 		var got []string
-		for _, f := range JudgeSecrets([]NamedCertificate{entry}, secrets, tt.now) {
+		for _, f := range JudgeNamed([]NamedCertificate{entry}, secrets, tt.now) {
 			got = append(got, string(f.Level)+" "+string(f.ID))
 		}
 		if strings.Join(got, ", ") != tt.want {

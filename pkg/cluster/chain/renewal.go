@@ -3,32 +3,19 @@
 package chain
 
 import (
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// isStaging reports whether a server belongs to a CA for tests.
-func isStaging(server string) bool {
-	host := hostOf(server)
-	return host == letsEncryptStaging || host == "dv.acme-v02.test-api.pki.goog"
-}
-
+// The directories of CAs.
 const (
-	letsEncrypt        = "acme-v02.api.letsencrypt.org"
-	letsEncryptStaging = "acme-staging-v02.api.letsencrypt.org"
-	day                = 24 * time.Hour
-)
+	letsEncrypt        = "https://acme-v02.api.letsencrypt.org/directory"
+	letsEncryptStaging = "https://acme-staging-v02.api.letsencrypt.org/directory"
+	googleStaging      = "https://dv.acme-v02.test-api.pki.goog/directory"
 
-func hostOf(server string) string {
-	u, err := url.Parse(server)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Hostname())
-}
+	day = 24 * time.Hour
+)
 
 // reuseAt is for how long Let's Encrypt reuses an authorization at a time
 // (https://letsencrypt.org/docs/profiles/ and its plan until 2028).
@@ -49,7 +36,7 @@ const backdating = time.Hour
 // needsChallenge returns whether a renewal needs a challenge, and why. The certificate is valid since a time. The
 // CA may reuse the authorization of its order, which may be older than the certificate.
 func needsChallenge(server, profile string, since, renewal time.Time) (needs, reason string) {
-	if host := hostOf(server); host != letsEncrypt && host != letsEncryptStaging {
+	if server != letsEncrypt && server != letsEncryptStaging {
 		return report.ChallengeUnknown, "for how long the CA reuses an authorization is not known"
 	}
 	reuse := reuseAt(profile, renewal)

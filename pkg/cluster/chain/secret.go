@@ -5,53 +5,72 @@ package chain
 import (
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
-
-// Secret is a Secret with a certificate. Only the value of tls.crt is used.
-type Secret struct {
-	Metadata metadata          `json:"metadata"`
-	Type     string            `json:"type"`
-	Data     map[string][]byte `json:"data"`
-}
 
 // tlsType is the type of Secrets with a certificate.
 const tlsType = "kubernetes.io/tls"
 
-// certificate returns the first certificate in the Secret.
-func (s Secret) certificate() (*x509.Certificate, error) {
+// inspect returns what a Secret with a certificate for names means, the reason, and since when. A Secret that does not
+// exist is nil.
+func inspect(s *Object, names []string, now time.Time) (r rule, reason string, since time.Time) {
+	r = rule{outcome: report.CheckProblem, state: "missing", finding: findings.NamedCertificateMissing}
+	if s == nil {
+		return r, "", since
+	}
+	r.state, r.finding = "invalid", findings.NamedCertificateInvalid
 	for _, key := range []string{"tls.crt", "tls.key"} {
 		if _, has := s.Data[key]; !has {
-			return nil, fmt.Errorf("it has no %s", key)
+			return r, "it has no " + key, since
 		}
 	}
 	block, _ := pem.Decode(s.Data["tls.crt"])
 	if block == nil {
-		return nil, errors.New("its tls.crt contains no certificate")
+		return r, "its tls.crt contains no certificate", since
 	}
 	c, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("its tls.crt cannot be parsed: %w", err)
+		return r, fmt.Sprintf("its tls.crt cannot be parsed: %v", err), since
 	}
-	return c, nil
+	for _, name := range names {
+		if c.VerifyHostname(strings.TrimSuffix(name, ".")) != nil {
+			return r, fmt.Sprintf("its certificate does not contain %.253q", name), c.NotBefore
+		}
+	}
+	until := fmt.Sprintf("until %s, issued by %q", c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), c.Issuer.CommonName)
+	switch {
+	case now.After(c.NotAfter):
+		return rule{outcome: r.outcome, state: "expired", finding: findings.NamedCertificateExpired}, until, c.NotAfter
+	case s.Type != tlsType:
+		r.outcome = report.CheckWarning
+		return r, fmt.Sprintf("its type is %.100q instead of %s", s.Type, tlsType), since
+	}
+	return rule{outcome: report.CheckOK, state: "valid"}, until, c.NotBefore
 }
 
-// JudgeNames returns the names that are in two entries of namedCertificates.
-func JudgeNames(entries []NamedCertificate) (found []findings.Finding) {
+// JudgeNamed returns what is wrong with the entries of namedCertificates: names that are in two of them, and Secrets.
+// Without Secrets (nil), these are not judged. A zero time does not judge expiry.
+func JudgeNamed(entries []NamedCertificate, secrets []Object, now time.Time) (found []findings.Finding) {
 	fields := map[string]string{} // of the names
 	for i, e := range entries {
+		values := findings.Values{"field": fieldOf(i), "secret": clean(e.Secret.Name), "namespace": Namespace}
 		for _, name := range e.Names {
+			values["name"] = clean(name)
 			if other, twice := fields[name]; twice {
-				values := findings.Values{"field": fieldOf(i), "name": clean(name), "other": other}
-				found = append(found, findings.New(findings.NamedCertificateTwice, values))
+				found = append(found, findings.New(findings.NamedCertificateTwice, values.With("other", other)))
 			}
 			fields[name] = fieldOf(i)
+		}
+		r, reason, since := inspect(find(secrets, "Secret", Namespace, e.Secret.Name), e.Names, now)
+		if secrets != nil && r.finding != "" {
+			f := findings.New(r.finding, values.With("error", reason).With("date", since.UTC().Format(time.RFC3339)))
+			f.Level = findings.Level(r.outcome)
+			found = append(found, f)
 		}
 	}
 	return found
@@ -59,55 +78,3 @@ func JudgeNames(entries []NamedCertificate) (found []findings.Finding) {
 
 // fieldOf is the path of an entry of namedCertificates.
 func fieldOf(i int) string { return fmt.Sprintf("spec.servingCerts.namedCertificates[%d]", i) }
-
-// JudgeSecrets returns what is wrong with the Secrets of the entries. A zero time does not judge expiry.
-func JudgeSecrets(entries []NamedCertificate, secrets []Secret, now time.Time) (found []findings.Finding) {
-	for i, e := range entries {
-		values := findings.Values{"field": fieldOf(i), "secret": clean(e.Secret.Name), "namespace": Namespace}
-		if len(e.Names) > 0 {
-			values["name"] = clean(e.Names[0])
-		}
-		found = append(found, judgeSecret(e, lookUp(secrets, Namespace, e.Secret.Name), values, now)...)
-	}
-	return found
-}
-
-// judgeSecret judges the Secret of an entry, which is nil if it does not exist.
-func judgeSecret(e NamedCertificate, s *Secret, values findings.Values, now time.Time) (found []findings.Finding) {
-	if s == nil {
-		return []findings.Finding{findings.New(findings.NamedCertificateMissing, values)}
-	}
-	invalid := func(reason string) findings.Finding {
-		return findings.New(findings.NamedCertificateInvalid, values.With("error", reason))
-	}
-	c, err := s.certificate()
-	if err != nil {
-		return []findings.Finding{invalid(err.Error())}
-	}
-	if s.Type != tlsType {
-		f := invalid(fmt.Sprintf("its type is %.100q instead of %s", s.Type, tlsType))
-		f.Level = findings.Warning
-		found = append(found, f)
-	}
-	for _, name := range e.Names {
-		if c.VerifyHostname(strings.TrimSuffix(name, ".")) != nil {
-			found = append(found, invalid(fmt.Sprintf("its certificate does not contain %.253q", name)))
-		}
-	}
-	if !now.IsZero() && now.After(c.NotAfter) {
-		found = append(found, findings.New(findings.NamedCertificateExpired,
-			values.With("date", c.NotAfter.UTC().Format(time.RFC3339))))
-	}
-	return found
-}
-
-// lookUp returns the Secret with this name; nil without it.
-func lookUp(secrets []Secret, namespace, name string) *Secret {
-	i := slices.IndexFunc(secrets, func(s Secret) bool {
-		return s.Metadata.Namespace == namespace && s.Metadata.Name == name
-	})
-	if i < 0 {
-		return nil
-	}
-	return &secrets[i]
-}

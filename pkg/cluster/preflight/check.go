@@ -389,7 +389,7 @@ func (c *checker) checkNames() {
 	if c.objects.apiServer == nil {
 		return
 	}
-	entries := c.objects.apiServer.Spec.ServingCerts.NamedCertificates
+	entries := c.objects.apiServer.Spec.ServingCerts.Named
 	if len(entries) == 0 {
 		c.examined("APIServer cluster without named certificates: before you add one, see %s", docurl.BeforeTheSwitch)
 		return
@@ -400,12 +400,10 @@ func (c *checker) checkNames() {
 			"count": strconv.Itoa(len(entries)), "limit": strconv.Itoa(maxNamedCertificates),
 		})
 	}
-	found := chain.JudgeNames(entries)
 	if len(c.objects.secrets) > 0 {
 		c.examined("Secrets: %d", len(c.objects.secrets))
-		found = append(found, chain.JudgeSecrets(entries, c.objects.secrets, time.Time{})...)
 	}
-	for _, f := range found {
+	for _, f := range chain.JudgeNamed(entries, c.objects.secrets, time.Time{}) {
 		f.Level = findings.Warning // a change of the MachineConfigs does not depend on it
 		c.add(f)
 	}
@@ -424,15 +422,11 @@ func (c *checker) checkNames() {
 func (c *checker) conclude() {
 	var levels []string
 	r := &c.report
-	r.Outcome = report.CheckOK
-	if len(r.NotExamined) > 0 {
-		r.Outcome = report.CheckIncomplete
-	}
 	for _, f := range r.Findings {
-		r.Outcome = report.Worst(r.Outcome, report.CheckOutcome(f.Level))
 		levels = append(levels, f.Level)
 	}
-	if r.Summary = r.Outcome.Summarize(levels); r.Outcome == report.CheckOK {
+	r.Outcome, r.Summary = report.Conclude(levels, len(r.NotExamined) > 0)
+	if r.Outcome == report.CheckOK {
 		r.Summary = "no problem found: a change of these MachineConfigs reboots no node of the pool " + c.pool
 	}
 }

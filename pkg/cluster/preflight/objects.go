@@ -24,8 +24,8 @@ type Objects struct {
 	configs      []machineConfig
 	version      *clusterVersion
 	// apiServer has the named certificates, and secrets some of theirs.
-	apiServer *apiServer
-	secrets   []chain.Secret
+	apiServer *chain.Object
+	secrets   []chain.Object
 	// layeredKnown: the files show whether there are MachineOSConfigs. A List of other
 	// kinds does not: it is the same if that kind was not queried.
 	layeredKnown bool
@@ -112,15 +112,6 @@ func set[T any](object machineconfig.ReadObject, to **T) error {
 	}
 	*to = new(T)
 	return object.Load(*to)
-}
-
-// apiServer is an APIServer of config.openshift.io/v1.
-type apiServer struct {
-	Spec struct {
-		ServingCerts struct {
-			NamedCertificates []chain.NamedCertificate `json:"namedCertificates"`
-		} `json:"servingCerts"`
-	} `json:"spec"`
 }
 
 type metadata struct {
