@@ -60,10 +60,8 @@ func Findings(findings []Finding) Text {
 		}
 		if placeholder.MatchString(p.text.String()) {
 			p.writeLine()
-			const note = `Names in braces are placeholders. The command that reports the finding prints their values.`
-			for _, line := range wrap(note, p.view.Width) {
-				p.writeLine(span{text: line})
-			}
+			p.writeWrapped(nil, 0,
+				"Names in braces are placeholders. The command that reports the finding prints their values.")
 		}
 	}
 }

@@ -18,9 +18,7 @@ import (
 // Trace is a trace as text: a block for each packet, the result, and the commands
 // that let dropped packets pass.
 func Trace(t report.Trace) Text {
-	return func(p *page) {
-		p.writeTrace(t)
-	}
+	return func(p *page) { p.writeTrace(t) }
 }
 
 // ClusterTrace is the traces of several nodes as text.

@@ -21,26 +21,29 @@ func (e *examiner) addNodes(depth int, challenge Object) (seen string) {
 		var texts []string
 		for _, v := range h.VIPs {
 			if v.IsHeld() {
-				texts = append(texts, "holds "+v.Address.String())
+				texts = append(texts, v.Address.String())
 			}
 		}
 		if h.Problem != "" || len(texts)+len(all) == 0 {
 			continue
 		}
 		requests += len(all)
+		if len(texts) > 0 {
+			texts = []string{"holds " + strings.Join(texts, ", ")}
+		}
 		if challenge.Kind != "" {
 			texts = append(texts, e.describe(all))
 		}
-		var outcome report.CheckOutcome
+		state := rule{state: string(h.Condition.Reason)}
 		if len(all) > 0 {
-			outcome = report.CheckOK
+			state.outcome = report.CheckOK
 			for _, f := range verdict.Response(all[len(all)-1]) {
-				outcome = report.CheckProblem
+				state.outcome = report.CheckProblem
 				f.Commands = check.Commands(h.Name, f.ID, f.Commands)
 				e.find(f, h.Name)
 			}
 		}
-		e.add(depth, named("Node", "", h.Name), rule{outcome: outcome, state: string(h.Condition.Reason)}, strings.Join(texts, "; "), h.StateSince)
+		e.add(depth, named("Node", "", h.Name), state, strings.Join(texts, "; "), h.StateSince)
 	}
 	switch {
 	case len(e.hosts) == 0:

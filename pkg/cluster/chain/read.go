@@ -14,7 +14,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -115,24 +114,23 @@ func (o *Objects) readOptional(ctx context.Context, get Getter, what string, arg
 // read adds the objects that oc prints: a List, or objects. oc uses the last of several flags --output.
 func (o *Objects) read(ctx context.Context, get Getter, args ...string) error {
 	out, err := get(ctx, slices.Insert(args, 1, "--ignore-not-found", "--output=json")...)
-	for d := json.NewDecoder(bytes.NewReader(out)); err == nil; {
+	if err != nil {
+		return err
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var list struct {
 			Object
 
 			Items []Object `json:"items"`
 		}
-		switch err = d.Decode(&list); {
+		switch err := d.Decode(&list); {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			err = fmt.Errorf("oc printed no list of objects: %w", err)
-		case strings.HasSuffix(list.Kind, "List"):
-			o.all = append(o.all, list.Items...)
-		default:
-			o.all = append(o.all, list.Object)
+			return fmt.Errorf("oc printed no list of objects: %w", err)
 		}
+		o.all = append(append(o.all, list.Object), list.Items...) // nothing uses the kind List
 	}
-	return err
 }
 
 // certificates returns the Certificates for the name.

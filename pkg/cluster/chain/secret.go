@@ -24,10 +24,8 @@ func inspect(s *Object, names []string, now time.Time) (r rule, reason string, s
 		return r, "", since
 	}
 	r.state, r.finding = "invalid", findings.NamedCertificateInvalid
-	for _, key := range []string{"tls.crt", "tls.key"} {
-		if _, has := s.Data[key]; !has {
-			return r, "it has no " + key, since
-		}
+	if _, has := s.Data["tls.key"]; !has {
+		return r, "it has no tls.key", since
 	}
 	block, _ := pem.Decode(s.Data["tls.crt"])
 	if block == nil {

@@ -158,13 +158,12 @@ func (e *examiner) addSecret(namespace, name string, missing report.CheckOutcome
 
 // fieldOf returns the field of the entry of namedCertificates with the Secret of a Certificate; empty without one.
 func (e *examiner) fieldOf(c Object) string {
-	i := slices.IndexFunc(e.entries(), func(n NamedCertificate) bool {
-		return c.Metadata.Namespace == Namespace && n.Secret.Name == c.Spec.SecretName
-	})
-	if i < 0 {
-		return ""
+	for i, n := range e.entries() {
+		if c.Metadata.Namespace == Namespace && n.Secret.Name == c.Spec.SecretName {
+			return fieldOf(i)
+		}
 	}
-	return fieldOf(i)
+	return ""
 }
 
 // children are the kinds of the objects that an object owns.

@@ -44,7 +44,7 @@ func Check(o Objects, poolName string) report.Preflight {
 		Header: report.NewHeader("Preflight"), Pool: poolName, Release: o.version.release(),
 		Examined: []string{}, NotExamined: []string{}, Findings: []report.PreflightFinding{},
 	}}
-	c.ours = c.ownConfigs()
+	c.ours = slices.DeleteFunc(slices.Clone(o.configs), func(m machineConfig) bool { return !c.isOwn(m) })
 	c.checkPolicy()
 	c.checkPool()
 	c.checkLayering()
@@ -89,15 +89,6 @@ func (c *checker) notExamined(format string, args ...any) {
 
 func (c *checker) isOwn(m machineConfig) bool {
 	return m.Metadata.Name == "98-"+c.pool+"-http01-proxyd" || m.Metadata.Name == "98-"+c.pool+"-http01-proxyd-config"
-}
-
-func (c *checker) ownConfigs() (all []machineConfig) {
-	for _, m := range c.objects.configs {
-		if c.isOwn(m) {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 // required returns the policy that the MachineConfigs need.
@@ -231,7 +222,7 @@ func (c *checker) checkPool() {
 	p := c.objects.pools[i]
 	c.stream = p.Spec.OSImageStream.Name
 	if p.Spec.Paused {
-		c.find(findings.PoolPaused, findings.Values{"pool": c.pool})
+		c.find(findings.PoolPaused, findings.Values{})
 	}
 	degraded, message := false, ""
 	for _, condition := range p.Status.Conditions {
@@ -241,7 +232,7 @@ func (c *checker) checkPool() {
 	}
 	if degraded {
 		reason := cmp.Or(strings.TrimSuffix(message, "."), "the condition has no message")
-		c.find(findings.PoolDegraded, findings.Values{"pool": c.pool, "reason": reason})
+		c.find(findings.PoolDegraded, findings.Values{"reason": reason})
 	}
 }
 
@@ -259,9 +250,8 @@ func (c *checker) checkLayering() {
 	case i < 0:
 		c.examined("no MachineOSConfig of the pool")
 	default:
-		c.find(findings.PoolLayered, findings.Values{
-			"pool": c.pool, "config": c.objects.layered[i].Metadata.Name, "release": c.release(),
-		})
+		name := c.objects.layered[i].Metadata.Name
+		c.find(findings.PoolLayered, findings.Values{"config": name, "release": c.release()})
 	}
 }
 
@@ -350,13 +340,8 @@ func (c *checker) release() string {
 }
 
 // intersect returns the keys that are in both lists.
-func intersect(keys, others []string) (both []string) {
-	for _, key := range keys {
-		if slices.Contains(others, key) {
-			both = append(both, key)
-		}
-	}
-	return both
+func intersect(keys, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return !slices.Contains(others, key) })
 }
 
 // sharedWith returns the files and units of this service that a MachineConfig contains.

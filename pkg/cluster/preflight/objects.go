@@ -4,8 +4,10 @@ package preflight
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/chain"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
@@ -34,24 +36,13 @@ type Objects struct {
 // sourceRemediation names the source of the objects.
 const sourceRemediation = `give the output of "oc get KIND -o yaml", or files of "oc http01 render"`
 
-// The kinds of objects that are read.
-const (
-	kindConfiguration = "MachineConfiguration"
-	kindPool          = "MachineConfigPool"
-	kindOSConfig      = "MachineOSConfig"
-	kindConfig        = "MachineConfig"
-	kindVersion       = "ClusterVersion"
-	kindAPIServer     = "APIServer"
-	kindSecret        = "Secret"
-)
-
 // kinds maps the kinds to their versions.
 func kinds() map[string]string {
 	const group = "machineconfiguration.openshift.io/v1"
 	return map[string]string{
-		kindConfiguration: "operator.openshift.io/v1", kindPool: group, kindOSConfig: group, kindConfig: group,
-		kindVersion: "config.openshift.io/v1", kindAPIServer: "config.openshift.io/v1",
-		kindSecret: "v1",
+		"MachineConfiguration": "operator.openshift.io/v1",
+		"MachineConfigPool":    group, "MachineOSConfig": group, "MachineConfig": group,
+		"ClusterVersion": "config.openshift.io/v1", "APIServer": "config.openshift.io/v1", "Secret": "v1",
 	}
 }
 
@@ -65,14 +56,14 @@ func Parse(files []machineconfig.Input) (Objects, error) {
 	var problems []error
 	for _, object := range read.Objects {
 		problems = append(problems, o.add(object))
-		o.layeredKnown = o.layeredKnown || object.Kind == kindOSConfig && object.InList
+		o.layeredKnown = o.layeredKnown || object.Kind == "MachineOSConfig" && object.InList
 	}
 	return o, errors.Join(problems...)
 }
 
 func (o *Objects) add(object machineconfig.ReadObject) error {
 	switch object.Kind {
-	case kindConfiguration: // only the cluster sets a generation
+	case "MachineConfiguration": // only the cluster sets a generation
 		var c machineConfiguration
 		err := object.Load(&c)
 		if c.Metadata.Generation > 0 || c.Status != nil {
@@ -83,15 +74,16 @@ func (o *Objects) add(object machineconfig.ReadObject) error {
 			o.policyFolder = folder
 		}
 		return errors.Join(err, set(object, &o.rendered))
-	case kindPool:
+	case "MachineConfigPool":
 		return add(object, &o.pools)
-	case kindOSConfig:
+	case "MachineOSConfig":
 		return add(object, &o.layered)
-	case kindConfig:
-		return add(object, &o.configs)
-	case kindAPIServer:
+	case "MachineConfig":
+		err := add(object, &o.configs)
+		return errors.Join(err, object.Load(&o.configs[len(o.configs)-1].fields))
+	case "APIServer":
 		return set(object, &o.apiServer)
-	case kindSecret:
+	case "Secret":
 		return add(object, &o.secrets)
 	default:
 		return set(object, &o.version)
@@ -166,17 +158,8 @@ type layeredPool struct {
 type machineConfig struct {
 	Metadata metadata `json:"metadata"`
 	Spec     struct {
-		Extensions       []string `json:"extensions"`
-		FIPS             bool     `json:"fips"`
-		KernelArguments  []string `json:"kernelArguments"`
-		KernelType       string   `json:"kernelType"`
-		OSImageURL       string   `json:"osImageURL"`
-		BaseOSExtensions string   `json:"baseOSExtensionsContainerImage"`
-		Config           struct {
-			Passwd struct {
-				Users  []struct{} `json:"users"`
-				Groups []struct{} `json:"groups"`
-			} `json:"passwd"`
+		OSImageURL string `json:"osImageURL"`
+		Config     struct {
 			Storage struct {
 				Files []struct {
 					Path     string `json:"path"`
@@ -192,6 +175,10 @@ type machineConfig struct {
 			} `json:"systemd"`
 		} `json:"config"`
 	} `json:"spec"`
+
+	fields struct {
+		Spec map[string]any `json:"spec"`
+	}
 }
 
 // keys returns the paths of the files and the names of the units.
@@ -207,24 +194,15 @@ func (m machineConfig) keys() (all []string) {
 
 // otherFields returns the names of the fields, except files and units, that have a value.
 func (m machineConfig) otherFields() (all []string) {
-	s := m.Spec
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
-		{"baseOSExtensionsContainerImage", s.BaseOSExtensions != ""},
-		{"extensions", len(s.Extensions) > 0},
-		{"fips", s.FIPS},
-		{"kernelArguments", len(s.KernelArguments) > 0},
-		{"kernelType", s.KernelType != ""},
-		{"osImageURL", s.OSImageURL != ""},
-		{"passwd", len(s.Config.Passwd.Users)+len(s.Config.Passwd.Groups) > 0},
-	} {
-		if field.set {
-			all = append(all, field.name)
+	for name, value := range m.fields.Spec {
+		if config, is := value.(map[string]any); is && name == "config" {
+			name, value = "passwd", config["passwd"]
+		}
+		if !slices.Contains([]string{"", "false", "[]", "map[]", "<nil>"}, fmt.Sprint(value)) {
+			all = append(all, name)
 		}
 	}
-	return all
+	return slices.Sorted(slices.Values(all))
 }
 
 // compressed returns the paths of compressed files.
