@@ -4,10 +4,10 @@ package chain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/check"
-	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/condition"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings/verdict"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -17,7 +17,11 @@ import (
 func (e *examiner) addNodes(depth int, challenge Object) (seen string) {
 	requests := 0
 	for _, h := range e.hosts {
-		all := seenBy(h, challenge)
+		recent := h.Challenges.Recent
+		all := slices.DeleteFunc(slices.Clone(recent), func(c report.RecentChallenge) bool {
+			return c.TokenPrefix == "" || !strings.HasPrefix(challenge.Spec.Token, c.TokenPrefix) || !c.IsValidation(recent) ||
+				!strings.EqualFold(c.Host, challenge.Spec.DNSName)
+		})
 		var texts []string
 		for _, v := range h.VIPs {
 			if v.IsHeld() {
@@ -52,18 +56,6 @@ func (e *examiner) addNodes(depth int, challenge Object) (seen string) {
 		return ". The nodes report no request for it"
 	}
 	return fmt.Sprintf(". The nodes report %s for it", report.Count(requests, "request"))
-}
-
-// seenBy returns the requests of cert-manager and of CAs for a Challenge in the report of a host, oldest first.
-func seenBy(h condition.HostReport, challenge Object) (all []report.RecentChallenge) {
-	recent := h.Challenges.Recent
-	for _, c := range recent {
-		if c.TokenPrefix != "" && strings.HasPrefix(challenge.Spec.Token, c.TokenPrefix) && c.IsValidation(recent) &&
-			strings.EqualFold(c.Host, challenge.Spec.DNSName) {
-			all = append(all, c)
-		}
-	}
-	return all
 }
 
 // describe describes requests by the kind of the client.

@@ -61,11 +61,7 @@ func Examine(o Objects, hosts []condition.HostReport, now time.Time) report.Clus
 	}
 	r := &e.report
 	slices.SortStableFunc(r.Findings, func(a, b report.ClusterProblem) int { return cmp.Compare(a.Level, b.Level) })
-	var levels []string
-	for _, f := range r.Findings {
-		levels = append(levels, f.Level)
-	}
-	r.Outcome, r.Summary = report.Conclude(levels, len(r.NotExamined) > 0)
+	r.Outcome, r.Summary = report.Conclude(e.levels, len(r.NotExamined) > 0)
 	return *r
 }
 
@@ -75,6 +71,7 @@ type examiner struct {
 	hosts  []condition.HostReport
 	now    time.Time
 	report report.ClusterCertificate
+	levels []string // of the findings
 }
 
 func newFinding(id findings.ID, values findings.Values) findings.Finding {
@@ -96,7 +93,7 @@ func (e *examiner) find(f findings.Finding, nodes ...string) {
 		return o.ID == p.ID && o.Message == p.Message
 	})
 	if !isKnown && len(e.report.Findings) < maxFindings {
-		e.report.Findings = append(e.report.Findings, p)
+		e.report.Findings, e.levels = append(e.report.Findings, p), append(e.levels, p.Level)
 	}
 }
 

@@ -61,6 +61,7 @@ type checker struct {
 	ours    []machineConfig // MachineConfigs of this service, rendered or in the cluster
 	stream  string          // of OS images, which the pool names; empty: the default of the cluster
 	report  report.Preflight
+	levels  []string // of the findings
 }
 
 // find adds a finding. It merges equal findings of several objects.
@@ -73,6 +74,7 @@ func (c *checker) add(f findings.Finding) {
 		return other.ID == string(f.ID) && other.Message == f.Message
 	}
 	if !slices.ContainsFunc(c.report.Findings, equal) {
+		c.levels = append(c.levels, string(f.Level))
 		c.report.Findings = append(c.report.Findings, report.PreflightFinding{
 			ID: string(f.ID), Level: string(f.Level), Message: f.Message, Remediation: f.Remediation, Commands: f.Commands,
 		})
@@ -144,35 +146,31 @@ func (c *checker) checkPolicy() {
 		active, observed = live.Status.PolicyStatus.Policies, live.Status.ObservedGeneration
 	}
 	spec := live.Spec.Policy
-	var missing, late, reboots, differ []string
 	keys := c.contents(required)
+	entries := map[findings.ID][]string{}
+	add := func(id findings.ID, key string) { entries[id] = append(entries[id], key) }
 	for _, key := range keys {
 		want, _ := required.Entry(key)
 		got, found := active.Entry(key)
 		switch _, inSpec := spec.Entry(key); {
 		case !inSpec && (!found || observed != live.Metadata.Generation): // it is not active, or not for long
-			missing = append(missing, cmp.Or(want.Key(), key))
+			add(findings.PolicyEntriesMissing, cmp.Or(want.Key(), key))
 		case !found:
-			late = append(late, cmp.Or(want.Key(), key))
+			add(findings.PolicyNotObserved, cmp.Or(want.Key(), key))
 		case got.Reboots():
-			reboots = append(reboots, got.Key())
+			add(findings.PolicyEntriesReboot, got.Key())
 		case want.Key() != "" && !slices.Equal(want.Actions, got.Actions):
-			differ = append(differ, got.Key())
+			add(findings.PolicyEntriesDiffer, got.Key())
 		}
 	}
 	// First, because apply.sh cannot add missing entries to a full list.
 	c.checkNumber("files", required.Files, spec.Files)
 	c.checkNumber("units", required.Units, spec.Units)
-	for _, f := range []struct {
-		id      findings.ID
-		entries []string
-	}{
-		{findings.PolicyEntriesMissing, missing},
-		{findings.PolicyEntriesReboot, reboots},
-		{findings.PolicyEntriesDiffer, differ},
+	for _, id := range []findings.ID{
+		findings.PolicyEntriesMissing, findings.PolicyEntriesReboot, findings.PolicyEntriesDiffer,
 	} {
-		if len(f.entries) > 0 {
-			c.find(f.id, findings.Values{"entries": join(f.entries)})
+		if len(entries[id]) > 0 {
+			c.find(id, findings.Values{"entries": join(entries[id])})
 		}
 	}
 	if dropped := required.Uncovered(keys); c.objects.rendered != nil && len(dropped) > 0 {
@@ -182,8 +180,9 @@ func (c *checker) checkPolicy() {
 	case observed != live.Metadata.Generation:
 		state := fmt.Sprintf("it has observed the generation %d of %d", observed, live.Metadata.Generation)
 		c.find(findings.PolicyNotObserved, findings.Values{"state": state})
-	case len(late) > 0:
-		c.find(findings.PolicyNotObserved, findings.Values{"state": "the active policy contains no entry for " + join(late)})
+	case len(entries[findings.PolicyNotObserved]) > 0:
+		state := "the active policy contains no entry for " + join(entries[findings.PolicyNotObserved])
+		c.find(findings.PolicyNotObserved, findings.Values{"state": state})
 	}
 }
 
@@ -405,12 +404,8 @@ func (c *checker) checkNames() {
 
 // conclude sets the outcome and the summary.
 func (c *checker) conclude() {
-	var levels []string
 	r := &c.report
-	for _, f := range r.Findings {
-		levels = append(levels, f.Level)
-	}
-	r.Outcome, r.Summary = report.Conclude(levels, len(r.NotExamined) > 0)
+	r.Outcome, r.Summary = report.Conclude(c.levels, len(r.NotExamined) > 0)
 	if r.Outcome == report.CheckOK {
 		r.Summary = "no problem found: a change of these MachineConfigs reboots no node of the pool " + c.pool
 	}

@@ -200,9 +200,9 @@ func TestCheck(t *testing.T) {
 		"another owner's fields under our name": {
 			healthy(live, string(rendered), string(renderedPolicy),
 				strings.Replace(machineConfig(ourConfig, "master", "passwd: {users: [{name: core}]}, "+configFile), "spec: {",
-					"spec: {kernelArguments: [nosmt], extensions: [usbguard], kernelType: realtime, fips: true, osImageURL: a, ", 1)),
+					"spec: {kernelArguments: [nosmt], extensions: [usbguard], kernelType: realtime, fips: true, osImageURL: a, newField: b, ", 1)),
 			[]string{"machineconfig-name-taken"},
-			"contains extensions, fips, kernelArguments, kernelType, osImageURL, passwd, which is not ours.",
+			"contains extensions, fips, kernelArguments, kernelType, newField, osImageURL, passwd, which is not ours.",
 		},
 		"no room for our entries": {
 			healthy(configuration(others(47), others(47), "7")),
