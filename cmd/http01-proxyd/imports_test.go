@@ -222,10 +222,8 @@ func TestHostBinaryDependencies(t *testing.T) {
 				t.Errorf("the host binary links %s", p.ImportPath)
 			}
 		}
-		// Protobuf embeds its defaults, less than a kilobyte, the page its style sheet, and findings their texts.
-		embeds := []string{
-			"google.golang.org/protobuf/internal/editiondefaults", module + "cmd/internal/page", module + "pkg/findings",
-		}
+		// Protobuf embeds its defaults, less than a kilobyte, and the page its style sheet.
+		embeds := []string{"google.golang.org/protobuf/internal/editiondefaults", module + "cmd/internal/page"}
 		if slices.Contains(p.Imports, "embed") && !slices.Contains(embeds, p.ImportPath) {
 			t.Errorf("the host binary has files of %s in it", p.ImportPath)
 		}

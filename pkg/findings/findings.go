@@ -195,7 +195,7 @@ func entries() []Entry {
 		rulesetEntries(),
 		ingressEntries(), microShiftRouterEntries(), egressEntries(), routeEntries(), challengeEntries(), dnsEntries(),
 		clusterProxyEntries(), vipPortEntries(), certificateEntries(), microShiftCertificateEntries(), mtuEntries(),
-		clockEntries(), configEntries(), caBundleEntries(), serviceEntries(), clusterOnlyEntries("cluster"),
-		clusterOnlyEntries(IssuanceCheck), clusterOnlyEntries(PreflightCheck),
+		clockEntries(), configEntries(), caBundleEntries(), serviceEntries(), clusterEntries(), issuanceEntries(),
+		preflightEntries(),
 	)
 }
