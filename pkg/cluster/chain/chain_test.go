@@ -62,8 +62,6 @@ func scenarios() map[string]scenario {
 		"healthy":      {"infrastructure apiserver issuer certificate request order", valid, 0, nil, "ok"},
 		"reused":       {"infrastructure apiserver issuer certificate request order-reused", valid, 0, nil, "ok"},
 		"not-switched": {"infrastructure apiserver-plain issuer certificate request order", valid, 0, []string{"named-certificate-not-used"}, "warning"},
-		"self-check":   {pending + "challenge-timeout" + solver, none, 0, []string{"challenge-pending"}, "problem"},
-		"no-route":     {pending + "challenge-503 pod-not-ready service ingress route", none, 503, []string{"route-missing"}, "problem"},
 		"claimed":      {pending + "challenge-503 pod service ingress route-claimed", none, 503, []string{"route-missing"}, "problem"},
 		"policy": {
 			pending + "challenge-503 policy-deny" + solver, none, 0, []string{"solver-port-blocked"}, "problem",
@@ -71,11 +69,9 @@ func scenarios() map[string]scenario {
 		"permitted": {
 			pending + "challenge-503 policy-deny policy-solver" + solver, none, 0, []string{"challenge-pending"}, "problem",
 		},
-		"gateway":       {pending + "challenge-gateway", none, 0, []string{"solver-is-gateway"}, "problem"},
-		"no-solver":     {pending + "challenge-503", none, 0, []string{"challenge-pending"}, "problem"},
-		"invalid-order": {failed + "order-invalid challenge-invalid", valid, 200, []string{"order-failed"}, "problem"},
-		"rate-limited":  {errored + "order-rate-limited", valid, 0, []string{"ca-rate-limited"}, "problem"},
-		"paused":        {errored + "order-paused", valid, 0, []string{"ca-name-paused"}, "problem"},
+		"gateway":   {pending + "challenge-gateway", none, 0, []string{"solver-is-gateway"}, "problem"},
+		"no-solver": {pending + "challenge-503", none, 0, []string{"challenge-pending"}, "problem"},
+		"paused":    {errored + "order-paused", valid, 0, []string{"ca-name-paused"}, "problem"},
 		"denied": {
 			"infrastructure apiserver issuer certificate-failed request-denied", valid, 0,
 			[]string{"request-denied"},
@@ -91,12 +87,14 @@ func scenarios() map[string]scenario {
 			[]string{"named-certificate-expired", "order-failed"},
 			"problem",
 		},
-		"staging":   {"infrastructure apiserver issuer-staging certificate request order", valid, 0, []string{"issuer-staging"}, "problem"},
-		"no-issuer": {"infrastructure apiserver certificate-issuing", none, 0, []string{missing, "issuer-not-ready"}, "problem"},
-		"account":   {"infrastructure apiserver issuer-not-ready certificate-issuing", none, 0, []string{missing, "issuer-not-ready"}, "problem"},
-		"stuck":     {"infrastructure apiserver-plain issuer certificate-stuck", none, 0, []string{"certificate-not-ready"}, "problem"},
-		"renewing":  {"infrastructure apiserver issuer certificate-issuing request-pending order-pending", valid, 0, nil, "ok"},
-		"absent":    {"infrastructure apiserver issuer", valid, 0, []string{"certificate-object-missing"}, "problem"},
+		"staging": {"infrastructure apiserver issuer-staging certificate request order", valid, 0, []string{"issuer-staging"}, "problem"},
+		"no-issuer": {
+			"infrastructure apiserver certificate-issuing", none, 0, []string{missing, "issuer-not-ready"}, "problem",
+		},
+		"account":  {"infrastructure apiserver issuer-not-ready certificate-issuing", none, 0, []string{missing, "issuer-not-ready"}, "problem"},
+		"stuck":    {"infrastructure apiserver-plain issuer certificate-stuck", none, 0, []string{"certificate-not-ready"}, "problem"},
+		"renewing": {"infrastructure apiserver issuer certificate-issuing request-pending order-pending", valid, 0, nil, "ok"},
+		"absent":   {"infrastructure apiserver issuer", valid, 0, []string{"certificate-object-missing"}, "problem"},
 		"twice": {
 			"infrastructure apiserver-twice issuer certificate request order", valid, 0,
 			[]string{"named-certificate-name-twice", missing},
@@ -124,23 +122,72 @@ func TestExamine(t *testing.T) {
 			if diff := cmp.Diff(s.findings, ids); diff != "" || r.Outcome != s.outcome {
 				t.Errorf("outcome %s (-want +got):\n%s", r.Outcome, diff)
 			}
-			got, err := json.MarshalIndent(r, "", "  ")
+			compare(t, name, r)
+		})
+	}
+}
+
+// compare compares a report with the one in testdata.
+func compare(t *testing.T, name string, r report.ClusterCertificate) {
+	t.Helper()
+	got, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(path, append(got, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// TestRecorded compares the report about what oc and the nodes printed in the rehearsal (cert-manager 1.21, a real
+// API server and Pebble), without the fields that nothing reads.
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	for name, finding := range map[string]string{
+		"self-check": "challenge-pending", "no-route": "route-missing", "wrong-class": "route-missing",
+		"invalid-order": "order-failed", "rate-limited": "ca-rate-limited",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("testdata", "recorded", name+".yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join("testdata", name+".json")
-			if *update {
-				if err := os.WriteFile(path, append(got, '\n'), 0o600); err != nil {
-					t.Fatal(err)
-				}
+			var record struct {
+				Name    string           `json:"name"`
+				Time    time.Time        `json:"time"`
+				Objects []map[string]any `json:"objects"`
+				Nodes   []struct {
+					Name   string        `json:"name"`
+					Report report.Report `json:"report"`
+				} `json:"nodes"`
 			}
-			want, err := os.ReadFile(path)
-			if err != nil {
+			if err := yaml.Unmarshal(text, &record); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
+			o, err := Read(t.Context(), printer(record.Objects), record.Name)
+			if err != nil || len(o.NotExamined) > 0 {
+				t.Fatalf("%v, %q", err, o.NotExamined)
 			}
+			var hosts []condition.HostReport
+			for _, n := range record.Nodes {
+				hosts = append(hosts, condition.HostReport{Name: n.Name, Report: n.Report, Condition: n.Report.Condition()})
+			}
+			r := Examine(o, hosts, record.Time)
+			if len(r.Findings) != 1 || r.Findings[0].ID != finding {
+				t.Errorf("%+v", r.Findings)
+			}
+			compare(t, name, r)
 		})
 	}
 }
@@ -176,52 +223,57 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
-// fakeOC prints the objects of a scenario of the kinds and in the namespace that the arguments name.
+// fakeOC prints the objects of a scenario.
 func fakeOC(t *testing.T, s scenario) Getter {
 	t.Helper()
 	all := documents(t)
+	var objects []map[string]any
+	for name := range strings.FieldsSeq(s.objects) {
+		if all[name] == nil {
+			t.Fatalf("no object %s", name)
+		}
+		objects = append(objects, all[name])
+	}
+	if !s.notAfter.IsZero() {
+		objects = append(objects, map[string]any{
+			"kind": "Secret", "type": tlsType, "metadata": map[string]any{
+				"namespace": Namespace, "name": "api-certificate", "creationTimestamp": "2026-01-01T08:02:00Z",
+			},
+			"data": map[string][]byte{"tls.crt": certificate(t, s.notAfter, "api.example.com"), "tls.key": {}},
+		})
+	}
+	return printer(objects)
+}
+
+// printer prints the objects of the kinds and in the namespace that the arguments of oc name. A cluster without
+// objects of a kind of OpenShift does not know the kind.
+func printer(objects []map[string]any) Getter {
 	return func(_ context.Context, args ...string) ([]byte, error) {
 		namespace := ""
 		if i := slices.Index(args, "-n"); i >= 0 {
 			namespace = args[i+1]
 		}
-		if args[0] == "secrets" {
-			return secretText(t, s, namespace, args), nil
-		}
-		list := map[string]any{"kind": "List", "items": []any{}}
-		for kinds := range strings.SplitSeq(args[0], ",") {
-			resource, _, _ := strings.Cut(strings.TrimSuffix(kinds, "/cluster"), ".")
-			for name := range strings.FieldsSeq(s.objects) {
-				o, known := all[name]
-				if !known {
-					return nil, fmt.Errorf("no object %s", name)
+		items := []any{}
+		for resource := range strings.SplitSeq(strings.TrimSuffix(args[0], "/cluster"), ",") {
+			resource, group, _ := strings.Cut(resource, ".")
+			known := !strings.HasSuffix(group, "openshift.io")
+			for _, o := range objects {
+				metadata := o["metadata"].(map[string]any)
+				if plural(o["kind"].(string)) != resource {
+					continue
 				}
-				in, _ := o["metadata"].(map[string]any)["namespace"].(string)
-				if plural(o["kind"].(string)) == resource && (namespace == "" || in == namespace) {
-					list["items"] = append(list["items"].([]any), o)
+				known = true
+				inNamespace := namespace == "" || metadata["namespace"] == namespace
+				if inNamespace && (resource != "secrets" || slices.Contains(args, metadata["name"].(string))) {
+					items = append(items, o)
 				}
 			}
+			if !known {
+				return nil, nodes.ErrUnknownKind
+			}
 		}
-		return json.Marshal(list)
+		return json.Marshal(map[string]any{"kind": "List", "items": items})
 	}
-}
-
-// secretText is the output of oc for the Secret api-certificate.
-func secretText(t *testing.T, s scenario, namespace string, args []string) []byte {
-	t.Helper()
-	if s.notAfter.IsZero() || namespace != Namespace || !slices.Contains(args, "api-certificate") {
-		return nil
-	}
-	text, err := json.Marshal(map[string]any{
-		"kind": "Secret", "type": tlsType, "metadata": map[string]any{
-			"namespace": namespace, "name": "api-certificate", "creationTimestamp": "2026-01-01T08:02:00Z",
-		},
-		"data": map[string][]byte{"tls.crt": certificate(t, s.notAfter, "api.example.com"), "tls.key": {}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
 
 // certificate is a certificate of 90 days for names.
@@ -267,7 +319,7 @@ func hosts(status int) []condition.HostReport {
 // TestReadFails: without the objects, there is an error. Without one kind of them, the rest is shown.
 func TestReadFails(t *testing.T) {
 	t.Parallel()
-	whole := fakeOC(t, scenarios()["no-route"])
+	whole := fakeOC(t, scenarios()["claimed"])
 	without := func(resource string, err error) Getter {
 		return func(ctx context.Context, args ...string) ([]byte, error) {
 			if strings.HasPrefix(args[0], resource) {

@@ -201,17 +201,8 @@ func (e *examiner) walk(depth int, o Object, values findings.Values) {
 			e.find(newFinding(findings.SolverPortBlocked, values.With("policies", strings.Join(names, ", "))))
 		}
 	}
-	for _, kind := range children()[o.Kind] {
-		owned := e.ownedBy(o, kind)
-		if len(owned) == 0 && e.mustOwn(o, kind) {
-			e.add(depth+1, named(kind, "", "of the solver"), rule{outcome: report.CheckProblem, state: "missing"}, "", time.Time{})
-		}
-		if kind == "CertificateRequest" && len(owned) > 1 {
-			owned = owned[:1] // the others are of earlier renewals
-		}
-		for _, one := range owned[:min(len(owned), maxOwned)] {
-			e.walk(depth+1, one, values)
-		}
+	if o.Kind != "Challenge" || r.finding != "" { // the solver of a finished challenge says nothing
+		e.walkOwned(depth+1, o, values)
 	}
 	if o.Kind == "Challenge" {
 		values = values.With("seen", e.addNodes(depth+1, o))
@@ -226,6 +217,22 @@ func (e *examiner) walk(depth int, o Object, values findings.Values) {
 			f.Level = findings.Warning
 		}
 		e.find(f)
+	}
+}
+
+// walkOwned examines what belongs to an object, and shows what is missing.
+func (e *examiner) walkOwned(depth int, o Object, values findings.Values) {
+	for _, kind := range children()[o.Kind] {
+		owned := e.ownedBy(o, kind)
+		if len(owned) == 0 && e.mustOwn(o, kind) {
+			e.add(depth, named(kind, "", "of the solver"), rule{outcome: report.CheckProblem, state: "missing"}, "", time.Time{})
+		}
+		if kind == "CertificateRequest" && len(owned) > 1 {
+			owned = owned[:1] // the others are of earlier renewals
+		}
+		for _, one := range owned[:min(len(owned), maxOwned)] {
+			e.walk(depth, one, values)
+		}
 	}
 }
 
