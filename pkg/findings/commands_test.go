@@ -126,7 +126,7 @@ func TestCommandsParse(t *testing.T) {
 		"get":      {"-A", "-n", "-l", "-o", "--field-selector", "--show-managed-fields"},
 		"patch":    {"-n", "--type", "--patch", "--subresource"},
 		"describe": {"-A", "-n"}, "logs": {"-n", "--tail"}, "debug": {"--"}, "wait": {"--for", "--timeout"},
-		"edit": {"-n"}, "http01": {"--name", "--token"},
+		"edit": {"-n"}, "delete": {"-n"}, "http01": {"--name", "--token"},
 	}
 	for _, e := range All() {
 		for _, template := range e.Commands {

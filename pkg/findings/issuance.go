@@ -20,6 +20,7 @@ const (
 	CARateLimited           ID = "ca-rate-limited"
 	CANamePaused            ID = "ca-name-paused"
 	OrderFailed             ID = "order-failed"
+	OrderOutdated           ID = "order-outdated"
 	SolverIsGateway         ID = "solver-is-gateway"
 	SolverPortBlocked       ID = "solver-port-blocked"
 	ChallengePending        ID = "challenge-pending"
@@ -30,7 +31,8 @@ const IssuanceCheck = "issuance"
 
 // {field} is the path of an entry of namedCertificates and {other} another one, {secret}, {certificate},
 // {issuer}, {request} and {order} are names, {kind} is the kind of the issuer, {namespace} is their namespace,
-// {name} is a DNS name and {reason} the text of cert-manager or the CA. {seen} is a sentence or empty.
+// {name} is a DNS name and {reason} the text of cert-manager or the CA. {profile} is a profile of Let's Encrypt.
+// {seen} is a sentence or empty.
 func issuanceEntries() []Entry {
 	const (
 		show      = "oc get secret {secret} -n {namespace}"
@@ -149,6 +151,13 @@ func issuanceEntries() []Entry {
 			Message:     "The order {order} of {namespace} failed: {reason}",
 			Remediation: "If the CA did not get the key, check the path from the internet to the VIP." + renew,
 			Commands:    []string{"oc http01 check", order, renewNow},
+		},
+		{
+			ID: OrderOutdated, Check: IssuanceCheck, ClusterOnly: true, Level: Warning,
+			Symptom:     "After a fix, the Challenge is `expired`, and cert-manager waits.",
+			Message:     "The order {order} of {namespace} is pending for {age}. Let's Encrypt keeps the challenges of the profile {profile} for an hour",
+			Remediation: "Delete the order before you fix the cause: cert-manager creates another one at once. Otherwise, this attempt fails when the self check passes, and cert-manager waits up to 32 h.",
+			Commands:    []string{"oc delete order {order} -n {namespace}"},
 		},
 		{
 			ID: SolverIsGateway, Check: IssuanceCheck, ClusterOnly: true, Level: Problem,

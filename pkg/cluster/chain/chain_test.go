@@ -62,7 +62,12 @@ func scenarios() map[string]scenario {
 		"healthy":      {"infrastructure apiserver issuer certificate request order", valid, 0, nil, "ok"},
 		"reused":       {"infrastructure apiserver issuer certificate request order-reused", valid, 0, nil, "ok"},
 		"not-switched": {"infrastructure apiserver-plain issuer certificate request order", valid, 0, []string{"named-certificate-not-used"}, "warning"},
-		"claimed":      {pending + "challenge-503 pod service ingress route-claimed", none, 503, []string{"route-missing"}, "problem"},
+		"outdated": {
+			strings.Replace(pending, "order-pending", "order-outdated", 1) + "challenge-503" + solver, none, 503,
+			[]string{"route-missing", "order-outdated"},
+			"problem",
+		},
+		"claimed": {pending + "challenge-503 pod service ingress route-claimed", none, 503, []string{"route-missing"}, "problem"},
 		"policy": {
 			pending + "challenge-503 policy-deny" + solver, none, 0, []string{"solver-port-blocked"}, "problem",
 		},

@@ -36,6 +36,8 @@ type Object struct {
 
 		ACME struct{ Server, Profile string } // ClusterIssuer, Issuer
 
+		Profile string // Order
+
 		DNSName, Token string // Challenge
 		Solver         struct {
 			HTTP01 struct {
@@ -93,6 +95,9 @@ func (o Object) condition(kind string) metav1.Condition {
 	status := o.Status.State
 	if slices.Contains([]string{"invalid", "expired", "errored"}, status) { // cert-manager, pkg/acme/acme.go, IsFailureState
 		status = failed
+	}
+	if kind == short && !isShort(o.Spec.Profile) {
+		status = ""
 	}
 	return metav1.Condition{Status: metav1.ConditionStatus(status), Message: o.Status.Reason}
 }

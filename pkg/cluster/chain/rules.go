@@ -30,7 +30,13 @@ const (
 	staging = "staging"
 	// failed is the state of an Order or a Challenge that cannot become valid.
 	failed = "failed"
+	// short is the condition of an Order whose authorizations end within hours. It is the state.
+	short = "short"
 )
+
+// pendingTime is for how long Let's Encrypt keeps an authorization of such an Order that is not validated. cert-manager
+// does not notice the end until its self check passes (pkg/controller/acmechallenges/sync.go).
+const pendingTime = time.Hour
 
 // anyValue is the value of a rule for all values.
 const anyValue = "*"
@@ -53,6 +59,7 @@ func rules() []rule {
 		{"CertificateRequest", "Approved", "", report.CheckWarning, "not approved", findings.RequestNotApproved, 30 * time.Second},
 		{"CertificateRequest", "Ready", anyValue, "", "pending", "", 0},
 		{"Order", "", failed, report.CheckProblem, "", findings.OrderFailed, 0},
+		{"Order", short, "pending", "", "", findings.OrderOutdated, pendingTime},
 		{"Order", "", "valid", report.CheckOK, "", "", 0},
 		{"Order", "", "", "", "new", "", 0},
 		{"Order", "", anyValue, "", "", "", 0},
@@ -122,11 +129,15 @@ const (
 	day = 24 * time.Hour
 )
 
+// isShort reports whether authorizations of a profile of Let's Encrypt end within hours
+// (https://letsencrypt.org/docs/profiles/).
+func isShort(profile string) bool { return profile == "shortlived" || profile == "tlsserver" }
+
 // reuseAt is for how long Let's Encrypt reuses an authorization at a time
 // (https://letsencrypt.org/docs/profiles/ and its plan until 2028).
 func reuseAt(profile string, at time.Time) time.Duration {
 	switch {
-	case profile == "shortlived", profile == "tlsserver", !at.Before(time.Date(2028, 2, 16, 0, 0, 0, 0, time.UTC)):
+	case isShort(profile), !at.Before(time.Date(2028, 2, 16, 0, 0, 0, 0, time.UTC)):
 		return 7 * time.Hour
 	case !at.Before(time.Date(2027, 2, 10, 0, 0, 0, 0, time.UTC)):
 		return 10 * day

@@ -186,8 +186,8 @@ func (e *examiner) walk(depth int, o Object, values findings.Values) {
 	case "Certificate":
 		e.examineCertificate(o, values)
 	case "Order":
-		reason = e.failuresOf(o)
-		if r.finding != "" {
+		reason, values = e.failuresOf(o), values.With("profile", o.Spec.Profile)
+		if r.finding == findings.OrderFailed {
 			r.finding = failureOf(reason)
 		}
 	case "Challenge":
