@@ -13,6 +13,7 @@ import (
 	sources "github.com/http01-proxyd/http01-proxyd"
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/certificate"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/chain"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/layout"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
@@ -122,7 +123,7 @@ func (f renderFlags) compare(request certificate.Request, site machineconfig.Sit
 	}
 	var problems []error
 	for _, o := range read.Objects {
-		var apiServer certificate.APIServer
+		var apiServer chain.Object
 		var issued certificate.Existing
 		switch o.Kind {
 		case "APIServer":

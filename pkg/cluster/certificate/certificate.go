@@ -18,9 +18,6 @@ const (
 	SwitchFile = SwitchFolder + "/switch.sh"
 )
 
-// Namespace is where the API server reads the Secrets of its certificates.
-const Namespace = "openshift-config"
-
 // Request describes the certificate of one cluster.
 type Request struct {
 	API   string   // the API's name

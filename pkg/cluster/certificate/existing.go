@@ -12,47 +12,32 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/chain"
 )
-
-// maxEntries is the limit of named certificates in kube-apiserver-operator.
-const maxEntries = 10
-
-// APIServer has the fields of an APIServer that matter here.
-type APIServer struct {
-	Spec struct {
-		ServingCerts struct {
-			NamedCertificates []struct {
-				Names              []string `json:"names"`
-				ServingCertificate struct {
-					Name string `json:"name"`
-				} `json:"servingCertificate"`
-			} `json:"namedCertificates"`
-		} `json:"servingCerts"`
-	} `json:"spec"`
-}
 
 // CheckAPIServer rejects an APIServer that cannot get the entry of the certificate. file is its
 // source.
-func (r Request) CheckAPIServer(file string, s APIServer) error {
+func (r Request) CheckAPIServer(file string, s chain.Object) error {
 	const list = "spec.servingCerts.namedCertificates"
 	ours := r.values()
 	var problems []error
 	others := 0
-	for i, entry := range s.Spec.ServingCerts.NamedCertificates {
-		if entry.ServingCertificate.Name == ours.Secret {
+	for i, entry := range s.Spec.ServingCerts.Named {
+		if entry.Secret.Name == ours.Secret {
 			continue
 		}
 		others++
 		for _, name := range entry.Names {
 			if slices.Contains(ours.All, strings.ToLower(name)) {
 				problems = append(problems, problem(file, fmt.Sprintf("%s[%d].names: the Secret %s already has the name %s",
-					list, i, entry.ServingCertificate.Name, name), "remove the name there first"))
+					list, i, entry.Secret.Name, name), "remove the name there first"))
 			}
 		}
 	}
-	if others+1 > maxEntries {
+	if others+1 > chain.MaxNamedCertificates {
 		problems = append(problems, problem(file, fmt.Sprintf("%s: would have %d entries", list, others+1),
-			fmt.Sprintf("keep at most %d: one certificate can have several names", maxEntries)))
+			fmt.Sprintf("keep at most %d: one certificate can have several names", chain.MaxNamedCertificates)))
 	}
 	return errors.Join(problems...)
 }
@@ -72,7 +57,7 @@ func (r Request) CheckExisting(file string, e Existing) error {
 	ours := r.values()
 	where := "the Certificate " + e.Metadata.Name
 	switch {
-	case e.Metadata.Namespace != Namespace:
+	case e.Metadata.Namespace != chain.Namespace:
 		return nil
 	case e.Metadata.Name != ours.Secret && e.Spec["secretName"] != ours.Secret:
 		return nil

@@ -19,6 +19,11 @@ type NamedCertificate struct {
 	} `json:"servingCertificate"`
 }
 
+// MaxNamedCertificates is the largest number of entries that kube-apiserver-operator accepts
+// (pkg/operator/configobservation/apiserver/observe_apiserver.go, maxUserNamedCerts). The API
+// server accepts more.
+const MaxNamedCertificates = 10
+
 // Object contains what is read of the objects of all kinds. No two kinds use a field differently.
 type Object struct {
 	Kind     string            `json:"kind"`

@@ -362,11 +362,6 @@ func countNames(all []machineConfig) int {
 	return len(names)
 }
 
-// maxNamedCertificates is the largest number of entries that kube-apiserver-operator accepts
-// (pkg/operator/configobservation/apiserver/observe_apiserver.go, maxUserNamedCerts). The API
-// server accepts more.
-const maxNamedCertificates = 10
-
 // checkNames examines the named certificates of the APIServer. A change of the MachineConfigs
 // does not depend on it, so it is optional.
 func (c *checker) checkNames() {
@@ -379,9 +374,9 @@ func (c *checker) checkNames() {
 		return
 	}
 	c.examined("APIServer cluster, named certificates: %d", len(entries))
-	if len(entries) > maxNamedCertificates {
+	if len(entries) > chain.MaxNamedCertificates {
 		c.find(findings.NamedCertificatesTooMany, findings.Values{
-			"count": strconv.Itoa(len(entries)), "limit": strconv.Itoa(maxNamedCertificates),
+			"count": strconv.Itoa(len(entries)), "limit": strconv.Itoa(chain.MaxNamedCertificates),
 		})
 	}
 	if len(c.objects.secrets) > 0 {
