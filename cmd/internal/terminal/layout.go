@@ -197,25 +197,26 @@ func (p *page) writeTable(t section.Table) {
 func (p *page) hasRoom(columns []section.Column, rows [][]span) bool {
 	sum := gap * (len(columns) - 1)
 	for i, c := range columns {
-		sum += minWidth(c, rows, i)
+		least, _ := bounds(c, rows, i)
+		sum += least
 	}
 	return p.view.Width == 0 || sum <= p.view.Width
 }
 
-// minWidth is the width below which a column would break a word. A column without a minimal width
-// is not wrapped.
-func minWidth(c section.Column, rows [][]span, i int) int {
-	natural, word := 0, c.MinWidth
+// bounds are the width below which a column would break a word, and the width of its longest cell. A column without a
+// minimal width is not wrapped.
+func bounds(c section.Column, rows [][]span, i int) (least, natural int) {
+	least = c.MinWidth
 	for _, r := range rows {
 		natural = max(natural, utf8.RuneCountInString(r[i].text))
 		for w := range strings.SplitSeq(r[i].text, " ") {
-			word = max(word, utf8.RuneCountInString(w))
+			least = max(least, utf8.RuneCountInString(w))
 		}
 	}
 	if c.MinWidth == 0 {
-		return natural
+		return natural, natural
 	}
-	return min(natural, word)
+	return min(natural, least), natural
 }
 
 // columnWidths narrows the widest columns until the table has the width.
@@ -223,10 +224,7 @@ func (p *page) columnWidths(columns []section.Column, rows [][]span) []int {
 	widths, least := make([]int, len(columns)), make([]int, len(columns))
 	sum := gap * (len(columns) - 1)
 	for i, c := range columns {
-		least[i] = minWidth(c, rows, i)
-		for _, r := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(r[i].text))
-		}
+		least[i], widths[i] = bounds(c, rows, i)
 		sum += widths[i]
 	}
 	for ; p.view.Width > 0 && sum > p.view.Width; sum-- {
