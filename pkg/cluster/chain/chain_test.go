@@ -77,16 +77,6 @@ func scenarios() map[string]scenario {
 		"gateway":   {pending + "challenge-gateway", none, 0, []string{"solver-is-gateway"}, "problem"},
 		"no-solver": {pending + "challenge-503", none, 0, []string{"challenge-pending"}, "problem"},
 		"paused":    {errored + "order-paused", valid, 0, []string{"ca-name-paused"}, "problem"},
-		"denied": {
-			"infrastructure apiserver issuer certificate-failed request-denied", valid, 0,
-			[]string{"request-denied"},
-			"problem",
-		},
-		"not-approved": {
-			"infrastructure apiserver issuer certificate-issuing request-not-approved", none, 0,
-			[]string{missing, "request-not-approved"},
-			"problem",
-		},
 		"expired": {
 			failed + "order-invalid challenge-invalid", expired, 0,
 			[]string{"named-certificate-expired", "order-failed"},
@@ -160,7 +150,8 @@ func TestRecorded(t *testing.T) {
 	t.Parallel()
 	for name, finding := range map[string]string{
 		"self-check": "challenge-pending", "no-route": "route-missing", "wrong-class": "route-missing",
-		"invalid-order": "order-failed", "rate-limited": "ca-rate-limited",
+		"invalid-order": "order-failed", "rate-limited": "ca-rate-limited", "denied": "request-denied",
+		"not-approved": "request-not-approved",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
