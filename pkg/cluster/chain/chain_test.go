@@ -144,14 +144,14 @@ func compare(t *testing.T, name string, r report.ClusterCertificate) {
 	}
 }
 
-// TestRecorded compares the report about what oc and the nodes printed in the rehearsal (cert-manager 1.21, a real
-// API server and Pebble), without the fields that nothing reads.
+// TestRecorded compares the report about what oc and the nodes printed in the rehearsal (a real API server, Pebble, and
+// cert-manager 1.20 and 1.21), without the fields that nothing reads.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	for name, finding := range map[string]string{
 		"self-check": "challenge-pending", "no-route": "route-missing", "wrong-class": "route-missing",
 		"invalid-order": "order-failed", "rate-limited": "ca-rate-limited", "denied": "request-denied",
-		"not-approved": "request-not-approved",
+		"not-approved": "request-not-approved", "issued": "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,8 +180,12 @@ func TestRecorded(t *testing.T) {
 				hosts = append(hosts, condition.HostReport{Name: n.Name, Report: n.Report, Condition: n.Report.Condition()})
 			}
 			r := Examine(o, hosts, record.Time)
-			if len(r.Findings) != 1 || r.Findings[0].ID != finding {
-				t.Errorf("%+v", r.Findings)
+			var ids []string
+			for _, f := range r.Findings {
+				ids = append(ids, f.ID)
+			}
+			if strings.Join(ids, " ") != finding {
+				t.Errorf("%q", ids)
 			}
 			compare(t, name, r)
 		})
