@@ -94,7 +94,7 @@ func table() map[string]suite {
 			seconds: map[string]int{
 				"TestVIPTests": 150, "TestVIP": 90, "TestIngress": 44, "TestClusterEnvironment": 35,
 				"TestNothingAnswers": 23, "TestHealthyOpenShift": 21, "TestRuleset": 20,
-				"TestEgressReadiness": 14, "TestDNS": 14, "TestCarrierLost": 13, "TestRecentChallenges": 13,
+				"TestEgressReadiness": 14, "TestDNS": 14, "TestCarrierLost": 13, "TestRecentChallenges": 37,
 				"TestSelfCheckMissing":  42,
 				"TestProxyReachability": 12, "TestTrustedCA": 10, "TestEgressProxyUnreachable": 9,
 			},
