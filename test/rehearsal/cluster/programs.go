@@ -60,11 +60,12 @@ func (r CertManagerRelease) Modfile() string {
 
 // Programs has the paths of the programs.
 type Programs struct {
-	Etcd        string
-	APIServer   string
-	CertManager string
-	Solver      string
-	Kubectl     string
+	Etcd            string
+	APIServer       string
+	TokenController string // writes the tokens of ServiceAccounts into their Secrets
+	CertManager     string
+	Solver          string
+	Kubectl         string
 
 	Release CertManagerRelease
 	CRDs    string // pattern of the files with the CRDs of that release
@@ -98,7 +99,8 @@ func Build(ctx context.Context) (Programs, error) {
 	}
 	return Programs{
 		Etcd: filepath.Join(dir, "etcd"), APIServer: filepath.Join(dir, "kube-apiserver"),
-		CertManager: filepath.Join(dir, "cert-manager"), Solver: tools.Solver, Kubectl: filepath.Join(dir, "kubectl"),
+		TokenController: filepath.Join(dir, "token-controller"),
+		CertManager:     filepath.Join(dir, "cert-manager"), Solver: tools.Solver, Kubectl: filepath.Join(dir, "kubectl"),
 		Release: release, CRDs: filepath.Join(source, "deploy/crds/*.yaml"),
 	}, nil
 }
