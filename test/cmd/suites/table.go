@@ -62,6 +62,7 @@ func table() map[string]suite {
 				"TestTutorial": 140,
 			},
 		},
+		"test/rehearsal/certificatefiles": {slots: 2, onlyAll: true, seconds: map[string]int{"TestDistributions": 40}},
 		"test/rehearsal/openshift": {
 			slots: 2, onlyAll: true, timeout: 40 * time.Minute,
 			seconds: map[string]int{"TestProcedures": 900},
