@@ -190,7 +190,7 @@ func (n *node) tree(t *testing.T, d distribution) string {
 }
 
 // TestDistributions runs the document on a host: the account, the files, the API server's argument, a renewal by the
-// timer, refused Secrets, and the return to the previous pair.
+// timer, refused Secrets, and the return to the previous pair; then the unit's rights.
 func TestDistributions(t *testing.T) {
 	n := use(t)
 	must1(n.Run(t.Context(), "install", kubectl, "/usr/bin/kubectl"))(t)
@@ -212,6 +212,20 @@ func TestDistributions(t *testing.T) {
 	for _, d := range distributions() {
 		t.Run(d.name, func(t *testing.T) { d.test(t, n) })
 	}
+	remove := func(secret string) {
+		must1(n.Run(t.Context(), kubectl, "delete", "secret", secret, "--namespace="+accounts))(t)
+	}
+	last := distributions()[2]
+	remove(accounts)
+	t.Run("missing", func(t *testing.T) {
+		unreadable(t, n, last, `Error from server (NotFound): secrets "api-certificate" not found`)
+	})
+	remove("certificate-files-token")
+	t.Run("sandbox", func(t *testing.T) { sandbox(t, n) })
+	t.Run("revoked", func(t *testing.T) {
+		unreadable(t, n, last,
+			"error: You must be logged in to the server (the server has asked for the client to provide credentials)")
+	})
 }
 
 // account requires that the account can read one Secret, and nothing else.
