@@ -121,8 +121,8 @@ func issuanceEntries() []Entry {
 			ID: RequestDenied, Check: IssuanceCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "A CertificateRequest has the condition `Denied`, and no Order exists.",
 			Message:     "The CertificateRequest {request} of {namespace} was denied: {reason}",
-			Remediation: "Let a policy of approver-policy permit the request: its message shows what each policy rejects." + renew,
-			Commands:    []string{request, approvers, renewNow},
+			Remediation: "Let a policy of approver-policy permit the request: its message shows what each policy rejects. Delete the request, which can fail the next issuance too." + renew,
+			Commands:    []string{request, approvers, "oc delete certificaterequest {request} -n {namespace}", renewNow},
 		},
 		{
 			ID: RequestNotApproved, Check: IssuanceCheck, ClusterOnly: true, Level: Problem,

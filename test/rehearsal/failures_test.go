@@ -46,6 +46,7 @@ func cases() map[string]func(*failure) {
 		"bad-challenge":        badChallenges,
 		"without-self-check":   withoutSelfCheck,
 		"denied":               denied,
+		"other-class":          otherClass,
 	}
 }
 
@@ -63,7 +64,7 @@ const (
 // the entry of the journal, and then to a valid certificate by the documented fix.
 func TestFailures(t *testing.T) {
 	s := startShared(t, lab.Layout{Families: lab.IPv4Only, VIPs: 3}, func(l *lab.Lab) []string {
-		names := []string{"api." + l.Domain, "ingress-down." + l.Domain, l.API.V4.String()}
+		names := []string{"api." + l.Domain, "ingress-down." + l.Domain, "expired." + l.Domain, l.API.V4.String()}
 		for name := range cases() {
 			names = append(names, name+"."+l.Domain)
 		}
@@ -78,6 +79,7 @@ func TestFailures(t *testing.T) {
 	}
 	all.Wait()
 	t.Run("ingress-down", func(t *testing.T) { ingressDown(s.failure(t, "ingress-down")) })
+	t.Run("expired", func(t *testing.T) { expired(s.failure(t, "expired")) })
 	t.Run("ends", func(t *testing.T) { s.failure(t, "ends").compareEnds() })
 	t.Run("table", func(t *testing.T) { s.compareTable(t) })
 	for _, service := range s.services {
@@ -123,6 +125,19 @@ func routeLate(f *failure) {
 	c := f.expectRouteMissing()
 	f.awaitReady()
 	f.expectJournal(c.Spec.Token, selfCheck, "(before: 503 route-missing)")
+}
+
+// otherClass has a solver whose Ingress no router serves.
+func otherClass(f *failure) {
+	setClass := func(class string) func(*cmacme.ACMEIssuer) {
+		return func(i *cmacme.ACMEIssuer) { i.Solvers[0].HTTP01.Ingress.IngressClassName = &class }
+	}
+	f.createIssuer(f.t, f.name, setClass("other"))
+	f.expectRouteMissing()
+	f.expectChain(3, "! Challenge ", "wrong status code '503'", "✓ Pod ", "✓ Ingress ", "the last got 503",
+		"[route-missing]")
+	f.changeIssuer(f.t, f.name, setClass(cluster.IngressClass))
+	f.awaitReady()
 }
 
 // egressBlocked has packets to port 80 of the second API VIP dropped on their way out of
@@ -289,7 +304,7 @@ func (f *failure) rateLimit() (ca limitedCA, trust []byte) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
 			_, _ = fmt.Fprintf(w,
-				`{"type": "urn:ietf:params:acme:error:rateLimited", "status": 429, "detail": "too many failed authorizations (5) for \\\"%s\\\" in the last 1h0m0s, retry after 2026-11-24 12:00:00 UTC: see https://letsencrypt.org/docs/rate-limits/#authorization-failures-per-identifier-per-account"}`, f.host)
+				`{"type": "urn:ietf:params:acme:error:rateLimited", "status": 429, "detail": "too many failed authorizations (5) for \"%s\" in the last 1h0m0s, retry after 2026-11-24 12:00:00 UTC: see https://letsencrypt.org/docs/rate-limits/#authorization-failures-per-identifier-per-account"}`, f.host)
 		})
 	}).String()
 	return ca, authority.Certificate()

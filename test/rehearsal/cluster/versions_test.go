@@ -42,6 +42,8 @@ func TestReleases(t *testing.T) {
 		options   = "pkg/apis/config/controller/v1alpha1/types.go"
 		crds      = "deploy/crds/"
 		gates     = "internal/controller/feature/features.go"
+		approver  = "pkg/controller/certificaterequests/approver/sync.go"
+		approval  = "internal/webhook/admission/certificaterequest/approval/certificaterequest_approval.go"
 	)
 	all := []cluster.CertManagerRelease{cluster.CertManager119, cluster.CertManager120, cluster.CertManager121}
 	for _, release := range all {
@@ -60,8 +62,10 @@ func TestReleases(t *testing.T) {
 			{options, `"certificateRequestMinimumBackoffDuration,omitempty"`, all[1:]},
 			{options, `"certificateRequestMaximumBackoffDuration,omitempty"`, all[2:]},
 			{crds + "cert-manager.io_certificates.yaml", " renewal:\n", all[2:]},
-			{gates, "ACMEUseARI: ", all[2:]},
-			{gates, "ACMEHTTP01IngressPathTypeExact: ", all},
+			{gates, "ACMEHTTP01IngressPathTypeExact:                   {Default: true,", all},
+			{gates, "ACMEUseARI:                                       {Default: false,", all[2:]},
+			{approver, "cmapi.CertificateRequestConditionApproved,\n\t\tcmmeta.ConditionTrue,", all},
+			{approval, `"user %q does not have permissions to set approved/denied conditions for issuer %v"`, all},
 			{
 				"deploy/charts/cert-manager/templates/rbac.yaml",
 				"resources: [\"challenges\", \"orders\"]\n    verbs: [\"create\", \"delete\",", all[:1],
