@@ -18,7 +18,7 @@ fail() {
 
 # Prints the names in certificate.yaml.
 names() {
-	sed -n -e '/^  dnsNames:/,/^  [^ -]/s/^  - "\(.*\)"$/\1/p' "$file"
+	sed -n -e '/^  dnsNames:/,/^  [^ -]/s/^ *- "\{0,1\}\([^" ]*\)"\{0,1\} *$/\1/p' "$file"
 }
 
 # Writes one key of the Secret to a file of the same name.
@@ -113,6 +113,9 @@ trap 'exit 143' TERM
 file=../20-certificate/certificate.yaml
 [ -f "$file" ] || fail "$PWD/$file is missing: render again."
 secret=$(sed -n 's/^  secretName: //p' "$file")
+if [ -z "$secret" ] || [ -z "$(names)" ]; then
+	fail "$PWD/$file has no secretName or no dnsNames: render again."
+fi
 present=
 check_secret
 check_apiserver

@@ -100,11 +100,19 @@ func (i issuer) secret(t *testing.T, end time.Time, names ...string) (chain, key
 // runSwitch runs the script on a cluster with this Secret and APIServer, and returns the patch.
 func runSwitch(t *testing.T, root, chain, key, apiServer string, args ...string) (out, patch string, ok bool) {
 	t.Helper()
-	dir := t.TempDir()
 	files, err := certificate.Files(request())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runSwitchOf(t, files, root, chain, key, apiServer, args...)
+}
+
+// runSwitchOf runs the script beside these files.
+func runSwitchOf(
+	t *testing.T, files []certificate.File, root, chain, key, apiServer string, args ...string,
+) (out, patch string, ok bool) {
+	t.Helper()
+	dir := t.TempDir()
 	files = append(files,
 		certificate.File{Path: "bin/oc", Text: []byte(fakeOC)},
 		certificate.File{Path: "tls.crt.base64", Text: []byte(base64.StdEncoding.EncodeToString([]byte(chain)))},
@@ -195,6 +203,36 @@ func TestSwitch(t *testing.T) {
 			want := c.patch != "" || name == "the same entry" || name == "check only"
 			if ok != want {
 				t.Errorf("success: %t, want %t", ok, want)
+			}
+		})
+	}
+}
+
+// TestSwitchReadsFormattedFiles: other programs write the names without quotes, or deeper. A file without names adds
+// no entry.
+func TestSwitchReadsFormattedFiles(t *testing.T) {
+	t.Parallel()
+	ca := newIssuer(t)
+	chain, key := ca.secret(t, time.Now().Add(30*time.Minute), "api.example.com", "kube.example.com")
+	for name, c := range map[string]struct{ old, with, want string }{
+		"unquoted": {`"`, "", `"names":["api.example.com","kube.example.com"]`},
+		"indented": {`  - "`, `    - "`, `"names":["api.example.com","kube.example.com"]`},
+		"no names": {"  dnsNames:", "  names:", "has no secretName or no dnsNames"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files, err := certificate.Files(request())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range files {
+				if strings.HasSuffix(files[i].Path, "certificate.yaml") {
+					files[i].Text = []byte(strings.ReplaceAll(string(files[i].Text), c.old, c.with))
+				}
+			}
+			out, patch, _ := runSwitchOf(t, files, ca.pem(), chain, key, "7\n")
+			if !strings.Contains(out+patch, c.want) {
+				t.Errorf("no %q in %s%s", c.want, out, patch)
 			}
 		})
 	}
