@@ -64,7 +64,12 @@ is missing. With 1 or 2, nothing was examined.`,
 
   # one List of all other kinds
   oc get machineconfiguration,mcp,mc,clusterversion,apiserver -o yaml |
-    oc http01 preflight - machineosconfigs.yaml rendered`,
+    oc http01 preflight - machineosconfigs.yaml rendered
+
+  # also the Secrets of the named certificates, without their keys
+  oc get secret --namespace=openshift-config --field-selector=type=kubernetes.io/tls -o json |
+    jq 'del(.items[].data["tls.key"])' > secrets.json
+  oc http01 preflight cluster.yaml machineosconfigs.yaml machineconfigs.yaml secrets.json rendered`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, names []string) error {
 			if err := validatePreflight(names); err != nil {

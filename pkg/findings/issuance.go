@@ -56,8 +56,9 @@ func issuanceEntries() []Entry {
 	return []Entry{
 		{
 			ID: NamedCertificateMissing, Check: IssuanceCheck, ClusterOnly: true, Level: Problem,
-			Symptom:     "A certificate was added to namedCertificates, and the API servers do not present it.",
-			Message:     "{field} has the Secret {secret}, which does not exist in {namespace}." + rejected,
+			Symptom: "A certificate was added to namedCertificates, and the API servers do not present it.",
+			Message: "{field} names the Secret {secret}, which was not found in {namespace}. Without it, the operator rejects all entries, " +
+				"and the API servers keep the previous certificates",
 			Remediation: "Correct the name, or let the Certificate in {namespace} write this Secret.",
 			Commands:    []string{showNamed, show, operator, edit},
 		},

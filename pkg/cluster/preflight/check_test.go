@@ -321,7 +321,7 @@ func TestCheck(t *testing.T) {
 			healthy(live, apiServer("{servingCertificate: {name: a}}"),
 				"apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: other}\n"),
 			[]string{"named-certificate-missing"},
-			"namedCertificates[0] has the Secret a, which does not exist in openshift-config",
+			"namedCertificates[0] names the Secret a, which was not found in openshift-config",
 		},
 		"a Secret without a key": {
 			healthy(live, apiServer("{servingCertificate: {name: a}}"),
