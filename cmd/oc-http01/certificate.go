@@ -18,18 +18,18 @@ import (
 func certificateCommand() *cobra.Command {
 	var f nodeFlags
 	c := &cobra.Command{
-		Use: "certificate [NAME]", Short: "show where the certificate of the API is issued, or stuck",
+		Use: "certificate [NAME]", Short: "show how far the API's certificate has got, and what stops it",
 		Long: `Follow the certificate of a name through the cluster: from the named certificates of the
-APIServer over cert-manager's objects and the solver to the nodes. The command changes
-nothing. NAME is the name of the API. Without it, the Infrastructure of the cluster has
-the name.
+APIServer through cert-manager's objects and the solver to the nodes. The command changes
+nothing. NAME is the name of the API. Without it, the command takes the name from the
+cluster's Infrastructure.
 
-Each line has an object with its state, the age of the state, and the reason in the words
-of cert-manager or the CA. The nodes have the requests for the challenge. Below are the
-causes with the commands that fix them. The keys in Secrets are not read.
+Each line shows an object, its state, the age of the state, and the reason in the words of
+cert-manager or the CA. The lines of the nodes show the requests for the challenge. Below
+are the causes with the commands that fix them. oc gets the Secrets, but prints no keys.
 
 "Next renewal" is the time that cert-manager plans. A CA may reuse an authorization:
-then the renewal needs no challenge, and shows nothing about the path.
+then the renewal needs no challenge, and proves nothing about the path.
 
 The exit code is 3 if there is a problem. It is 4 if no problem was found, but objects
 could not be read or a node did not report.`,

@@ -41,7 +41,7 @@ func issuanceEntries() []Entry {
 		request   = "oc get certificaterequest {request} -n {namespace} -o yaml"
 		order     = "oc get order {order} -n {namespace} -o yaml"
 		issuer    = "oc get {kind} {issuer} -n {namespace} -o yaml"
-		renew     = " After the fix, request a new certificate: otherwise, cert-manager waits up to 32 h."
+		renew     = " After the fix, request a new certificate: otherwise, with its defaults, cert-manager waits up to 32 h."
 		rejected  = " The operator then rejects all entries, and the API servers keep the previous certificates"
 		approvers = "oc get certificaterequestpolicies.policy.cert-manager.io"
 
@@ -87,14 +87,14 @@ func issuanceEntries() []Entry {
 			ID: NamedCertificateOther, Check: IssuanceCheck, ClusterOnly: true, Level: Warning,
 			Symptom:     "A certificate was issued, and clients of the API get another one.",
 			Message:     "No entry of namedCertificates has the Secret {secret} of the Certificate {certificate} for {name}: the API servers present another certificate",
-			Remediation: "Follow " + docurl.BeforeTheSwitch + ", then add the entry. Its Secret must be in openshift-config.",
+			Remediation: "Follow " + docurl.BeforeTheSwitch + ", then run 30-apiserver/switch.sh of the rendered files, or add the entry. Its Secret must be in openshift-config.",
 			Commands:    []string{showNamed},
 		},
 		{
 			ID: CertificateAbsent, Check: IssuanceCheck, ClusterOnly: true, Level: Problem,
 			Symptom:     "No certificate is issued, and cert-manager has no objects for the API's name.",
 			Message:     "No Certificate contains {name} in dnsNames",
-			Remediation: "Create a Certificate for the name in openshift-config.",
+			Remediation: "Create a Certificate for the name in openshift-config: oc http01 render --certificate writes it.",
 			Commands:    []string{"oc get certificate -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,NAMES:.spec.dnsNames"},
 		},
 		{
@@ -155,9 +155,9 @@ func issuanceEntries() []Entry {
 		},
 		{
 			ID: OrderOutdated, Check: IssuanceCheck, ClusterOnly: true, Level: Warning,
-			Symptom:     "After a fix, the Challenge is `expired`, and cert-manager waits.",
-			Message:     "The order {order} of {namespace} is pending for {age}. Let's Encrypt keeps the challenges of the profile {profile} for an hour",
-			Remediation: "Delete the order before you fix the cause: cert-manager creates another one at once. Otherwise, this attempt fails when the self check passes, and cert-manager waits up to 32 h.",
+			Symptom:     "An Order is pending for more than an hour. After a fix, its Challenge becomes `expired`, and cert-manager waits.",
+			Message:     "The order {order} of {namespace} has been pending for {age}. Let's Encrypt keeps the challenges of the profile {profile} for an hour",
+			Remediation: "Delete the order, also if the cause is fixed: cert-manager creates another one at once. Otherwise, this attempt fails when the self check passes, and cert-manager waits up to 32 h.",
 			Commands:    []string{"oc delete order {order} -n {namespace}"},
 		},
 		{

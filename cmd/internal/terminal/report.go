@@ -135,7 +135,7 @@ func Certificate(c report.ClusterCertificate) Text {
 		for _, r := range c.Renewals {
 			due := "in " + report.Age(r.Time.Sub(c.Time))
 			if !r.Time.After(c.Time) {
-				due = "due for " + report.Age(c.Time.Sub(r.Time))
+				due = "overdue for " + report.Age(c.Time.Sub(r.Time))
 			}
 			p.writeRow("Next renewal", "", fmt.Sprintf("%s: %s, %s; challenge %s: %s", r.Certificate,
 				r.Time.UTC().Format("2006-01-02 15:04 MST"), due, r.Challenge, r.Reason))

@@ -41,9 +41,9 @@ check_secret() {
 	[ "$in_certificate" = "$of_key" ] || fail "the key of the Secret $secret is not of its certificate. Issue it again."
 	openssl x509 -in "$certificate" -noout -checkend 0 >/dev/null ||
 		fail "the certificate in the Secret $secret has expired. Renew it first."
-	alternatives=$(openssl x509 -in "$certificate" -noout -ext subjectAltName)
+	alternatives=$(openssl x509 -in "$certificate" -noout -ext subjectAltName | tr '[:upper:]' '[:lower:]')
 	case $alternatives in
-	*DNS:api-int.*) fail "the certificate contains api-int: nodes would be NotReady. Remove the name from the Certificate." ;;
+	*dns:api-int.*) fail "the certificate contains api-int: nodes would be NotReady. Remove the name from the Certificate." ;;
 	esac
 	for name in $(names); do
 		openssl x509 -in "$certificate" -noout -checkhost "$name" | grep -q "does match" ||

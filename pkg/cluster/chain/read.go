@@ -50,8 +50,8 @@ type Objects struct {
 // Getter returns what "oc get" prints with these arguments.
 type Getter func(ctx context.Context, args ...string) ([]byte, error)
 
-// Read reads the objects. An empty name is the name in the cluster's Infrastructure. The keys in Secrets are not
-// read: oc does not print them.
+// Read reads the objects. An empty name is the name in the cluster's Infrastructure. oc gets the
+// Secrets, and prints no keys.
 func Read(ctx context.Context, get Getter, name string) (Objects, error) {
 	o := Objects{Name: name}
 	if name == "" {
