@@ -18,11 +18,13 @@ func TestFillCommand(t *testing.T) {
 	t.Parallel()
 	values := Values{
 		"vip": "2001:db8::5", "link": "br-ex", "path": "/etc/a b'c", "empty": "", "beep": "a\ab", "option": "-x",
+		"kind": "Issuer", "issuer": "--server=https://example.com/",
 	}
 	for template, want := range map[string]string{
 		"ip address delete {vip} dev {link}":         "ip address delete 2001:db8::5 dev br-ex",
 		"ls -l {path}":                               `ls -l '/etc/a b'\''c'`,
-		"ls -l {option}":                             "ls -l '-x'",
+		"ls -l {option}":                             "",
+		"oc get {kind} {issuer} -o yaml":             "",
 		"sh -c 'ls {vip}'; ls {path}":                `sh -c 'ls 2001:db8::5'; ls '/etc/a b'\''c'`,
 		"sh -c 'ls {path}'":                          "",
 		"ls {unknown}":                               "",
