@@ -429,6 +429,31 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestStrangers: Certificates of other namespaces, which oc prints before, do not hide the one whose Secret the APIServer
+// uses. The others are counted.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	var objects []map[string]any
+	for i := range 2 * maxCertificates {
+		objects = append(objects, map[string]any{
+			"kind": "Certificate", "metadata": map[string]any{"namespace": "aaa", "name": fmt.Sprintf("c%d", i)},
+			"spec": map[string]any{"dnsNames": []string{"api.example.com"}},
+		})
+	}
+	all := documents(t)
+	for name := range strings.FieldsSeq(scenarios()["healthy"].objects) {
+		objects = append(objects, all[name])
+	}
+	o, err := Read(t.Context(), printer(objects), "")
+	if err != nil || len(o.certificates) != maxCertificates || o.certificates[0].Metadata.Namespace != Namespace {
+		t.Fatalf("%v: %+v", err, o.certificates)
+	}
+	want := []string{"6 Certificates for api.example.com, from aaa/c4 on: the first 5 are examined"}
+	if diff := cmp.Diff(want, o.NotExamined); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestBlocking: which NetworkPolicies leave no way to the solver's port.
 func TestBlocking(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/nodes"
+	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
 // maxCertificates is how many Certificates for the name are examined. Real clusters have one.
@@ -43,6 +44,8 @@ type Objects struct {
 	NotExamined []string
 
 	all []Object
+	// certificates are the ones for the name, at most maxCertificates.
+	certificates []Object
 	// unread are the kinds that could not be read, or that the cluster does not know.
 	unread []string
 }
@@ -71,6 +74,7 @@ func Read(ctx context.Context, get Getter, name string) (Objects, error) {
 	if err != nil {
 		return o, fmt.Errorf("cannot read the Certificates: %w", err)
 	}
+	o.selectCertificates()
 	secrets := map[string][]string{}
 	add := func(namespace, name string) {
 		if nodes.ValidName(name) && !slices.Contains(secrets[namespace], name) {
@@ -80,7 +84,7 @@ func Read(ctx context.Context, get Getter, name string) (Objects, error) {
 	for _, e := range o.entries() {
 		add(Namespace, e.Secret.Name)
 	}
-	for _, c := range o.certificates() {
+	for _, c := range o.certificates {
 		add(c.Metadata.Namespace, c.Spec.SecretName)
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(secrets)) {
@@ -133,10 +137,25 @@ func (o *Objects) read(ctx context.Context, get Getter, args ...string) error {
 	}
 }
 
-// certificates returns the Certificates for the name.
-func (o *Objects) certificates() []Object {
-	all := slices.DeleteFunc(o.of("Certificate"), func(c Object) bool { return !coveredBy(c.Spec.DNSNames, o.Name) })
-	return all[:min(len(all), maxCertificates)]
+// selectCertificates selects the Certificates for the name. Every user of a namespace may create one: the first are
+// the ones in Namespace, in which the APIServer finds their Secrets.
+func (o *Objects) selectCertificates() {
+	var others []Object
+	for _, c := range o.of("Certificate") {
+		switch {
+		case !coveredBy(c.Spec.DNSNames, o.Name):
+		case c.Metadata.Namespace == Namespace:
+			o.certificates = append(o.certificates, c)
+		default:
+			others = append(others, c)
+		}
+	}
+	all := slices.Concat(o.certificates, others)
+	o.certificates = all[:min(len(all), maxCertificates)]
+	if left := all[len(o.certificates):]; len(left) > 0 {
+		o.NotExamined = append(o.NotExamined, fmt.Sprintf("%s for %s, from %s/%s on: the first %d are examined",
+			report.Count(len(left), "Certificate"), o.Name, left[0].Metadata.Namespace, left[0].Metadata.Name, maxCertificates))
+	}
 }
 
 // coveredBy reports whether names of a certificate, which may be wildcards, are valid for a name.
@@ -145,7 +164,7 @@ func coveredBy(names []string, name string) bool {
 }
 
 // HasCertificate reports whether there is a Certificate for the name.
-func (o *Objects) HasCertificate() bool { return len(o.certificates()) > 0 }
+func (o *Objects) HasCertificate() bool { return len(o.certificates) > 0 }
 
 // of returns the objects of a kind.
 func (o *Objects) of(kind string) (all []Object) {

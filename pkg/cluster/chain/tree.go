@@ -38,7 +38,7 @@ func Examine(o Objects, hosts []condition.HostReport, now time.Time) report.Clus
 		NotExamined: append([]string{}, o.NotExamined...),
 	}}
 	e.examineNamed()
-	for _, c := range e.certificates() {
+	for _, c := range e.certificates {
 		values := findings.Values{
 			"certificate": c.Metadata.Name, "name": e.Name, "namespace": c.Metadata.Namespace, "secret": c.Spec.SecretName,
 			"kind": cmp.Or(c.Spec.IssuerRef.Kind, "Issuer"), "issuer": c.Spec.IssuerRef.Name, "field": e.fieldOf(c),
