@@ -30,6 +30,9 @@ const Namespace = "openshift-config"
 // solverLabel selects the objects of solvers (cert-manager, pkg/apis/acme/v1/const.go).
 const solverLabel = "acme.cert-manager.io/http01-solver=true"
 
+// solverResources are what cert-manager creates for a challenge.
+const solverResources = "pods,services,ingresses.networking.k8s.io"
+
 // secretTemplate prints Secrets without the values of all keys except tls.crt.
 const secretTemplate = `{{define "secret"}}{"kind":"Secret","metadata":{"namespace":"{{.metadata.namespace}}",` +
 	`"name":"{{.metadata.name}}","creationTimestamp":"{{.metadata.creationTimestamp}}"},"type":{{printf "%q" .type}},` +
@@ -97,7 +100,7 @@ func Read(ctx context.Context, get Getter, name string) (Objects, error) {
 		if len(o.of("Challenge")) == 0 {
 			continue
 		}
-		optional("the solvers", "pods,services,ingresses.networking.k8s.io", "-l", solverLabel)
+		optional("the solvers", solverResources, "-l", solverLabel)
 		optional("the NetworkPolicies", "networkpolicies.networking.k8s.io")
 		optional("the Routes", "routes.route.openshift.io", "-l", solverLabel)
 	}

@@ -236,13 +236,13 @@ func (e *examiner) walkOwned(depth int, o Object, values findings.Values) {
 	}
 }
 
-// mustOwn reports whether an object of a solver cannot work without one of a kind.
+// mustOwn reports whether an object of a solver cannot work without one of a kind that was read.
 func (e *examiner) mustOwn(o Object, kind string) bool {
 	if o.Kind == "Ingress" {
 		return !slices.Contains(e.unread, "routes.route.openshift.io")
 	}
 	solver := o.Spec.Solver.HTTP01
-	return o.Status.Presented && o.Status.State == "pending" &&
+	return o.Status.Presented && o.Status.State == "pending" && !slices.Contains(e.unread, solverResources) &&
 		solver.GatewayHTTPRoute == nil && (kind != "Ingress" || solver.Ingress.Name == "")
 }
 
