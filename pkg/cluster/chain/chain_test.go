@@ -355,6 +355,14 @@ func TestReadFails(t *testing.T) {
 			t.Errorf("%s: %+v", resource, r)
 		}
 	}
+	silent := []condition.HostReport{{Name: "master0", Problem: "no JSON document"}}
+	for number, all := range [][]condition.HostReport{nil, silent, append(hosts(0), silent...)} {
+		o, err := Read(t.Context(), whole, "")
+		text := fmt.Sprint(Examine(o, all, now).Findings)
+		if err != nil || strings.Contains(text, "The nodes report") != (len(all) > 1) {
+			t.Errorf("hosts %d: %v, %s", number, err, text)
+		}
+	}
 	o, err := Read(t.Context(), without("routes", nodes.ErrUnknownKind), "api.example.com")
 	if err != nil || len(o.NotExamined) > 0 {
 		t.Errorf("a cluster without Routes: %v, %q", err, o.NotExamined)

@@ -13,10 +13,12 @@ import (
 )
 
 // addNodes shows the nodes that hold an API VIP or have seen a Challenge, and adds why requests for it failed. It
-// returns the end of a sentence about the requests. Without a Challenge, it shows the holders alone.
+// returns the end of a sentence about the requests, which is empty if no node reported. Without a Challenge, it shows
+// the holders alone.
 func (e *examiner) addNodes(depth int, challenge Object) (seen string) {
-	requests := 0
+	requests, reported := 0, false
 	for _, h := range e.hosts {
+		reported = reported || h.Problem == ""
 		recent := h.Challenges.Recent
 		all := slices.DeleteFunc(slices.Clone(recent), func(c report.RecentChallenge) bool {
 			return c.TokenPrefix == "" || !strings.HasPrefix(challenge.Spec.Token, c.TokenPrefix) || !c.IsValidation(recent) ||
@@ -50,7 +52,7 @@ func (e *examiner) addNodes(depth int, challenge Object) (seen string) {
 		e.add(depth, named("Node", "", h.Name), state, strings.Join(texts, "; "), h.StateSince)
 	}
 	switch {
-	case len(e.hosts) == 0:
+	case !reported:
 		return ""
 	case requests == 0:
 		return ". The nodes report no request for it"
