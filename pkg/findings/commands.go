@@ -47,8 +47,8 @@ func matches(command, template string) bool {
 }
 
 // FillCommand returns a command of an entry with its values, each of which the shell reads as one word. It is
-// incomplete if a value is missing or not printable, if one begins like an option, which quotes do not prevent, or
-// if one in single quotes is not plain.
+// incomplete if a value is missing or not printable, if a word would begin like an option, which quotes do not
+// prevent, or if a value in single quotes is not plain.
 func FillCommand(template string, values Values) (command string, complete bool) {
 	var b strings.Builder
 	for rest := template; ; {
@@ -61,7 +61,7 @@ func FillCommand(template string, values Values) (command string, complete bool)
 		quoted := strings.Count(template[:len(template)-len(after)], "'")%2 == 1
 		switch {
 		case value == "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }),
-			strings.HasPrefix(value, "-"), quoted && !isPlain(value):
+			strings.HasPrefix(value, "-") && strings.HasSuffix(before, " "), quoted && !isPlain(value):
 			return "", false
 		case quoted:
 			b.WriteString(value)

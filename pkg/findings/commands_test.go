@@ -24,6 +24,7 @@ func TestFillCommand(t *testing.T) {
 		"ip address delete {vip} dev {link}":         "ip address delete 2001:db8::5 dev br-ex",
 		"ls -l {path}":                               `ls -l '/etc/a b'\''c'`,
 		"ls -l {option}":                             "",
+		"ls --file={option}":                         "ls --file='-x'",
 		"oc get {kind} {issuer} -o yaml":             "",
 		"sh -c 'ls {vip}'; ls {path}":                `sh -c 'ls 2001:db8::5'; ls '/etc/a b'\''c'`,
 		"sh -c 'ls {path}'":                          "",

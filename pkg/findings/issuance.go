@@ -179,7 +179,7 @@ func issuanceEntries() []Entry {
 			Symptom:     "A Challenge is `pending`, and no certificate is issued.",
 			Message:     "The challenge for {name} is pending for {age}: {reason}{seen}",
 			Remediation: "cert-manager repeats its self check every 10 s. The check with the token shows what a request for it gets.",
-			Commands:    []string{"oc http01 check --name {name} --token {token}", showFailures},
+			Commands:    []string{"oc http01 check --name {name} --token={token}", showFailures},
 		},
 	}
 }
