@@ -91,4 +91,16 @@ func TestCheckReadsObjects(t *testing.T) {
 	if got := runLine(t, "", "check", "--name", "other.example.com"); got.code != cli.OK {
 		t.Errorf("a name without a Certificate: %+v", got)
 	}
+	dir, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+	certificates := filepath.Join(dir, "certificates")
+	must(t, os.Remove(certificates))
+	if got := runLine(t, "", "check"); got.code != cli.OK || strings.Contains(got.out, "Not checked") {
+		t.Errorf("a cluster without cert-manager: %+v", got)
+	}
+	must(t, os.Mkdir(certificates, 0o700)) // oc prints another error
+	for _, format := range []string{"text", "html", "json"} {
+		if got := runLine(t, "", "check", "-o", format); got.code != cli.OK || !strings.Contains(got.out, "cannot read the Certificates: ") {
+			t.Errorf("%s: unreadable Certificates: %+v", format, got)
+		}
+	}
 }

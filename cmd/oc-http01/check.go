@@ -53,7 +53,7 @@ did not report or could not check everything that is necessary.`,
 			}
 			ctx, cancel := context.WithTimeout(c.Context(), issuanceLimit)
 			defer cancel()
-			issuance := make(chan []report.ClusterProblem, 1)
+			issuance := make(chan report.ClusterCertificate, 1)
 			go func() { issuance <- f.examineIssuance(ctx, selection) }()
 			begin, starting := time.Now(), time.Duration(0)
 			outputs := f.oc.RunCoordinated(c.Context(), selected, f.timeout, func(d time.Duration) {
@@ -63,7 +63,9 @@ did not report or could not check everything that is necessary.`,
 			if c.Context().Err() != nil {
 				return errors.New("interrupted")
 			}
-			result := clusterCheck(outputs, time.Now(), <-issuance...)
+			examined := <-issuance
+			result := clusterCheck(outputs, time.Now(), examined.Findings...)
+			result.NotExamined = append(result.NotExamined, examined.NotExamined...)
 			result.StartMs = float64(starting.Milliseconds())
 			result.DurationMs = float64((time.Since(begin) - starting).Milliseconds())
 			if f.out.Format == cli.HTML {
@@ -85,17 +87,22 @@ did not report or could not check everything that is necessary.`,
 // issuanceLimit is the time to read the objects of the cluster. The checks take longer than a usual read.
 const issuanceLimit = 30 * time.Second
 
-// examineIssuance returns what "oc http01 certificate" finds without the nodes, if a Certificate for the API can
-// be read.
-func (f *nodeFlags) examineIssuance(ctx context.Context, selection cli.CheckFlags) []report.ClusterProblem {
+// examineIssuance returns what "oc http01 certificate" finds without the nodes, and what could not be read. A cluster
+// without a Certificate for the API has nothing to examine.
+func (f *nodeFlags) examineIssuance(ctx context.Context, selection cli.CheckFlags) (none report.ClusterCertificate) {
 	if len(selection.Only) > 0 {
-		return nil
+		return none
 	}
 	objects, err := chain.Read(ctx, f.get, selection.Name)
-	if err != nil || !objects.HasCertificate() {
-		return nil
+	switch {
+	case errors.Is(err, nodes.ErrUnknownKind):
+		return none
+	case err != nil:
+		return report.ClusterCertificate{NotExamined: []string{err.Error()}}
+	case !objects.HasCertificate():
+		return none
 	}
-	return chain.Examine(objects, nil, time.Now()).Findings
+	return chain.Examine(objects, nil, time.Now())
 }
 
 func clusterCheck(outputs []nodes.Output, now time.Time, others ...report.ClusterProblem) report.ClusterCheck {

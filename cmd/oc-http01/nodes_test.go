@@ -17,7 +17,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// installOC puts an oc into PATH that lists the nodes with an output, and prints it.
+// installOC puts an oc into PATH that lists the nodes with an output, and prints it. It knows no other kind of objects
+// without a file.
 func installOC(t *testing.T, outputs map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +32,9 @@ func installOC(t *testing.T, outputs map[string]string) {
 	const script = `#!/bin/sh
 case "$1 $2 $3" in
 "get nodes "*) exec cat "${0%/*}/nodes" ;;
-"get "*) exec cat "${0%/*}/${2%%[.,]*}" ;;
+"get "*)
+	[ -e "${0%/*}/${2%%[.,]*}" ] || echo "error: the server doesn't have a resource type \"${2%%[.,]*}\"" >&2
+	exec cat "${0%/*}/${2%%[.,]*}" ;;
 "debug --quiet node/"*)
 	echo "$*" >> "${0%/*}/calls"
 	case "$*" in *" trace -o "*) exec cat "${0%/*}/${3#node/}-trace" ;; esac

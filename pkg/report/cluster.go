@@ -88,6 +88,8 @@ type ClusterCheck struct {
 	Summary  string           `json:"summary"` // one sentence
 	Nodes    []NodeCheck      `json:"nodes"`
 	Findings []ClusterProblem `json:"findings"` // equal findings of several nodes are one
+	// NotExamined is what could not be read about the API's Certificate, with the reason.
+	NotExamined []string `json:"notExamined"`
 	// StartMs is the time until the checks ran on all nodes, DurationMs that of the checks, in
 	// milliseconds. StartMs is 0 if the checks were not coordinated.
 	StartMs    float64 `json:"startMs"`

@@ -19,6 +19,9 @@ func ForClusterCheck(apiName string, c report.ClusterCheck, now time.Time) []byt
 			missing.Rows = append(missing.Rows, section.Row{Label: n.Name, Level: section.Neutral, Text: reason})
 		}
 	}
+	for _, reason := range c.NotExamined {
+		missing.Rows = append(missing.Rows, section.Row{Level: section.Neutral, Text: reason})
+	}
 	nodes, checks := section.ClusterCheck(c)
 	ids := anchorsOf(c.Findings)
 	all := parts{

@@ -62,7 +62,7 @@ func ClusterCheck(c report.ClusterCheck) Text {
 			p.writeTable(checks)
 		}
 		p.writeProblems(c.Findings, true)
-		p.writeMissing("Not checked", notChecked)
+		p.writeMissing("Not checked", append(notChecked, c.NotExamined...))
 	}
 }
 

@@ -21,7 +21,7 @@ func Combine(nodes []Node, now time.Time, others ...report.ClusterProblem) repor
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	c := report.ClusterCheck{
 		Header: report.NewHeader("ClusterCheck"), Time: now.UTC().Truncate(time.Second),
-		Nodes: make([]report.NodeCheck, len(nodes)),
+		Nodes: make([]report.NodeCheck, len(nodes)), NotExamined: []string{},
 	}
 	var elsewhere []string
 	c.Findings, elsewhere = mergeFindings(nodes)
