@@ -24,6 +24,7 @@
 # make mco             OpenShift's machine-config-operator runs the documented procedures (root); VERSION=4.19: older
 # make bench           proxies compared: docs/internals/bench (root, half an hour)
 # make bench-failover  time to follow the move of a VIP (root)
+# make bench-idle      wake-ups, CPU and memory of the idle service, beside keepalived, HAProxy and nginx (root)
 # make bench-flood     a minute with 50,000 connections and challenges (root)
 # make chaos           random faults for DURATION from SEED on, compared with a model; or FLAPPING=60s (root)
 # make soak            accelerated life for DURATION: does anything grow? (root)
@@ -60,7 +61,7 @@ UNITS           := $(wildcard $(addprefix systemd/,*.service *.timer) $(addprefi
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal mco bench bench-failover bench-flood fuzz machineconfigs crd controller-gen docs pictures dashboard tidy clean help syscalls vulncheck chaos soak
+.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal mco bench bench-failover bench-idle bench-flood fuzz machineconfigs crd controller-gen docs pictures dashboard tidy clean help syscalls vulncheck chaos soak
 
 all: build
 
@@ -208,6 +209,11 @@ bench-failover: build
 	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
 	$(SUDO) $(BIN)/bench-failover --binary $(BIN)/http01-proxyd
 	$(SUDO) $(BIN)/bench-failover --binary $(BIN)/http01-proxyd --starts 1 --slow-state
+
+bench-idle: build
+	$(SUDO) test/install-packages bench
+	cd test && $(GO) build -o $(BIN)/ ./cmd/... tool
+	$(SUDO) $(BIN)/bench-idle --binary $(BIN)/http01-proxyd $(BENCH)
 
 bench-flood: build
 	$(SUDO) test/install-packages lab
