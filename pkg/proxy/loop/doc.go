@@ -9,5 +9,5 @@
 // threads, and waits for a raw call. So only a call that does not block may be raw, or one
 // that a signal ends: the runtime sends a thread SIGURG to stop it, and epoll_pwait is never
 // restarted after a handler (signal(7)). Without these signals (GODEBUG=asyncpreemptoff=1) a
-// stop would last until the wait is over: 3 ms at most. The scheduler sees longer waits.
+// stop would last until the wait is over: 3 ms at most. Longer waits are in Go's network poller.
 package loop

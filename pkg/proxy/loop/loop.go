@@ -7,9 +7,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -18,12 +20,17 @@ import (
 
 const (
 	maxEvents = 64
-	// maxWait bounds a wait without events, so that the loop reports that it runs.
-	maxWait = time.Second
-	// briefWait is the first part of a wait, which the scheduler does not see. It is above the
-	// time between two requests at low load: with a shorter one, the kernel would set the
-	// clock's next interrupt for each wait.
+	// beatInterval is the time between two reports that the loop runs.
+	beatInterval = 4 * time.Second
+	// briefWait is the first part of a wait of a busy loop, which the scheduler does not see. It
+	// is above the time between two requests at low load: with a shorter one, the kernel would
+	// set the clock's next interrupt for each wait.
 	briefWait = 3 * time.Millisecond
+	// busyEvents is the number of events without an idle wait that make a loop busy. A request
+	// has up to ten.
+	busyEvents = 32
+	// idleWait is the wait after which a loop is not busy.
+	idleWait = 100 * time.Millisecond
 )
 
 // Readiness of a descriptor. It is a hint: a handler must expect that a read or write
@@ -57,6 +64,13 @@ type Loop struct {
 	timers         wheel
 	now            time.Time
 
+	// While the loop is idle, a second epoll instance watches the first one, and Go's network
+	// poller the second one. See sleep.
+	outer     int
+	outerFile *os.File // closes outer
+	outerConn syscall.RawConn
+
+	recent  int         // events since the last idle wait, at most busyEvents
 	behind  bool        // the last fetch was full
 	waiting atomic.Bool // Post must end the wait
 	mu      sync.Mutex
@@ -74,6 +88,16 @@ func New() (*Loop, error) {
 	}
 	if l.eventFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot create an event descriptor: %w", err), unix.Close(l.epoll))
+	}
+	if l.outer, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
+		err = unix.SetNonblock(l.outer, true) // Go's network poller takes only such descriptors
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot create an epoll instance: %w", err)
+	}
+	l.outerFile = os.NewFile(uintptr(l.outer), "epoll")
+	if l.outerConn, err = l.outerFile.SyscallConn(); err != nil {
+		return nil, fmt.Errorf("cannot use an epoll instance: %w", err)
 	}
 	// It only ends a wait. Its counter is never read: each write is an event of its own (EPOLLET).
 	return l, l.Watch(l.eventFD, nil)
@@ -140,15 +164,15 @@ func (l *Loop) Post(f func()) {
 	}
 }
 
-// Run runs the loop until ctx is done. It calls beat at least once in two seconds.
+// Run runs the loop until ctx is done. It calls beat every beatInterval.
 func (l *Loop) Run(ctx context.Context, beat func()) error {
 	runtime.LockOSThread() // its events stay in the caches of one processor
 	defer runtime.UnlockOSThread()
-	defer func() { _, _ = unix.Close(l.epoll), unix.Close(l.eventFD) }()
+	defer func() { _, _, _ = unix.Close(l.epoll), unix.Close(l.eventFD), l.outerFile.Close() }()
 	defer context.AfterFunc(ctx, func() { l.Post(func() {}) })()
-	var lastBeat time.Time
+	nextBeat := time.Now()
 	for ctx.Err() == nil {
-		n, err := l.wait()
+		n, err := l.wait(nextBeat)
 		if err != nil {
 			return err
 		}
@@ -163,18 +187,18 @@ func (l *Loop) Run(ctx context.Context, beat func()) error {
 			l.running[i] = nil
 		}
 		l.timers.advance(l.now)
-		if l.now.Sub(lastBeat) >= maxWait {
-			lastBeat = l.now
+		if !l.now.Before(nextBeat) {
+			nextBeat = l.now.Add(beatInterval)
 			beat()
 		}
 	}
 	return nil
 }
 
-// wait fetches events and what was posted before, and returns the number of events. Under
-// load, most come in the first, brief wait. Go's network poller would take a fifth more CPU
-// time under load, because it waits for the epoll instance beside it.
-func (l *Loop) wait() (int, error) {
+// wait fetches events and what was posted before, until a time at most, and returns the number
+// of events. A busy loop begins with a brief wait in which most events come. Go's network poller
+// would take a fifth more CPU time under load, because it waits for the epoll instance beside it.
+func (l *Loop) wait(until time.Time) (n int, err error) {
 	l.waiting.Store(true)
 	defer l.waiting.Store(false)
 	l.mu.Lock()
@@ -182,15 +206,26 @@ func (l *Loop) wait() (int, error) {
 	l.mu.Unlock()
 	limit := time.Duration(0)
 	if len(l.running) == 0 {
-		limit = l.timers.next(l.now, maxWait)
+		limit = l.timers.next(l.now, max(0, until.Sub(l.now)))
 	}
+	brief := time.Duration(0)
+	if l.recent >= busyEvents {
+		brief = min(limit, briefWait)
+	}
+	if brief > 0 || limit == 0 {
+		n, err = l.fetch(brief)
+	}
+	if n == 0 && err == nil && limit > brief {
+		n, err = l.sleep(limit - brief)
+	}
+	l.recent = min(l.recent+n, busyEvents)
+	return n, err
+}
+
+// fetch waits for events in a call that the scheduler does not see.
+func (l *Loop) fetch(limit time.Duration) (int, error) {
 	events := uintptr(unsafe.Pointer(&l.events)) //nolint:gosec // epoll_pwait(2) takes a pointer; l is on the heap, and stays
-	brief := milliseconds(min(limit, briefWait))
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), events, maxEvents, brief, 0, 0)
-	if n == 0 && errno == 0 && limit > briefWait {
-		rest := milliseconds(limit - briefWait)
-		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), events, maxEvents, rest, 0, 0)
-	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), events, maxEvents, milliseconds(limit), 0, 0)
 	switch errno {
 	case 0:
 		return int(n), nil
@@ -199,6 +234,30 @@ func (l *Loop) wait() (int, error) {
 	default:
 		return 0, fmt.Errorf("cannot wait for events: %w", errno)
 	}
+}
+
+// sleep waits for events in Go's network poller. In a system call of its own, the thread would
+// keep its processor of the scheduler, whose monitor then wakes some sixty times in 10 ms.
+func (l *Loop) sleep(limit time.Duration) (n int, err error) {
+	event := unix.EpollEvent{Events: unix.EPOLLIN}
+	if unix.EpollCtl(l.outer, unix.EPOLL_CTL_ADD, l.epoll, &event) != nil {
+		return l.fetch(limit) // this user has no watch left (fs.epoll.max_user_watches)
+	}
+	begin := time.Now()
+	if err := l.outerFile.SetReadDeadline(begin.Add(limit)); err != nil {
+		return 0, fmt.Errorf("cannot limit a wait for events: %w", err)
+	}
+	readErr := l.outerConn.Read(func(uintptr) bool {
+		n, err = l.fetch(0)
+		return n > 0 || err != nil
+	})
+	if readErr != nil && !errors.Is(readErr, os.ErrDeadlineExceeded) {
+		err = errors.Join(err, fmt.Errorf("cannot wait for events: %w", readErr))
+	}
+	if time.Since(begin) >= idleWait {
+		l.recent = 0
+	}
+	return n, errors.Join(err, unix.EpollCtl(l.outer, unix.EPOLL_CTL_DEL, l.epoll, nil))
 }
 
 // milliseconds rounds up.

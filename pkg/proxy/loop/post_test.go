@@ -16,7 +16,7 @@ import (
 )
 
 // TestPostEndsWait: a function that is posted at any moment of a wait ends the wait, or the
-// wait takes it. A wait with neither has lost the wake-up: it would end after maxWait only.
+// wait takes it. A wait with neither has lost the wake-up: it would end after beatInterval only.
 func TestPostEndsWait(t *testing.T) {
 	for name, reached := range map[string]func(*Loop, int) bool{
 		"before or after it takes what was posted": func(*Loop, int) bool { return true },
@@ -57,7 +57,7 @@ func postDuringWait(t *testing.T, reached func(l *Loop, thread int) bool) error 
 	t.Helper()
 	l := newLoop(t)
 	l.Post(func() {})
-	if _, err := l.wait(); err != nil { // has the first event of the event descriptor
+	if _, err := l.wait(time.Now().Add(beatInterval)); err != nil { // has the first event of the event descriptor
 		return err
 	}
 	l.running = make([]func(), 0, takenCap)
@@ -72,7 +72,7 @@ func postDuringWait(t *testing.T, reached func(l *Loop, thread int) bool) error 
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		thread <- unix.Gettid()
-		n, err := l.wait()
+		n, err := l.wait(time.Now().Add(beatInterval))
 		ended <- result{n, err}
 	}()
 	id := <-thread
@@ -100,7 +100,7 @@ func postDuringWait(t *testing.T, reached func(l *Loop, thread int) bool) error 
 		if ran == 2 {
 			return nil
 		}
-		if _, err := l.wait(); err != nil {
+		if _, err := l.wait(time.Now().Add(beatInterval)); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func newLoop(t *testing.T) *Loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = unix.Close(l.epoll), unix.Close(l.eventFD) })
+	t.Cleanup(func() { _, _, _ = unix.Close(l.epoll), unix.Close(l.eventFD), l.outerFile.Close() })
 	return l
 }
 

@@ -70,7 +70,7 @@ func (w *wheel) fire(slot *List[Timer], until int64) {
 
 // next returns the time until the next timer may fire, at most limit.
 func (w *wheel) next(now time.Time, limit time.Duration) time.Duration {
-	for i := range int64(limit / tick) {
+	for i := range min(int64(limit/tick), slots) {
 		if w.slots[(w.last+1+i)%slots].First() != nil {
 			return max(0, min(limit, w.begin.Add(time.Duration(w.last+1+i)*tick).Sub(now)))
 		}
