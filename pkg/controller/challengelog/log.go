@@ -170,11 +170,24 @@ func (r result) failed() bool { return r.cause != "" }
 
 // Expire returns the entries that are due: the ends of challenges without a request since
 // IdleTimeout, or that are open for too long, and the suppressed requests of the window.
-// It must be called every few seconds.
+// It must be called every few seconds while the log is pending.
 func (l *ChallengeLog) Expire(now time.Time) []Entry {
 	return l.end(now, func(c *Challenge) bool {
 		return now.Sub(c.LastRequest) >= IdleTimeout || now.Sub(c.FirstRequest) >= maxDuration
 	})
+}
+
+// IsPending reports whether Expire will have something to do.
+func (l *ChallengeLog) IsPending() bool {
+	if l.suppressed > 0 || len(l.others.open) > 0 {
+		return true
+	}
+	for _, g := range l.reserved {
+		if len(g.open) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // EndAll ends all open challenges.

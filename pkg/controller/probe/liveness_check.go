@@ -202,7 +202,7 @@ func (c *LivenessCheck) checkVIPs(ctx context.Context) time.Duration {
 	c.shown.retainAnswers(func(vip netip.Addr) bool { return slices.Contains(vips, vip) })
 	if process == nil || len(vips) == 0 {
 		c.publish()
-		return c.timing.LivenessInterval
+		return math.MaxInt64 // a change of either wakes this check
 	}
 	if c.shown.unansweredSince.IsZero() && len(c.shown.answer.Answered) < len(vips) {
 		c.shown.unansweredSince = time.Now()

@@ -23,13 +23,13 @@ import (
 
 const (
 	// SilenceLimit is how long a proxy process may send nothing. A working one sends
-	// a heartbeat every 3 s at least. The limit is well below systemd's watchdog.
-	SilenceLimit   = 8 * time.Second
-	supervisorTick = time.Second
-	// stallThreshold is the time between two ticks after which this process itself did not
-	// run.
-	stallThreshold = 3 * supervisorTick
+	// a heartbeat every 4 s. The limit is well below systemd's watchdog.
+	SilenceLimit = 8 * time.Second
+	// stallThreshold is the delay of a check which shows that this process itself did not run.
+	stallThreshold = 2 * time.Second
 
+	// exitTimeout is how long a process may take to exit after its connection ended.
+	exitTimeout = time.Second
 	// lastMessagesTimeout is how long the events of a process that exited are read.
 	lastMessagesTimeout = 100 * time.Millisecond
 
@@ -76,7 +76,7 @@ type Supervisor struct {
 	reopened           map[uint16]int // closed ports that were opened again before the process reports it
 
 	process *Proxy    // nil between two processes
-	checked time.Time // when checkTimeouts last ran
+	due     time.Time // of the next checkTimeouts
 	started time.Time
 	stable  <-chan time.Time // the process counts as working then
 	restart <-chan time.Time
@@ -140,11 +140,12 @@ func (s *Supervisor) Run(ctx context.Context, first *Proxy) {
 	defer close(s.stopped)
 	defer s.detach()
 	s.attach(first)
-	s.checked = time.Now()
-	tick := time.NewTicker(supervisorTick)
-	defer tick.Stop()
+	check := time.NewTimer(s.SilenceLimit)
+	defer check.Stop()
 	for {
 		s.Heartbeat()
+		s.due = s.nextCheck(time.Now())
+		check.Reset(time.Until(s.due))
 		select {
 		case <-ctx.Done():
 			return
@@ -157,23 +158,36 @@ func (s *Supervisor) Run(ctx context.Context, first *Proxy) {
 		case <-s.restart:
 			s.restart = nil
 			s.startNext()
-		case <-tick.C:
-			// The tick carries the time at which it was due, which can be long ago.
+		case <-check.C:
+			// The channel has the time at which the check was due, which can be long ago.
 			s.checkTimeouts(time.Now())
 		}
 	}
+}
+
+// nextCheck returns when the first timeout can be over.
+func (s *Supervisor) nextCheck(now time.Time) time.Time {
+	next := now.Add(s.SilenceLimit)
+	if s.process != nil {
+		next = s.process.lastEvent.Load().Add(s.SilenceLimit)
+	}
+	for _, c := range s.closing {
+		if c.deadline.Before(next) {
+			next = c.deadline
+		}
+	}
+	return next
 }
 
 // checkTimeouts replaces a process that sends nothing or answers nothing, and closes the
 // sockets of ports that a stuck process did not close in time.
 func (s *Supervisor) checkTimeouts(now time.Time) {
 	for port, c := range s.closing {
-		if now.After(c.deadline) {
+		if !now.Before(c.deadline) {
 			s.closeSocket(port)
 		}
 	}
-	stalled := now.Sub(s.checked) > stallThreshold
-	s.checked = now
+	stalled := now.Sub(s.due) > stallThreshold
 	if s.process == nil {
 		return
 	}
@@ -181,7 +195,7 @@ func (s *Supervisor) checkTimeouts(now time.Time) {
 		s.process.recordEvent(now)
 	}
 	switch {
-	case s.process.silence(now) > s.SilenceLimit:
+	case s.process.silence(now) >= s.SilenceLimit:
 		s.replace(fmt.Sprintf("has sent nothing for %v", s.SilenceLimit))
 	case !stalled && s.process.answersNothing():
 		s.replace(fmt.Sprintf("has not answered %d commands", maxUnanswered))
@@ -329,7 +343,7 @@ func (s *Supervisor) stablePeriod() time.Duration {
 func exitReason(p *child.Process, connErr error) string {
 	select {
 	case <-p.Done():
-	case <-time.After(supervisorTick):
+	case <-time.After(exitTimeout):
 		return fmt.Sprintf("lost its connection (%v)", connErr)
 	}
 	if err := p.Err(); err != nil {

@@ -432,21 +432,19 @@ func TestOwnStallIsNoSilence(t *testing.T) {
 	s.SilenceLimit = SilenceLimit
 	s.attach(s.process)
 	now := time.Now()
-	s.checked = now
 	check := func(after time.Duration) (replaced bool) {
+		s.due = s.nextCheck(now)
 		now = now.Add(after)
 		s.checkTimeouts(now)
 		return s.Supervisor.process == nil
 	}
-	if check(supervisorTick) || check(time.Minute) {
+	if check(time.Second) || check(time.Minute) {
 		t.Fatal("replaced after a stall of this process")
 	}
-	for range SilenceLimit / supervisorTick {
-		if check(supervisorTick) {
-			t.Fatal("replaced too early")
-		}
+	if check(SilenceLimit - 1) {
+		t.Fatal("replaced too early")
 	}
-	if !check(supervisorTick) {
+	if !check(1) {
 		t.Error("a silent process is not replaced")
 	}
 }
@@ -527,6 +525,7 @@ func TestUnansweredCommandsAreBounded(t *testing.T) {
 	s.attach(s.process)
 	now := time.Now()
 	check := func(after time.Duration) (replaced bool) {
+		s.due = s.nextCheck(now)
 		now = now.Add(after)
 		s.process.recordEvent(now)
 		s.checkTimeouts(now)
@@ -534,7 +533,7 @@ func TestUnansweredCommandsAreBounded(t *testing.T) {
 	}
 	check(0)
 	for i := range 2 * maxUnanswered {
-		if i < maxUnanswered && check(supervisorTick) {
+		if i < maxUnanswered && check(time.Second) {
 			t.Fatalf("replaced with %d commands", i)
 		}
 		s.process.request(protocol.Command{Flush: &protocol.Flush{}})
@@ -550,7 +549,7 @@ func TestUnansweredCommandsAreBounded(t *testing.T) {
 	if check(time.Minute) {
 		t.Error("replaced after a stall of this process")
 	}
-	if !check(supervisorTick) {
+	if !check(time.Second) {
 		t.Error("a process that answers nothing is not replaced")
 	}
 }

@@ -33,9 +33,9 @@ const (
 	stallTimeout = 10 * time.Second
 
 	// heartbeatInterval is the interval of heartbeats of an idle loop. WatchdogSec of the
-	// unit is six times as long. The longest act of a pass without a heartbeat is the drain
+	// unit is three times as long. The longest act of a pass without a heartbeat is the drain
 	// of the listeners: 5 s, and a second for the answer.
-	heartbeatInterval = 5 * time.Second
+	heartbeatInterval = 10 * time.Second
 
 	// minRetryDelay and maxRetryDelay bound the delay after a failure, which doubles.
 	minRetryDelay = 100 * time.Millisecond

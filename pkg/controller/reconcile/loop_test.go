@@ -639,7 +639,7 @@ func TestHeartbeat(t *testing.T) {
 		idle(2 * time.Minute)
 		f.stop()
 		f.checkHeartbeats()
-		if n := len(f.heartbeats); n < 24 {
+		if n := len(f.heartbeats); n < 12 {
 			t.Errorf("%d heartbeats in two minutes", n)
 		}
 	})

@@ -24,7 +24,7 @@ import (
 const (
 	// logWindow is the time between two summaries of rejected requests.
 	logWindow = time.Minute
-	// challengeCheckInterval is how often the ends of challenges are looked for.
+	// challengeCheckInterval is how often the ends of open challenges are looked for.
 	challengeCheckInterval = 5 * time.Second
 )
 
@@ -37,6 +37,7 @@ type Recorder struct {
 	onUndelivered mailbox.Trigger      // fires after a challenge that did not reach the ingress
 	onAttempt     func(challengelog.Attempt)
 	SelfTested    *mailbox.Mailbox[protocol.SelfTested] // gets the reports about self-tests
+	pending       mailbox.Trigger                       // fires while the challenge log has something to end
 
 	mu              sync.Mutex
 	challenges      *challengelog.ChallengeLog
@@ -55,7 +56,7 @@ func NewRecorder(
 ) *Recorder {
 	return &Recorder{
 		log: log, tracker: tracker, causes: causes, onUndelivered: onUndelivered, onAttempt: onAttempt,
-		SelfTested: mailbox.New[protocol.SelfTested](),
+		SelfTested: mailbox.New[protocol.SelfTested](), pending: mailbox.NewTrigger(),
 		challenges: challengelog.New(), rejected: make(map[report.Rejection]uint64),
 	}
 }
@@ -92,6 +93,7 @@ func (r *Recorder) Record(n *protocol.Stats) {
 		r.tracker.RecordChallenge(c)
 		r.logEntries(func(l *challengelog.ChallengeLog, now time.Time) []challengelog.Entry { return l.Record(c, now) })
 	}
+	r.firePending()
 	if n.SelfTest != nil {
 		r.SelfTested.Put(*n.SelfTest)
 	}
@@ -137,17 +139,30 @@ func (r *Recorder) recordCounts(n *protocol.Stats) {
 func (r *Recorder) Run(ctx context.Context) error {
 	window := time.NewTicker(logWindow)
 	defer window.Stop()
-	check := time.NewTicker(challengeCheckInterval)
-	defer check.Stop()
+	var check <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-check.C:
+		case <-r.pending:
+			if check == nil {
+				check = time.After(challengeCheckInterval)
+			}
+		case <-check:
+			check = nil
 			r.logEntries((*challengelog.ChallengeLog).Expire)
+			r.firePending()
 		case <-window.C:
 			r.logWindowCounts()
 		}
+	}
+}
+
+func (r *Recorder) firePending() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.challenges.IsPending() {
+		r.pending.Fire()
 	}
 }
 
