@@ -62,7 +62,6 @@ func (f renderFlags) arrange(policy disruption.Policy, service, config outputFil
 	}
 	files, err := layout.Base(layout.Request{
 		Layout: f.layout, Policy: policy, Service: service.File, Config: config.File, CLIImage: f.cliImage,
-		Certificate: f.certificate.on,
 	})
 	if err != nil {
 		return nil, err

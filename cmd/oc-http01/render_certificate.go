@@ -26,7 +26,7 @@ type certificateFlags struct {
 }
 
 func (c *certificateFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&c.on, "certificate", false, "also render what cert-manager issues the API's certificate from")
+	flags.BoolVar(&c.on, "certificate", false, "also render the issuer and the Certificate of the API, and the script that switches to it")
 	flags.StringVar(&c.email, "email", "", "e-mail `ADDRESS` of the account at the CA; default: none")
 	flags.StringVar(&c.issuer, "issuer", certificate.LetsEncrypt,
 		"`CA`: "+certificate.LetsEncrypt+", "+certificate.Staging+" or the https URL of an ACME directory")
@@ -59,8 +59,8 @@ func (f renderFlags) validateCertificate(given func(flag string) bool) error {
 		return cli.UsageError("--certificate requires a folder: give one with --output-dir")
 	case len(f.clusters) > 1:
 		return cli.UsageError("--certificate is for one cluster: give one --cluster in each command")
-	case f.layout == layout.RHACM && len(f.clusters) == 0:
-		return cli.UsageError("--certificate with --layout rhacm requires --cluster: the base is for all clusters")
+	case f.layout != "" && len(f.clusters) == 0:
+		return cli.UsageError("--certificate with --layout requires --cluster: the base is for all clusters")
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (f renderFlags) compare(request certificate.Request, site machineconfig.Sit
 		"Certificate": "cert-manager.io/v1",
 	}
 	read, err := machineconfig.ReadObjects(files, kinds,
-		`give the output of "oc get apiserver/cluster certificate/api-certificate -n openshift-config -o yaml"`)
+		`give the output of "oc get apiserver/cluster certificate/api-certificate -n openshift-config --ignore-not-found -o yaml"`)
 	if err != nil {
 		return fmt.Errorf("cannot compare with the cluster: %w", err)
 	}

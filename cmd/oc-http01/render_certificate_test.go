@@ -47,6 +47,7 @@ func TestCertificateBadInput(t *testing.T) {
 		return path
 	}
 	config := file("config.yaml", "mode: DefaultDeployment\nhosts: [api.c.example.com, "+strings.Join(hosts, ", ")+"]\n")
+	others := file("others.yaml", "mode: DefaultDeployment\nhosts: [kube.example.com]\n")
 	eleven := file("eleven.yaml", namedCertificates(ten...))
 	twice := file("twice.yaml", namedCertificates("API.c.example.com"))
 	changed := file("changed.yaml", certificate)
@@ -90,14 +91,24 @@ func TestCertificateBadInput(t *testing.T) {
 			with("--existing", changed), cli.Failure,
 			"spec.dnsNames: is [api.other.example.com], want [api.c.example.com]: give the same settings",
 		},
-		"another kind":            {with("--existing", config), cli.Failure, "give the output of"},
-		"--email alone":           {[]string{"--email", "ops@example.com"}, cli.Usage, "--email requires --certificate"},
-		"--issuer alone":          {[]string{"--issuer", "letsencrypt"}, cli.Usage, "--issuer requires --certificate"},
-		"--profile alone":         {[]string{"--profile", "classic"}, cli.Usage, "--profile requires --certificate"},
-		"--name alone":            {[]string{"--name", "kube.example.com"}, cli.Usage, "--name requires --certificate"},
-		"--existing alone":        {[]string{"--existing", changed}, cli.Usage, "--existing requires --certificate"},
-		"with --show":             {with("--show"), cli.Usage, "cannot be used with --show"},
-		"base of rhacm":           {with("--layout", "rhacm"), cli.Usage, "requires --cluster"},
+		"another kind":          {with("--existing", config), cli.Failure, "give the output of"},
+		"--email alone":         {[]string{"--email", "ops@example.com"}, cli.Usage, "--email requires --certificate"},
+		"--issuer alone":        {[]string{"--issuer", "letsencrypt"}, cli.Usage, "--issuer requires --certificate"},
+		"--profile alone":       {[]string{"--profile", "classic"}, cli.Usage, "--profile requires --certificate"},
+		"--name alone":          {[]string{"--name", "kube.example.com"}, cli.Usage, "--name requires --certificate"},
+		"--existing alone":      {[]string{"--existing", changed}, cli.Usage, "--existing requires --certificate"},
+		"with --show":           {with("--show"), cli.Usage, "cannot be used with --show"},
+		"base of rhacm":         {with("--layout", "rhacm"), cli.Usage, "requires --cluster"},
+		"base of argocd":        {with("--layout", "argocd"), cli.Usage, "requires --cluster"},
+		"hosts without the API": {with("--config", others), cli.Failure, "rejects challenges for api.c.example.com"},
+		"profile for a URL": {
+			with("--issuer", "https://acme-v02.api.letsencrypt.org/directory", "--profile", "long"), cli.Failure,
+			`--profile "long": not a profile of Let's Encrypt`,
+		},
+		"101 names of another profile": {
+			with(append(flags, "--config", config, "--issuer", "https://ca.example.com/", "--profile", "long")...),
+			cli.Failure, "101 names: give at most 100",
+		},
 		"several clusters (base)": {with("--layout", "argocd", "--cluster", "a,b"), cli.Usage, "is for one cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,5 +132,20 @@ func TestCertificateBadInput(t *testing.T) {
 				t.Errorf("files are written: %v", err)
 			}
 		})
+	}
+}
+
+// TestCertificateAgain: the rendered Certificate agrees with itself, also as the API server returns it.
+func TestCertificateAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	args := []string{
+		"render", "--certificate", "--profile", "classic", "--image", image, "--cluster-domain", "c.example.com",
+		"--output-dir", dir,
+	}
+	first := runLine(t, "", args...)
+	again := runLine(t, "", append(args, "--existing", filepath.Join(dir, "20-certificate", "certificate.yaml"))...)
+	if first.code != 0 || again.code != 0 {
+		t.Errorf("exit codes %d and %d:\n%s%s", first.code, again.code, first.err, again.err)
 	}
 }

@@ -69,7 +69,12 @@ func (f renderFlags) report(w io.Writer, outputs []outputFile, dir string) error
 	}
 	if next := f.nextCommands(dir); len(next) > 0 {
 		commands := strings.Join(next, "\n  ")
-		if _, err := fmt.Fprintf(w, "\nThe commands that apply these files:\n  %s\n", commands); err != nil {
+		text := "\nThe commands that apply these files:\n  " + commands + "\n"
+		if f.certificate.on {
+			text += "\nWhen the Certificate is Ready and the clients are prepared (docs/before-the-switch.md):\n  sh " +
+				filepath.Join(dir, filepath.FromSlash(certificate.SwitchFile)) + "\n"
+		}
+		if _, err := io.WriteString(w, text); err != nil {
 			return fmt.Errorf("cannot print the report: %w", err)
 		}
 	}
@@ -87,8 +92,7 @@ func (f renderFlags) nextCommands(dir string) []string {
 	}
 	if f.certificate.on {
 		commands = append(commands,
-			"oc apply --server-side --field-manager=http01-proxyd -f "+filepath.Join(dir, certificate.Folder),
-			"sh "+filepath.Join(dir, filepath.FromSlash(certificate.SwitchFile)))
+			"oc apply --server-side --field-manager=http01-proxyd -f "+filepath.Join(dir, certificate.Folder))
 	}
 	return commands
 }

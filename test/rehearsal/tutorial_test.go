@@ -142,8 +142,8 @@ func (w *workstation) expectedOutputs() []expected {
 		{document: tutorialDocument, output: `^HTTP/1\.[01] (404|503) `},
 		{
 			document: tutorialDocument,
-			output: `^certmanager\S*/cluster serverside-applied\nclusterissuer\S*/letsencrypt serverside-applied\n` +
-				`clusterissuer\S*/letsencrypt condition met\n$`,
+			output: `^certmanager\S*/cluster serverside-applied\nclusterissuer\S*/api-letsencrypt serverside-applied\n` +
+				`clusterissuer\S*/api-letsencrypt condition met\n$`,
 		},
 		{
 			document: tutorialDocument,
@@ -164,7 +164,7 @@ func (w *workstation) expectedOutputs() []expected {
 		{document: tutorialDocument, output: `^Property "clusters\.lab\.certificate-authority-data" unset\.\n$`},
 		{document: tutorialDocument, output: `^clusteroperator\S*/kube-apiserver condition met\n$`},
 		{document: tutorialDocument, output: `^issuer=.*Pebble.*\nnotAfter=.*\nserial=\w+\nok$`},
-		{document: tutorialDocument, output: `(?m)^letsencrypt-staging +pending +valid$`},
+		{document: tutorialDocument, output: `(?m)^api-letsencrypt-staging +pending +valid$`},
 		{document: tutorialDocument, output: `^(.* deleted.*\n){3}$`},
 		{
 			document: tutorialDocument,

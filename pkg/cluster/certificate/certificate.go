@@ -22,7 +22,7 @@ const (
 type Request struct {
 	API   string   // the API's name
 	Names []string // more names; may be empty
-	Hosts []string // the names that the service accepts challenges for; none: API only
+	Hosts []string // the names that the service accepts challenges for; none: API only; "*": any name
 	Email string   // of the ACME account; may be empty
 	// Issuer is LetsEncrypt, Staging or the URL of an ACME directory.
 	Issuer  string
@@ -88,14 +88,16 @@ func execute(name string, v values) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// values returns what the templates need. The certificates of the staging CA get a Secret of
-// their own, so that they never replace those of production.
+// values returns what the templates need. The names of the issuers are no usual ones, so that no
+// ClusterIssuer of others is replaced. The certificates of the staging CA get a Secret of their own, and
+// never replace the ones of production.
 func (r Request) values() values {
-	v := values{Request: r, limits: profiles()[r.Profile], All: r.all(), Name: r.Issuer, Secret: "api-certificate"}
-	if v.Directory = namedIssuers()[r.Issuer]; v.Directory == "" {
-		v.Name, v.Directory = "acme", r.Issuer
+	issuer := r.issuer()
+	v := values{Request: r, limits: profiles()[r.Profile], All: r.all(), Name: "api-" + issuer, Secret: "api-certificate"}
+	if v.Directory = namedIssuers()[issuer]; v.Directory == "" {
+		v.Name, v.Directory = "api-acme", issuer
 	}
-	if r.Issuer == Staging {
+	if issuer == Staging {
 		v.Secret += "-staging"
 	}
 	return v

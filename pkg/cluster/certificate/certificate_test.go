@@ -92,6 +92,17 @@ func TestCheckExisting(t *testing.T) {
 		"the same":         {func(*certificate.Existing) {}, ""},
 		"another form":     {func(e *certificate.Existing) { e.Spec["duration"] = "2160h0m0s" }, ""},
 		"one more setting": {func(e *certificate.Existing) { e.Spec["revisionHistoryLimit"] = 3 }, ""},
+		"other numbers":    {func(e *certificate.Existing) { e.Spec["privateKey"].(map[string]any)["size"] = int64(256) }, ""},
+		"the default group": {func(e *certificate.Existing) {
+			delete(e.Spec["issuerRef"].(map[string]any), "group")
+		}, ""},
+		"usages": {
+			func(e *certificate.Existing) { e.Spec["usages"] = []any{"client auth"} },
+			"spec.usages: is set, and the rendered Certificate does not have it",
+		},
+		"no key": {
+			func(e *certificate.Existing) { delete(e.Spec, "privateKey") }, "spec.privateKey.size: is not set, want 256",
+		},
 		"elsewhere": {func(e *certificate.Existing) {
 			e.Metadata.Namespace, e.Spec["dnsNames"] = "apps", nil
 		}, ""},

@@ -3,6 +3,7 @@
 package certificate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -36,14 +37,17 @@ type limits struct {
 	names                             int
 }
 
+// maxNames is the number of names that CAs accept in a certificate.
+const maxNames = 100
+
 // profiles returns the profiles of Let's Encrypt (https://letsencrypt.org/docs/profiles), and the
 // empty one of every CA. The lifetime of classic gets shorter in 2027 and 2028, so renewBefore
 // must fit 45 days too. With 160 hours, two attempts that fail with cert-manager's default of one
 // hour already matter.
 func profiles() map[string]limits {
 	return map[string]limits{
-		"":           {names: 100},
-		"classic":    {"2160h", "720h", "", 100},
+		"":           {names: maxNames},
+		"classic":    {"2160h", "720h", "", maxNames},
 		"tlsserver":  {"1080h", "360h", "", 25},
 		"shortlived": {"160h", "80h", "10m", 25},
 	}
@@ -67,6 +71,10 @@ func (r Request) all() []string {
 // check returns all problems of the request, with the field and the remediation.
 func (r Request) check() error {
 	problems := []error{r.checkEmail(), r.checkIssuer()}
+	if r.API != "" && !r.accepts(r.API) {
+		problems = append(problems, problem("hosts", "the service rejects challenges for "+r.API,
+			"list the API's name in hosts of the configuration (--config FILE), together with all other names"))
+	}
 	if r.API == "" {
 		problems = append(problems, problem("--certificate", "the API's name is not known",
 			`give the domain of the cluster with --cluster-domain: "oc get dns cluster -o jsonpath={.spec.baseDomain}" prints it`))
@@ -74,7 +82,7 @@ func (r Request) check() error {
 	for _, name := range r.Names {
 		problems = append(problems, r.checkName(strings.ToLower(name)))
 	}
-	if n, limit := len(r.all()), profiles()[r.Profile].names; limit > 0 && n > limit {
+	if n, limit := len(r.all()), cmp.Or(profiles()[r.Profile].names, maxNames); n > limit {
 		problems = append(problems, problem("--name", fmt.Sprintf("the certificate would have %d names", n),
 			fmt.Sprintf("give at most %d, the API's name included", limit)))
 	}
@@ -96,8 +104,18 @@ func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
 }
 
+// issuer returns the name of an issuer that is given by the URL of its directory, and others as they are.
+func (r Request) issuer() string {
+	for name, directory := range namedIssuers() {
+		if r.Issuer == directory {
+			return name
+		}
+	}
+	return r.Issuer
+}
+
 func (r Request) checkIssuer() error {
-	_, named := namedIssuers()[r.Issuer]
+	_, named := namedIssuers()[r.issuer()]
 	u, err := url.Parse(r.Issuer)
 	if !named && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || !printable(r.Issuer)) {
 		return problem(fmt.Sprintf("--issuer %q", r.Issuer), "not a known issuer",
@@ -109,6 +127,14 @@ func (r Request) checkIssuer() error {
 			"give "+strings.Join(known, ", ")+", or --issuer with the URL of a CA that has it")
 	}
 	return nil
+}
+
+// accepts reports whether the service accepts challenges for a name.
+func (r Request) accepts(name string) bool {
+	if len(r.Hosts) == 0 {
+		return name == r.API
+	}
+	return slices.Contains(r.Hosts, name) || slices.Contains(r.Hosts, "*")
 }
 
 // checkName rejects a name that HTTP-01 cannot prove, or that the API must not present.
@@ -124,7 +150,7 @@ func (r Request) checkName(name string) error {
 		return problem(where, "the nodes trust only the cluster's own CA for this name", "remove it")
 	case !httpfield.IsHostName(name) || !strings.Contains(name, ".") || strings.Contains(name, "_"):
 		return problem(where, "not a DNS name", "give one such as kube.example.com, without a port and a final dot")
-	case name != r.API && !slices.Contains(r.Hosts, name):
+	case !r.accepts(name):
 		return problem(where, "the service rejects challenges for this name",
 			"list it in hosts of the configuration (--config FILE), together with all other names")
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +72,13 @@ func (r Request) CheckExisting(file string, e Existing) error {
 		return fmt.Errorf("cannot read the rendered Certificate: %w", err)
 	}
 	var problems []error
-	for _, difference := range differences("spec", want.Spec, e.Spec) {
+	found := differences("spec", want.Spec, e.Spec)
+	for _, key := range slices.Sorted(maps.Keys(e.Spec)) {
+		if _, rendered := want.Spec[key]; !rendered && key != "revisionHistoryLimit" && key != "secretTemplate" {
+			found = append(found, fmt.Sprintf("spec.%s: is set, and the rendered Certificate does not have it", key))
+		}
+	}
+	for _, difference := range found {
 		problems = append(problems, problem(file, where+": "+difference,
 			"give the same settings, or change the Certificate first and export it again"))
 	}
@@ -84,18 +89,23 @@ func (r Request) CheckExisting(file string, e Existing) error {
 func differences(path string, want, got map[string]any) (all []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		inner, isObject := want[key].(map[string]any)
-		if found, same := got[key].(map[string]any); isObject && same {
+		found, same := got[key].(map[string]any)
+		switch {
+		case isObject && (same || got[key] == nil):
 			all = append(all, differences(path+"."+key, inner, found)...)
-		} else if !equal(want[key], got[key]) {
+		case got[key] == nil && want[key] == "cert-manager.io": // the default of issuerRef.group
+		case got[key] == nil:
+			all = append(all, fmt.Sprintf("%s.%s: is not set, want %v", path, key, want[key]))
+		case !equal(want[key], got[key]):
 			all = append(all, fmt.Sprintf("%s.%s: is %v, want %v", path, key, got[key], want[key]))
 		}
 	}
 	return all
 }
 
-// equal also compares durations in different forms, such as 720h and 720h0m0s.
+// equal also compares durations in different forms, such as 720h and 720h0m0s, and numbers of different types.
 func equal(want, got any) bool {
-	if reflect.DeepEqual(want, got) {
+	if fmt.Sprint(want) == fmt.Sprint(got) {
 		return true
 	}
 	a, errA := time.ParseDuration(fmt.Sprint(want))

@@ -46,8 +46,6 @@ type Request struct {
 	Service, Config string
 	// CLIImage is the container image with oc, for ArgoCD.
 	CLIImage string
-	// Certificate adds the folder with the certificate to ArgoCD.
-	Certificate bool
 }
 
 // Folder returns the folder of the base's MachineConfigs. Base does not return them.
@@ -93,9 +91,6 @@ func Base(r Request) ([]File, error) {
 	v := values{
 		Service: r.Service, Config: r.Config, CLIImage: r.CLIImage,
 		Entries: r.Policy.Lists(), Expected: expectedEntries(r.Policy),
-	}
-	if r.Certificate {
-		v.Certificate = path.Join("..", certificate.Folder)
 	}
 	sum := sha256.Sum256([]byte(v.Entries + "\n"))
 	v.Hash = hex.EncodeToString(sum[:])[:8]

@@ -239,8 +239,12 @@ func (s Site) APINames(sources fs.FS) (api string, hosts []string, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", configuration.Name, err)
 	}
-	if domain != "" {
-		return "api." + domain, accepted.Hosts, nil
+	hosts = accepted.Hosts
+	if accepted.AnyHost {
+		hosts = []string{"*"}
 	}
-	return s.apiName(cluster.domain), accepted.Hosts, nil
+	if domain != "" {
+		return "api." + domain, hosts, nil
+	}
+	return s.apiName(cluster.domain), hosts, nil
 }
