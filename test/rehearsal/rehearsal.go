@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	issuerName      = "acme" // as rendered for a CA without a name
+	issuerName      = "api-acme" // as rendered for a CA without a name
 	certificateName = "api-certificate"
 
 	// lifetime is the lifetime of the CA's certificates.

@@ -92,8 +92,12 @@ func (e *examiner) find(f findings.Finding, nodes ...string) {
 	isKnown := slices.ContainsFunc(e.report.Findings, func(o report.ClusterProblem) bool {
 		return o.ID == p.ID && o.Message == p.Message
 	})
-	if !isKnown && len(e.report.Findings) < maxFindings {
-		e.report.Findings, e.levels = append(e.report.Findings, p), append(e.levels, p.Level)
+	if isKnown {
+		return
+	}
+	e.levels = append(e.levels, p.Level)
+	if len(e.report.Findings) < maxFindings {
+		e.report.Findings = append(e.report.Findings, p)
 	}
 }
 
@@ -101,7 +105,7 @@ func (e *examiner) find(f findings.Finding, nodes ...string) {
 func (e *examiner) add(depth int, o Object, r rule, reason string, since time.Time) {
 	if len(e.report.Objects) < maxObjects {
 		e.report.Objects = append(e.report.Objects, report.ChainObject{
-			Depth: depth, Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: clean(o.Metadata.Name), Outcome: r.outcome,
+			Depth: depth, Kind: clean(o.Kind), Namespace: o.Metadata.Namespace, Name: clean(o.Metadata.Name), Outcome: r.outcome,
 			State: clean(r.state), Reason: strings.Trim(clean(reason), ": "),
 			Since: cmp.Or(since, o.Metadata.CreationTimestamp.Time),
 		})

@@ -58,7 +58,7 @@ func table() map[string]suite {
 		"test/rehearsal": {
 			each: true, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
 			seconds: map[string]int{
-				"TestIPv6Only": 150, "TestCompact": 150, "TestFailures": 140, "TestScale": 150,
+				"TestIPv6Only": 150, "TestCompact": 150, "TestFailures": 340, "TestScale": 150,
 				"TestTutorial": 140,
 			},
 		},

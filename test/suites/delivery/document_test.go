@@ -74,6 +74,9 @@ func TestRunWithOpenShift(t *testing.T) {
 	}
 }
 
+// otherKubernetes is a guide whose commands test/rehearsal/certificatefiles runs.
+const otherKubernetes = installFolder + "other-kubernetes.md"
+
 // testedDocuments returns the mark of the blocks that a test must run, by document.
 func testedDocuments() (map[string]string, error) {
 	marks := map[string]string{lifeGuide: installMark, readmeDocument: readmeMark}
@@ -85,7 +88,9 @@ func testedDocuments() (map[string]string, error) {
 		return nil, fmt.Errorf("%s has %d documents: %w", installFolder, len(guides), err)
 	}
 	for _, path := range guides {
-		marks[installFolder+filepath.Base(path)] = installMark
+		if name := installFolder + filepath.Base(path); name != otherKubernetes {
+			marks[name] = installMark
+		}
 	}
 	return marks, nil
 }
