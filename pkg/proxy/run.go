@@ -26,7 +26,7 @@ import (
 )
 
 // aliveInterval is the shortest time between two heartbeats to the controller. The longest
-// is the 2 s of the event loops.
+// is 2 s, because each event loop reports once a second.
 const aliveInterval = time.Second
 
 // Run executes the commands of the controller until it closes the connection, and
