@@ -26,7 +26,8 @@ type certificateFlags struct {
 }
 
 func (c *certificateFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&c.on, "certificate", false, "also render the issuer and the Certificate of the API, and the script that switches to it")
+	flags.BoolVar(&c.on, "certificate", false,
+		"also render the issuer and the Certificate of the API, and the script that switches to it")
 	flags.StringVar(&c.email, "email", "", "e-mail `ADDRESS` of the account at the CA; default: none")
 	flags.StringVar(&c.issuer, "issuer", certificate.LetsEncrypt,
 		"`CA`: "+certificate.LetsEncrypt+", "+certificate.Staging+" or the https URL of an ACME directory")
@@ -117,7 +118,8 @@ func (f renderFlags) compare(request certificate.Request, site machineconfig.Sit
 		"Certificate": "cert-manager.io/v1",
 	}
 	read, err := machineconfig.ReadObjects(files, kinds,
-		`give the output of "oc get apiserver/cluster certificate/api-certificate -n openshift-config --ignore-not-found -o yaml"`)
+		`give the output of "oc get apiserver/cluster certificate/api-certificate -n openshift-config `+
+			`--ignore-not-found -o yaml"`)
 	if err != nil {
 		return fmt.Errorf("cannot compare with the cluster: %w", err)
 	}

@@ -77,7 +77,8 @@ func (r Request) check() error {
 	}
 	if r.API == "" {
 		problems = append(problems, problem("--certificate", "the API's name is not known",
-			`give the domain of the cluster with --cluster-domain: "oc get dns cluster -o jsonpath={.spec.baseDomain}" prints it`))
+			`give the domain of the cluster with --cluster-domain: `+
+				`"oc get dns cluster -o jsonpath={.spec.baseDomain}" prints it`))
 	}
 	for _, name := range r.Names {
 		problems = append(problems, r.checkName(strings.ToLower(name)))

@@ -98,7 +98,8 @@ func (o Object) condition(kind string) metav1.Condition {
 		}
 	}
 	status := o.Status.State
-	if slices.Contains([]string{"invalid", "expired", "errored"}, status) { // cert-manager, pkg/acme/acme.go, IsFailureState
+	// cert-manager, pkg/acme/acme.go, IsFailureState
+	if slices.Contains([]string{"invalid", "expired", "errored"}, status) {
 		status = failed
 	}
 	if kind == short && !isShort(o.Spec.Profile) {

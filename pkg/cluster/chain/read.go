@@ -92,7 +92,8 @@ func Read(ctx context.Context, get Getter, name string) (Objects, error) {
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(secrets)) {
 		optional := func(what, resources string, args ...string) {
-			o.readOptional(ctx, get, what+" in "+namespace, slices.Concat([]string{resources}, args, []string{"-n", namespace})...)
+			args = slices.Concat([]string{resources}, args, []string{"-n", namespace})
+			o.readOptional(ctx, get, what+" in "+namespace, args...)
 		}
 		optional("the Secrets", "secrets", append(secrets[namespace], "--output=go-template="+secretTemplate)...)
 		optional("the requests of cert-manager", "certificaterequests.cert-manager.io,orders.acme.cert-manager.io,"+

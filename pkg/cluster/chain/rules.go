@@ -56,7 +56,10 @@ func rules() []rule {
 		{"CertificateRequest", "Denied", "True", report.CheckProblem, "denied", findings.RequestDenied, 0},
 		{"CertificateRequest", "Ready", "True", report.CheckOK, "issued", "", 0},
 		{"CertificateRequest", "Ready", "Failed", report.CheckProblem, "failed", "", 0},
-		{"CertificateRequest", "Approved", "", report.CheckWarning, "not approved", findings.RequestNotApproved, 30 * time.Second},
+		{
+			"CertificateRequest", "Approved", "", report.CheckWarning, "not approved", findings.RequestNotApproved,
+			30 * time.Second,
+		},
 		{"CertificateRequest", "Ready", anyValue, "", "pending", "", 0},
 		{"Order", "", failed, report.CheckProblem, "", findings.OrderFailed, 0},
 		{"Order", short, "pending", "", "", findings.OrderOutdated, pendingTime},

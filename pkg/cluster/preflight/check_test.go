@@ -317,7 +317,7 @@ func TestCheck(t *testing.T) {
 			[]string{"named-certificate-name-twice"},
 			"namedCertificates[1] has the name api.ocp.example.com, which spec.servingCerts.namedCertificates[0] has too",
 		},
-		"Secrets without that of a certificate": {
+		"Secrets, without the one of an entry": {
 			healthy(live, apiServer("{servingCertificate: {name: a}}"),
 				"apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: other}\n"),
 			[]string{"named-certificate-missing"},

@@ -165,7 +165,9 @@ func (t Trace) certManager() []result.Step {
 	}
 	if t.Log.Missing() {
 		watched := t.Log.Watched.Round(time.Second)
-		return []result.Step{result.NewStep(step, "", false, 0, "neither cert-manager nor a CA has requested it within %v", watched)}
+		return []result.Step{
+			result.NewStep(step, "", false, 0, "neither cert-manager nor a CA has requested it within %v", watched),
+		}
 	}
 	return nil
 }
