@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/http01-proxyd/http01-proxyd/internal/httpfield"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/chain"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 )
 
@@ -25,10 +26,7 @@ const (
 
 // namedIssuers returns the directories of the issuers with a name.
 func namedIssuers() map[string]string {
-	return map[string]string{
-		LetsEncrypt: "https://acme-v02.api.letsencrypt.org/directory",
-		Staging:     "https://acme-staging-v02.api.letsencrypt.org/directory",
-	}
+	return map[string]string{LetsEncrypt: chain.LetsEncrypt, Staging: chain.LetsEncryptStaging}
 }
 
 // limits are the times of a profile, and the number of names in a certificate.

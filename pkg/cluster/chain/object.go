@@ -91,7 +91,7 @@ func (o Object) condition(kind string) metav1.Condition {
 	for _, router := range o.Status.Ingress {
 		all = append(all, router.Conditions...)
 	}
-	isStaging := slices.Contains([]string{letsEncryptStaging, googleStaging}, o.Spec.ACME.Server)
+	isStaging := slices.Contains([]string{LetsEncryptStaging, googleStaging}, o.Spec.ACME.Server)
 	for _, c := range all {
 		if c.Type == kind || kind == staging && isStaging && c.Type == "Ready" {
 			return c

@@ -123,10 +123,10 @@ func failureOf(reason string) findings.ID {
 	return findings.OrderFailed
 }
 
-// The directories of CAs.
+// LetsEncrypt and the others are the directories of CAs.
 const (
-	letsEncrypt        = "https://acme-v02.api.letsencrypt.org/directory"
-	letsEncryptStaging = "https://acme-staging-v02.api.letsencrypt.org/directory"
+	LetsEncrypt        = "https://acme-v02.api.letsencrypt.org/directory"
+	LetsEncryptStaging = "https://acme-staging-v02.api.letsencrypt.org/directory"
 	googleStaging      = "https://dv.acme-v02.test-api.pki.goog/directory"
 
 	day = 24 * time.Hour
@@ -155,7 +155,7 @@ const backdating = time.Hour
 // needsChallenge returns whether a renewal needs a challenge, and why. The certificate is valid since a time. The
 // CA may reuse the authorization of its order, which may be older than the certificate.
 func needsChallenge(server, profile string, since, renewal time.Time) (needs, reason string) {
-	if server != letsEncrypt && server != letsEncryptStaging {
+	if server != LetsEncrypt && server != LetsEncryptStaging {
 		return report.ChallengeUnknown, "for how long the CA reuses an authorization is not known"
 	}
 	reuse := reuseAt(profile, renewal)

@@ -13,7 +13,7 @@ import (
 // The figures that were reached. A change that adds code removes as much elsewhere, or its
 // message gives the reason why the figure rises.
 const (
-	maxCode  = 44296  // lines of cmd, pkg and internal without tests, comments and blank lines
+	maxCode  = 44294  // lines of cmd, pkg and internal without tests, comments and blank lines
 	maxTests = 115854 // lines of tests and of test/
 )
 
