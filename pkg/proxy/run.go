@@ -25,8 +25,8 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy/viptest"
 )
 
-// aliveInterval is the shortest time between two heartbeats to the controller. The longest
-// is 2 s, because each event loop reports once a second.
+// aliveInterval is the shortest time between two heartbeats to the controller. An idle event
+// loop reports every 5 s.
 const aliveInterval = time.Second
 
 // Run executes the commands of the controller until it closes the connection, and

@@ -28,8 +28,8 @@ import (
 
 const (
 	// livenessInterval is short enough to replace a process that stops answering within
-	// 12 s: one interval, and three requests of 2 s with 1 s in between.
-	livenessInterval      = 4 * time.Second
+	// 18 s: one interval, and three requests of 2 s with 1 s in between.
+	livenessInterval      = 10 * time.Second
 	livenessRetryInterval = time.Second
 	livenessTimeout       = 2 * time.Second
 

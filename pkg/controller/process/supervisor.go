@@ -23,8 +23,8 @@ import (
 
 const (
 	// SilenceLimit is how long a proxy process may send nothing. A working one sends
-	// a heartbeat each second or two. The limit is well below systemd's watchdog.
-	SilenceLimit = 8 * time.Second
+	// a heartbeat every 5 s. The limit is well below systemd's watchdog.
+	SilenceLimit = 12 * time.Second
 	// stallThreshold is the delay of a check which shows that this process itself did not run.
 	stallThreshold = 2 * time.Second
 

@@ -21,7 +21,7 @@ import (
 const (
 	maxEvents = 64
 	// beatInterval is the time between two reports that the loop runs.
-	beatInterval = time.Second
+	beatInterval = 5 * time.Second
 	// briefWait is the first part of a wait of a busy loop, which the scheduler does not see. It
 	// is above the time between two requests at low load: with a shorter one, the kernel would
 	// set the clock's next interrupt for each wait.

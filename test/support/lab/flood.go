@@ -29,6 +29,9 @@ type FloodOptions struct {
 // unit.
 func UnitLimits() []string { return []string{"prlimit", "--nofile=16384:16384"} }
 
+// unitTimerSlack is TimerSlackNSec= of the unit.
+const unitTimerSlack = 5 * time.Millisecond
+
 // UnitEnvironment returns the unit's environment for the Go runtime.
 func UnitEnvironment() []string { return []string{"GOMEMLIMIT=240MiB"} }
 

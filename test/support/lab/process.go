@@ -38,6 +38,8 @@ type Command struct {
 
 	Files []*os.File // descriptors from 3 on
 
+	TimerSlack time.Duration // as of TimerSlackNSec= of a unit; 0: the kernel's default
+
 	// Output is the open log that other processes write too; nil: the process opens its own.
 	Output *os.File
 }
@@ -61,7 +63,10 @@ func (n *Node) Start(c Command) (*Process, error) {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	err := n.thread.do(func() error {
 		p.Started = time.Now()
-		return p.cmd.Start()
+		if err := setTimerSlack(c.TimerSlack); err != nil {
+			return err
+		}
+		return errors.Join(p.cmd.Start(), setTimerSlack(0))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start %s on %s: %w", c.Name, n.Name, err)
@@ -74,6 +79,14 @@ func (n *Node) Start(c Command) (*Process, error) {
 	n.processes = append(n.processes, p)
 	n.mu.Unlock()
 	return p, nil
+}
+
+// setTimerSlack sets the timer slack of this thread, which the processes that it starts inherit.
+func setTimerSlack(slack time.Duration) error {
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0); err != nil {
+		return fmt.Errorf("set the timer slack: %w", err)
+	}
+	return nil
 }
 
 // PID returns the process ID.

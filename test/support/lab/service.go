@@ -156,6 +156,8 @@ func (n *Node) LaunchService(o ServiceOptions) (*Service, error) {
 		Name: "http01-proxyd",
 		Path: command[0], Args: command[1:],
 		Env: append([]string{"NOTIFY_SOCKET=" + notifications.Path}, o.Env...),
+
+		TimerSlack: unitTimerSlack,
 	}
 	o.Store.Pass(&start)
 	p, err := n.Start(start)

@@ -42,12 +42,12 @@ const (
 	maxProxyBackoff = 5 * time.Second
 
 	// silentProxy is when a proxy process that does not answer is replaced at the latest
-	// (docs/internals/restart.md: "replaced within 12 s").
-	silentProxy = 12 * time.Second
-	// earliestSilence is when such a process can have been replaced: its last heartbeat is 3 s
+	// (docs/internals/restart.md: "replaced within 18 s").
+	silentProxy = 18 * time.Second
+	// earliestSilence is when such a process can have been replaced: its last heartbeat is 6 s
 	// old at most (controller: proxySilenceLimit). stallThreshold is how long the controller
 	// must have been stopped itself to wait once more.
-	earliestSilence = 5 * time.Second
+	earliestSilence = 6 * time.Second
 	stallThreshold  = 3 * time.Second
 
 	// undelivered is how long the state can wait for the response to the service's own request
