@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// resyncInterval is the interval of complete passes without an event: netlink and
-	// inotify can lose events.
-	resyncInterval = 30 * time.Second
+	// resyncInterval is the interval of complete passes without an event. The kernel reports when
+	// it drops events of netlink or inotify; this is for events that were never sent.
+	resyncInterval = 2 * time.Minute
 
 	// stallTimeout is how long reading the files may take, which is some milliseconds. After it, the state
 	// reports that the files are not followed.

@@ -353,17 +353,17 @@ func TestFirstReadHangs(t *testing.T) {
 	})
 }
 
-func TestResyncEvery30Seconds(t *testing.T) {
+func TestResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startLoop(t, func(*fixture) {})
 		defer f.stop()
-		f.advance(95*time.Second, 7*time.Second)
+		f.advance(3*resyncInterval+5*time.Second, 7*time.Second)
 		if n := f.verifyCount(); n != 3 {
-			t.Errorf("the table was verified %d times in 95 s", n)
+			t.Errorf("the table was verified %d times in three intervals", n)
 		}
 		// A change without an event: inotify has lost it.
 		f.configure(`mode: ""`)
-		f.advance(31*time.Second, 7*time.Second)
+		f.advance(resyncInterval+time.Second, 7*time.Second)
 		f.expect("without an event", report.Disabled, "")
 	})
 }
