@@ -135,7 +135,8 @@ func (f statusFlags) write(out io.Writer, current report.Report) error {
 	case cli.HTML:
 		return writePage(out, page.Host{Name: hostName(), Status: current})
 	case prometheus:
-		return metrics.WriteText(out, current)
+		_, err := io.WriteString(out, metrics.Text(current))
+		return err
 	default:
 		now := time.Now()
 		return f.out.Write(out, verdict.Document(current, now), terminal.Report(current, now))

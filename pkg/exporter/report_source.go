@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,12 +62,7 @@ func (s *reportSource) text(ctx context.Context) (string, error) {
 	}
 	select {
 	case r := <-s.responses:
-		receivedAt := time.Now()
-		var text strings.Builder
-		if err := metrics.WriteText(&text, *r); err != nil {
-			return "", err
-		}
-		s.lastText, s.receivedAt = text.String(), receivedAt
+		s.lastText, s.receivedAt = metrics.Text(*r), time.Now()
 		return s.lastText, nil
 	case <-ctx.Done():
 		return "", fmt.Errorf("wait for a report: %w", ctx.Err())

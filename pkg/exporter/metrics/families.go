@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
@@ -17,25 +15,27 @@ import (
 // metricSet collects the metrics of a report.
 type metricSet []*family
 
-// newMetricSet returns all metrics but the histogram. Every help text stands alone: many
-// readers see nothing but the line `# HELP`.
+// newMetricSet returns all metrics. Every help text stands alone: many readers see nothing but
+// the line `# HELP`. It has no backslash and no line feed, which the text format escapes. The
+// labels of a metric are in alphabetical order.
 func newMetricSet(r report.Report) metricSet {
 	var m metricSet
 	m.gauge("up", "1 while http01-proxyd runs on this host.").set(1)
 	m.gauge("build_info", "Always 1, with the version, the commit and the Go release of http01-proxyd.",
-		fromHost("version"), fromHost("revision"), fromHost("goversion")).
-		set(1, r.Build.Version, r.Build.Revision, r.Build.GoVersion)
+		fromHost("goversion"), fromHost("revision"), fromHost("version")).
+		set(1, r.Build.GoVersion, r.Build.Revision, r.Build.Version)
 	m.gauge("ready", "1 while http01-proxyd is ready (condition HTTP01ChallengeProxyReady), 0 otherwise. Label "+
 		"reason: its state. Other states have no series.",
 		oneOf("reason", reasons()...)).set(boolean(r.Condition().Reason.Ready()), string(r.Condition().Reason))
 	held := m.gauge("vip_held", "1 while this host holds the API VIP (the virtual IP address of the Kubernetes API), 0 "+
 		"otherwise. Label management: BGP if several hosts announce the VIP at the same time, or empty.",
-		fromHost("vip"), oneOf("management", report.ManagementBGP))
+		oneOf("management", report.ManagementBGP), fromHost("vip"))
 	for _, v := range r.VIPs {
-		held.set(boolean(v.State == report.VIPHeld), v.Address.String(), v.Management)
+		held.set(boolean(v.State == report.VIPHeld), v.Management, v.Address.String())
 	}
 	m.addRedirects(r.Table)
 	m.addRequests(r.Traffic)
+	m.addDurations(r.Traffic.Durations)
 	m.addEvents(r.Events)
 	m.addCertificates(r.Certificates)
 	m.addSelfTests(r.SelfTests)
@@ -85,19 +85,20 @@ func (m *metricSet) addRequests(t report.Traffic) {
 	outcomes := toText(report.Outcomes())
 	outcomes = append(outcomes, toText(report.Rejections())...)
 	f := m.counter("requests_total", "Requests to port 80 of the API VIPs, rejected ones included, by outcome and by "+
-		"kind of client. The client kind comes from User-Agent, which can be forged.", oneOf("outcome", outcomes...), oneOf("client", report.ClientKinds()...))
+		"kind of client. The client kind comes from User-Agent, which can be forged.",
+		oneOf("client", report.ClientKinds()...), oneOf("outcome", outcomes...))
 	for _, client := range report.ClientKinds() {
 		for _, outcome := range report.Outcomes() {
-			f.set(0, string(outcome), string(client))
+			f.set(0, string(client), string(outcome))
 		}
 		for _, rejection := range report.Rejections() {
 			if rejection.HeadParsed() || client == report.OtherClient { // otherwise the client kind is not known
-				f.set(0, string(rejection), string(client))
+				f.set(0, string(client), string(rejection))
 			}
 		}
 	}
 	for _, c := range t.Requests {
-		f.add(float64(c.Count), string(c.Outcome), string(c.ClientKind))
+		f.add(float64(c.Count), string(c.ClientKind), string(c.Outcome))
 	}
 	failed := m.counter("upstream_errors_total", "Challenge requests that failed at the ingress, by the ID of the cause. "+
 		"http01-proxyd explain ID prints the remediation.",
@@ -169,11 +170,11 @@ func (m *metricSet) addCertificates(found []report.Certificate) {
 func (m *metricSet) addSelfTests(all []report.SelfTest) {
 	failed := m.gauge("self_test_failed", "1 while the self-test of an API VIP on this host fails, and 0 while it "+
 		"succeeds. The test requests a nonexistent challenge from port 80 of the VIP. Label cause: the ID of the fault, "+
-		"or empty.", fromHost("vip"), oneOf("cause", findingIDs()...))
+		"or empty.", oneOf("cause", findingIDs()...), fromHost("vip"))
 	completed := m.gauge("self_test_timestamp_seconds", "Time of the last self-test of an API VIP on this host, in "+
 		"seconds since 1970.", fromHost("vip"))
 	for _, t := range all {
-		failed.set(boolean(!t.OK), t.VIP.String(), t.Cause)
+		failed.set(boolean(!t.OK), t.Cause, t.VIP.String())
 		completed.set(unixSeconds(t.Checked), t.VIP.String())
 	}
 }
@@ -293,28 +294,29 @@ func toText[T ~string](values []T) []string {
 // family is one metric with all its series. A series that is set twice occurs once:
 // two series with the same labels would fail the whole scrape.
 type family struct {
-	name, help string
-	kind       prometheus.ValueType
-	labels     []label
-	series     []series
+	kind, name, help string
+	labels           []label
+	series           []series
 }
 
 type series struct {
+	suffix string // of the name, in a histogram
 	labels []string
 	value  float64
 }
 
 func (m *metricSet) gauge(name, help string, labels ...label) *family {
-	return m.newFamily(family{name: prefix + name, help: help, kind: prometheus.GaugeValue, labels: labels})
+	return m.newFamily("gauge", name, help, labels...)
 }
 
 func (m *metricSet) counter(name, help string, labels ...label) *family {
-	return m.newFamily(family{name: prefix + name, help: help, kind: prometheus.CounterValue, labels: labels})
+	return m.newFamily("counter", name, help, labels...)
 }
 
-func (m *metricSet) newFamily(f family) *family {
-	*m = append(*m, &f)
-	return &f
+func (m *metricSet) newFamily(kind, name, help string, labels ...label) *family {
+	f := &family{kind: kind, name: prefix + name, help: help, labels: labels}
+	*m = append(*m, f)
+	return f
 }
 
 func (f *family) seriesFor(values []string) *series {
@@ -333,14 +335,3 @@ func (f *family) seriesFor(values []string) *series {
 func (f *family) set(value float64, labels ...string) { f.seriesFor(labels).value = value }
 
 func (f *family) add(value float64, labels ...string) { f.seriesFor(labels).value += value }
-
-func (f *family) collect(out chan<- prometheus.Metric) {
-	names := make([]string, len(f.labels))
-	for i, l := range f.labels {
-		names[i] = l.name
-	}
-	desc := prometheus.NewDesc(f.name, f.help, names, nil)
-	for _, s := range f.series {
-		out <- prometheus.MustNewConstMetric(desc, f.kind, s.value, s.labels...)
-	}
-}

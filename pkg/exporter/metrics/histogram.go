@@ -5,8 +5,6 @@ package metrics
 import (
 	"math"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -18,16 +16,24 @@ const (
 	schema     = 3
 )
 
-// durationHistogram computes the total count from the buckets, so that both add up.
-func durationHistogram(h report.Histogram) prometheus.Metric {
-	desc := prometheus.NewDesc(prefix+"request_duration_seconds",
+// histogram is the kind of a family with buckets.
+const histogram = "histogram"
+
+// addDurations computes the total count from the buckets, so that both add up.
+func (m *metricSet) addDurations(h report.Histogram) {
+	f := m.newFamily(histogram, "request_duration_seconds",
 		"Time from a complete challenge request to the end of its response, in seconds, for the requests that "+
-			"http01-proxyd forwarded to the ingress.", nil, nil)
-	buckets := make(map[float64]uint64)
+			"http01-proxyd forwarded to the ingress.", fromHost("le"))
 	for power := firstPower; power <= lastPower; power++ {
-		buckets[math.Ldexp(1, power)] = cumulativeCount(h, power<<schema)
+		f.addBucket(formatFloat(math.Ldexp(1, power)), cumulativeCount(h, power<<schema))
 	}
-	return prometheus.MustNewConstHistogram(desc, cumulativeCount(h, math.MaxInt), h.Sum, buckets)
+	count := cumulativeCount(h, math.MaxInt)
+	f.addBucket("+Inf", count)
+	f.series = append(f.series, series{suffix: "_sum", value: h.Sum}, series{suffix: "_count", value: float64(count)})
+}
+
+func (f *family) addBucket(bound string, count uint64) {
+	f.series = append(f.series, series{suffix: "_bucket", labels: []string{bound}, value: float64(count)})
 }
 
 // cumulativeCount sums the buckets of a report up to last.

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -18,8 +19,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/tracker"
 	"github.com/http01-proxyd/http01-proxyd/pkg/exporter/metrics"
@@ -110,25 +112,16 @@ func sample() report.Report {
 	}
 }
 
-func text(t *testing.T, r report.Report) string {
-	t.Helper()
-	var out strings.Builder
-	if err := metrics.WriteText(&out, r); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
 // TestText compares the whole text that a scraper reads.
 func TestText(t *testing.T) {
 	t.Parallel()
-	checkFile(t, "testdata/report.prom", text(t, sample()))
+	checkFile(t, "testdata/report.prom", metrics.Text(sample()))
 }
 
 // TestReducedReport: the part of the report that the exporter gets has all that becomes metrics.
 func TestReducedReport(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff(text(t, sample()), text(t, *protocol.NewReport(sample()))); diff != "" {
+	if diff := cmp.Diff(metrics.Text(sample()), metrics.Text(*protocol.NewReport(sample()))); diff != "" {
 		t.Errorf("of the whole report, and of the reduced one (-want +got):\n%s", diff)
 	}
 }
@@ -203,27 +196,68 @@ func TestPromtool(t *testing.T) {
 	board := tracker.New("test", from, func(_, _ report.Condition) {})
 	for name, r := range map[string]report.Report{"full": sample(), "first": board.Report(report.Table{}), "zero": {}} {
 		cmd := exec.Command("promtool", "check", "metrics")
-		cmd.Stdin = strings.NewReader(text(t, r))
+		cmd.Stdin = strings.NewReader(metrics.Text(r))
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v (test/install-packages all installs promtool)\n%s", name, err, out)
 		}
 	}
 }
 
-// gather collects the metrics as the exporter does, with a pedantic registry.
+// TestPrometheusWritesTheSame: Prometheus's own code, which reads the text, writes the same bytes.
+func TestPrometheusWritesTheSame(t *testing.T) {
+	t.Parallel()
+	special := sample()
+	special.Certificates[0].Name = "a\xff\"\n\\"
+	special.Traffic.Durations.Sum = math.Inf(1)
+	special.Traffic.Requests[0].Count = 123456789
+	special.Table.Counters[0].Packets = math.MaxUint64
+	for name, r := range map[string]report.Report{"full": sample(), "zero": {}, "special": special} {
+		found := gather(t, r)
+		var want strings.Builder
+		for _, family := range slices.Sorted(maps.Keys(found)) {
+			if _, err := expfmt.MetricFamilyToText(&want, found[family]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(want.String(), metrics.Text(r)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if want := string(expfmt.FmtText); metrics.ContentType != want {
+		t.Errorf("the media type is %q, want %q", metrics.ContentType, want)
+	}
+}
+
+// TestOrder: the labels of a series, and the series of a metric, are in order and occur once.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	for name, f := range gather(t, sample()) {
+		var all [][]string
+		for _, m := range f.GetMetric() {
+			var names, values []string
+			for _, l := range m.GetLabel() {
+				names, values = append(names, l.GetName()), append(values, l.GetValue())
+			}
+			all = append(all, values)
+			if !slices.IsSorted(names) || len(slices.Compact(names)) != len(values) {
+				t.Errorf("the labels of %s: %q", name, names)
+			}
+		}
+		for i := range all[1:] {
+			if slices.Compare(all[i], all[i+1]) >= 0 {
+				t.Errorf("%s has %q before %q", name, all[i], all[i+1])
+			}
+		}
+	}
+}
+
+// gather reads the text as Prometheus does.
 func gather(t *testing.T, r report.Report) map[string]*dto.MetricFamily {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(metrics.NewCollector(r)); err != nil {
-		t.Fatal(err)
-	}
-	all, err := registry.Gather()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	found, err := parser.TextToMetricFamilies(strings.NewReader(metrics.Text(r)))
 	if err != nil {
 		t.Fatal(err)
-	}
-	found := make(map[string]*dto.MetricFamily)
-	for _, one := range all {
-		found[one.GetName()] = one
 	}
 	return found
 }
@@ -232,7 +266,7 @@ func gather(t *testing.T, r report.Report) map[string]*dto.MetricFamily {
 func series(t *testing.T, r report.Report, name string) []string {
 	t.Helper()
 	var lines []string
-	for line := range strings.Lines(text(t, r)) {
+	for line := range strings.Lines(metrics.Text(r)) {
 		if rest, is := strings.CutPrefix(line, name); is {
 			lines = append(lines, strings.TrimSpace(rest))
 		}
@@ -343,7 +377,7 @@ func TestHostileValues(t *testing.T) {
 		for i := range r.TestRequests.Sources {
 			r.TestRequests.Sources[i].Address = netip.AddrFrom4([4]byte{198, 51, 100, byte(round)})
 		}
-		for line := range strings.Lines(text(t, r)) {
+		for line := range strings.Lines(metrics.Text(r)) {
 			name, _, _ := strings.Cut(line, "} ")
 			if strings.Contains(line, "hostile") || round > 0 && !strings.HasPrefix(line, "#") && strings.Contains(line, "{") &&
 				!known[name] {
