@@ -275,6 +275,7 @@ syscalls: build
 machineconfigs:
 	@$(GO) run ./cmd/oc-http01 render $(RENDERED_IMAGE) $(call given,CONFIG,--config) \
 		$(call given,POOL,--pool) $(call given,SUMS,--sums) $(call given,TRUSTED_CA,--trusted-ca) \
+		$(call given,SIGNATURE_POLICY,--signature-policy) \
 		$(call given,PROXY,--proxy) $(call given,CLUSTER_DOMAIN,--cluster-domain) \
 		$(call given,APISERVER,--apiserver) $(call given,HTTP01PROXY,--http01proxy) $(call given,INFRASTRUCTURE,--infrastructure) \
 		$(if $(call yes,$(ALLOW_DISABLED)),--allow-disabled) $(if $(call yes,$(LAYERED)),--layered) \

@@ -71,8 +71,8 @@ func writeFiles(dir string, outputs []outputFile) error {
 	return nil
 }
 
-// checkStaleFiles rejects a folder with MachineConfigs of earlier renderings that this
-// one does not overwrite: oc applies all files of a folder.
+// checkStaleFiles rejects a folder with objects of earlier renderings that this one does not
+// overwrite: oc applies all files of a folder.
 func checkStaleFiles(dir string, outputs []outputFile) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +87,7 @@ func checkStaleFiles(dir string, outputs []outputFile) error {
 	}
 	var stale []string
 	for _, e := range entries {
-		if isMachineConfig(e.Name()) && !ours[e.Name()] {
+		if (isMachineConfig(e.Name()) || e.Name() == machineconfig.ImagePolicyFile) && !ours[e.Name()] {
 			stale = append(stale, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/disruption"
 	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/layout"
+	"github.com/http01-proxyd/http01-proxyd/pkg/cluster/machineconfig"
 )
 
 // maxClusters bounds the overlays of one command.
@@ -54,20 +55,28 @@ func (f renderFlags) validateLayout(given func(flag string) bool) error {
 	return nil
 }
 
-// arrange returns the MachineConfigs and the files around them: the base, or the overlays
-// of clusters.
-func (f renderFlags) arrange(policy disruption.Policy, service, config outputFile) ([]outputFile, error) {
+// arrange returns the objects and the files around them: the base, or the overlays of clusters. The
+// last two objects are the MachineConfigs of the service and of its configuration.
+func (f renderFlags) arrange(policy disruption.Policy, objects []outputFile) ([]outputFile, error) {
+	service, config := objects[len(objects)-2], objects[len(objects)-1]
 	if len(f.clusters) > 0 {
 		return f.overlays(config)
 	}
-	files, err := layout.Base(layout.Request{
+	request := layout.Request{
 		Layout: f.layout, Policy: policy, Service: service.File, Config: config.File, CLIImage: f.cliImage,
-	})
+	}
+	if f.signatureKey != "" {
+		request.ImagePolicy = machineconfig.ImagePolicyFile
+	}
+	files, err := layout.Base(request)
 	if err != nil {
 		return nil, err
 	}
-	folder := layout.Folder(f.layout)
-	return append([]outputFile{service.in(folder), config.in(folder)}, layoutOutputs(files)...), nil
+	outputs := make([]outputFile, 0, len(objects)+len(files))
+	for _, o := range objects {
+		outputs = append(outputs, o.in(layout.Folder(f.layout)))
+	}
+	return append(outputs, layoutOutputs(files)...), nil
 }
 
 // overlays returns the overlays of all clusters. They get their own configuration if an input

@@ -330,6 +330,40 @@ func TestPolicyIsFirst(t *testing.T) {
 	}
 }
 
+// TestSignaturePolicy: the ClusterImagePolicy is applied with the MachineConfigs, which stay the same. A rendering
+// without it is rejected while its file is there.
+func TestSignaturePolicy(t *testing.T) {
+	t.Parallel()
+	with, without := t.TempDir(), t.TempDir()
+	// Of "openssl ecparam -name prime256v1 -genkey", and "openssl ec -pubout".
+	const key = "-----BEGIN PUBLIC KEY-----\n" +
+		"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEE7Dgs6ky7biSjGzi6IUhkzXvnEnb\n" +
+		"jdmFzqe3SufVGokUVSTKgY7M5TYrHZovVTjsdCZecaEUL7AtG/N6a5J+sw==\n" +
+		"-----END PUBLIC KEY-----\n"
+	args := []string{"render", "--image", image, "--signature-policy", "-", "--output-dir", with}
+	if got := runLine(t, key, args...); got.code != cli.OK || !strings.Contains(got.out, with+"/97-image-policy.yaml") {
+		t.Fatalf("%+v", got)
+	}
+	if got := runLine(t, "", "render", "--image", image, "--output-dir", without); got.code != cli.OK {
+		t.Fatalf("%+v", got)
+	}
+	files := tree(t, with)
+	if !strings.Contains(files["97-image-policy.yaml"], "\n  - registry.example.com/http01-proxyd\n") {
+		t.Errorf("the policy has another scope:\n%s", files["97-image-policy.yaml"])
+	}
+	delete(files, "97-image-policy.yaml")
+	if diff := cmp.Diff(tree(t, without), files); diff != "" {
+		t.Errorf("(-without the policy +with it):\n%s", diff)
+	}
+	if got := runLine(t, "", "render", "--image", image, "--output-dir", with); got.code != cli.Failure ||
+		!strings.Contains(got.err, with+"/97-image-policy.yaml of another rendering") {
+		t.Errorf("%+v", got)
+	}
+	if got := runLine(t, "", args...); got.code != cli.Failure || !strings.Contains(got.err, "standard input is empty") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestStaleFilesAreRejected: files that oc would also apply are named and not changed.
 func TestStaleFilesAreRejected(t *testing.T) {
 	t.Parallel()

@@ -34,8 +34,10 @@ func TestMake(t *testing.T) {
 		"example elsewhere": {nil, []string{"OUT=other"}, nil, missing},
 		"all": {
 			nil,
-			[]string{"IMAGE=i", "CONFIG=c", "POOL=p", "SUMS=s", "OUT=o"},
-			[]string{"--image", "i", "--config", "c", "--pool", "p", "--sums", "s", "--output-dir", "o"},
+			[]string{"IMAGE=i", "CONFIG=c", "POOL=p", "SUMS=s", "SIGNATURE_POLICY=k", "OUT=o"},
+			[]string{
+				"--image", "i", "--config", "c", "--pool", "p", "--sums", "s", "--signature-policy", "k", "--output-dir", "o",
+			},
 			"",
 		},
 		"what the cluster has": {

@@ -21,7 +21,7 @@ type renderFlags struct {
 	image, config, pool, sums, out, binary, format string
 	trustedCA, proxy, domain                       string
 	apiServer, http01Proxy, infrastructure         string
-	layout, cliImage                               string
+	layout, cliImage, signatureKey                 string
 	clusters                                       []string
 	allowTag, allowDisabled, layered, fcos, show   bool
 	certificate                                    certificateFlags
@@ -35,6 +35,7 @@ func renderCommand() *cobra.Command {
 
   10-policy/policy.yaml              entries of the node disruption policy
   10-policy/apply.sh                 the script that applies the entries
+  97-image-policy.yaml               with --signature-policy: the ClusterImagePolicy
   98-POOL-http01-proxyd.yaml         units and installer
   98-POOL-http01-proxyd-config.yaml  the hosts' configuration
   20-certificate                     with --certificate: what cert-manager issues the
@@ -68,6 +69,9 @@ written.`,
   # with the certificate of the API, by cert-manager from Let's Encrypt
   oc http01 render --image quay.io/me/http01-proxyd@sha256:... --certificate \
     --email ops@example.com --cluster-domain cluster.example.com --output-dir rendered
+
+  # with the policy that nodes pull only images with a signature by this key
+  oc http01 render --image quay.io/me/http01-proxyd@sha256:... --signature-policy cosign.pub
 
   # print the files that the hosts get, to review or to diff them
   oc http01 render --image quay.io/me/http01-proxyd@sha256:... --show
@@ -123,6 +127,9 @@ written.`,
 		"`DIR` to write to; - prints the MachineConfigs without the policy")
 	flags.BoolVar(&f.allowTag, "allow-tag", false,
 		"accept an image by tag: each host runs the image that the tag named when it pulled")
+	flags.StringVar(&f.signatureKey, "signature-policy", "",
+		"`FILE` with the public key of the image's signatures, for a ClusterImagePolicy of OpenShift 4.20 or later; "+
+			"default: no policy")
 	flags.BoolVar(&f.layered, "layered", false, "omit the installer: the operating system image contains the binary")
 	flags.BoolVar(&f.fcos, "fcos", false, "render an Ignition configuration with the binary, http01-proxyd.ign")
 	flags.StringVar(&f.binary, "binary", "", "`FILE` with the Linux binary for the host; required with --fcos")
@@ -137,10 +144,10 @@ written.`,
 // validate rejects combinations of flags that contradict each other.
 func (f renderFlags) validate(given func(flag string) bool) error {
 	excluded := map[string][]string{ // flags without effect
-		"fcos":    {"image", "pool", "sums", "allow-tag", "layered", "layout"},
-		"layered": {"image", "sums", "allow-tag"},
-		"cluster": {"image", "sums", "allow-tag", "layered", "cli-image"}, // the base has them
-		"show":    {"fcos", "layout", "output-dir", "output"},
+		"fcos":    {"image", "pool", "sums", "allow-tag", "layered", "layout", "signature-policy"},
+		"layered": {"image", "sums", "allow-tag", "signature-policy"},
+		"cluster": {"image", "sums", "allow-tag", "layered", "cli-image", "signature-policy"}, // the base has them
+		"show":    {"fcos", "layout", "output-dir", "output", "signature-policy"},
 	}
 	for _, option := range []string{"fcos", "layered", "cluster", "show"} {
 		for _, other := range excluded[option] {
@@ -156,6 +163,8 @@ func (f renderFlags) validate(given func(flag string) bool) error {
 		return cli.UsageError("--binary requires --fcos")
 	case f.allowDisabled && !f.givesObjects():
 		return cli.UsageError("--allow-disabled requires --apiserver, --http01proxy or --infrastructure")
+	case f.signatureKey != "" && f.out == "-":
+		return cli.UsageError("--signature-policy requires a folder: give one with --output-dir")
 	case f.stdinCount() > 1:
 		return cli.UsageError("only one file can be read from standard input")
 	case !f.fcos && !f.layered && len(f.clusters) == 0 && f.image == "":
@@ -175,7 +184,7 @@ func (f renderFlags) givesObjects() bool {
 // stdinCount returns the number of files to read from standard input. The objects of
 // the cluster may be in one file.
 func (f renderFlags) stdinCount() (n int) {
-	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy, f.certificate.existing}
+	names := []string{f.config, f.sums, f.binary, f.trustedCA, f.proxy, f.certificate.existing, f.signatureKey}
 	if objects := []string{f.apiServer, f.http01Proxy, f.infrastructure}; slices.Contains(objects, stdin) {
 		names = append(names, stdin)
 	}
@@ -301,8 +310,13 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	signatures, err := f.imagePolicy(in)
+	if err != nil {
+		return nil, err
+	}
+	outputs = append(signatures, outputs...)
 	if f.layout != "" {
-		outputs, err = f.arrange(policy, outputs[0], outputs[1])
+		outputs, err = f.arrange(policy, outputs)
 		return append(outputs, issued...), err
 	}
 	if f.out == "-" { // the policy is applied first, so it is not part of the stream
@@ -313,6 +327,16 @@ func (f renderFlags) render(in io.Reader) ([]outputFile, error) {
 	return slices.Concat([]outputFile{
 		policyOutput(disruption.PolicyFile, policy.Manifest()), policyOutput(disruption.ScriptFile, disruption.Script()),
 	}, issued, outputs), nil
+}
+
+// imagePolicy returns the ClusterImagePolicy, if it is requested.
+func (f renderFlags) imagePolicy(in io.Reader) ([]outputFile, error) {
+	key, err := readInput(in, f.signatureKey)
+	if key == nil || err != nil {
+		return nil, err
+	}
+	o, err := machineconfig.ImagePolicy(f.image, *key)
+	return []outputFile{{Object: o}}, err
 }
 
 // policyOutput returns a file that is not a MachineConfig.

@@ -32,7 +32,9 @@ try() { # ACT COMMAND...
 	*"must have at most"*" items"*)
 		remedy="Ask the owners of other entries to remove some. An entry for a folder applies to all files in it."
 		;;
-	*"have a resource type"* | *"no matches for kind"*) remedy="The policy needs OpenShift 4.17 or later." ;;
+	*"have a resource type"* | *"no matches for kind"*)
+		remedy="The node disruption policy needs OpenShift 4.17 or later, and a ClusterImagePolicy needs 4.20."
+		;;
 	*"is forbidden"*) remedy="A cluster-admin must grant you this right, or run the command." ;;
 	*) remedy="Correct the error, then run this command again." ;;
 	esac

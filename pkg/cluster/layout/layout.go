@@ -44,11 +44,13 @@ type Request struct {
 	Policy disruption.Policy
 	// Service and Config are the files of the two MachineConfigs.
 	Service, Config string
+	// ImagePolicy is the file of the ClusterImagePolicy; empty: none.
+	ImagePolicy string
 	// CLIImage is the container image with oc, for ArgoCD.
 	CLIImage string
 }
 
-// Folder returns the folder of the base's MachineConfigs. Base does not return them.
+// Folder returns the folder of the base's MachineConfigs and of the ClusterImagePolicy. Base does not return them.
 func Folder(layout string) string {
 	if layout == RHACM {
 		return "manifests"
@@ -79,6 +81,7 @@ var templates embed.FS
 type values struct {
 	Service, Config, CLIImage, Cluster string
 	Certificate                        string // its folder; empty: none
+	ImagePolicy                        string // its file; empty: none
 
 	Entries  string // of the node disruption policy
 	Expected string // the lines that the hook of Argo CD requires
@@ -89,7 +92,7 @@ type values struct {
 // node disruption policy.
 func Base(r Request) ([]File, error) {
 	v := values{
-		Service: r.Service, Config: r.Config, CLIImage: r.CLIImage,
+		Service: r.Service, Config: r.Config, CLIImage: r.CLIImage, ImagePolicy: r.ImagePolicy,
 		Entries: r.Policy.Lists(), Expected: expectedEntries(r.Policy),
 	}
 	sum := sha256.Sum256([]byte(v.Entries + "\n"))

@@ -4,13 +4,19 @@ package fleets
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -248,6 +254,33 @@ func TestCertificate(t *testing.T) {
 	}
 	if n := len(generator.Policies[1].Manifests); n != len(certificate) {
 		t.Errorf("rhacm applies %d objects", n)
+	}
+}
+
+// TestSignaturePolicy: each layout has the ClusterImagePolicy of the plain files, which the API server accepts.
+func TestSignaturePolicy(t *testing.T) {
+	f := newFleet(t)
+	key := must1(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := must1(x509.MarshalPKIXPublicKey(key.Public()))(t)
+	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	must(t, os.WriteFile(filepath.Join(f.dir, "key.pub"), public, 0o600))
+	flags := []string{"--image", image, "--signature-policy", "key.pub", "--output-dir"}
+	f.render(t, append(flags, "plain")...)
+	want := objects(t, f.read(t, "plain/97-image-policy.yaml"))
+	for _, layout := range []string{"kustomize", "argocd"} {
+		f.render(t, append(flags, layout, "--layout", layout)...)
+		checkObjects(t, want, f.build(t, layout+"/base"))
+	}
+	f.render(t, append(flags, "rhacm", "--layout", "rhacm")...)
+	checkObjects(t, want, objects(t, f.read(t, "rhacm/manifests/97-image-policy.yaml")))
+	var policies []string
+	for _, p := range f.readGenerator(t, "rhacm").Policies {
+		for _, m := range p.Manifests {
+			policies = append(policies, p.Name+" "+m.Path)
+		}
+	}
+	if !slices.Contains(policies, "http01-proxyd-image-policy manifests/97-image-policy.yaml") {
+		t.Errorf("no policy has the manifest: %q", policies)
 	}
 }
 

@@ -33,6 +33,7 @@ func Load(ctx context.Context) (*Validator, error) {
 	j := &Validator{kinds: map[schema.GroupVersionKind]*kind{}}
 	for module, files := range map[string][]string{
 		"github.com/openshift/api": {
+			"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_clusterimagepolicies.crd.yaml",
 			"machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigs.crd.yaml",
 			"machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineosconfigs.crd.yaml",
 			"operator/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigurations.crd.yaml",
