@@ -31,7 +31,7 @@ func main() {
 	cell := flag.Duration("cell", keepDefault, "duration of one measurement (default 2s; 1s with --quick)")
 	open := flag.Int("open", keepDefault, "open connections when memory is read, 0 to skip memory (default 10000)")
 	pairs := flag.Int("pairs", keepDefault,
-		"pairs of measurements with and without the table, 0 to skip the API (default 40)")
+		"pairs of measurements with and without the table, 0 to skip the API (default 1000)")
 	flag.Parse()
 	o := bench.Full()
 	if *quick {

@@ -32,8 +32,8 @@ func Full() Options {
 		WarmUp:      time.Second,
 		HalfHeads:   10000,
 		Settle:      3 * time.Second,
-		Pairs:       40,
-		Side:        500 * time.Millisecond,
+		Pairs:       1000,
+		Side:        100 * time.Millisecond,
 		Progress:    io.Discard,
 	}
 }

@@ -87,11 +87,13 @@ func (r Report) CostTable() string {
 	if len(r.Costs) == 0 {
 		return ""
 	}
-	g.add("where", "pairs", "connections/s without", "with", "ratio", "95 % interval", "half-width", "contains 1.00")
+	g.add("where", "pairs", "connections/s without", "with", "ratio", "95 % interval", "half-width", "contains 1.00",
+		"packets", "examined")
 	for _, c := range r.Costs {
 		g.add(c.Environment, strconv.Itoa(c.Pairs), thousands(int(c.Without)), thousands(int(c.With)),
 			number(c.Ratio.Mean, 4), fmt.Sprintf("%.4f–%.4f", c.Ratio.Low, c.Ratio.High),
-			fmt.Sprintf("± %.2f %%", 100*c.Ratio.HalfWidth()), yesOrNo(c.Ratio.Contains(1)))
+			fmt.Sprintf("± %.2f %%", 100*c.Ratio.HalfWidth()), yesOrNo(c.Ratio.Contains(1)),
+			number(c.Packets, 2), number(c.Examined, 2))
 	}
 	return g.String()
 }

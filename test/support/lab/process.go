@@ -83,7 +83,7 @@ func (n *Node) Start(c Command) (*Process, error) {
 
 // setTimerSlack sets the timer slack of this thread, which the processes that it starts inherit.
 func setTimerSlack(slack time.Duration) error {
-	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0); err != nil {
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0); err != nil { //nolint:gosec // not negative
 		return fmt.Errorf("set the timer slack: %w", err)
 	}
 	return nil
