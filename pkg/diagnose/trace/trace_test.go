@@ -94,13 +94,12 @@ const internalPort = 8888
 const serviceTable = `table inet http01-proxyd {
 	chain prerouting { type nat hook prerouting priority -110;
 		ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888;
-		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
+		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888;
+		tcp dport 8888 fib daddr type local counter reject with tcp reset; }
 	chain output { type nat hook output priority -110;
 		ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888;
-		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
-	chain input { type filter hook input priority -1;
-		ct direction original tcp dport 8888 ct status dnat accept;
-		ct direction original tcp dport 8888 counter reject with tcp reset; }
+		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888;
+		tcp dport 8888 fib daddr type local counter reject with tcp reset; }
 }
 `
 
@@ -375,7 +374,7 @@ func TestHealthy(t *testing.T) {
 	}
 	want := []string{
 		"ingress near accept 80", "prerouting near accept 80", "prerouting near accept 80", "input near accept 8888",
-		"input near accept 8888", "input near accept 8888",
+		"input near accept 8888",
 		"output near accept 8888", "postrouting near accept 80",
 	}
 	if diff := gocmp.Diff(want, steps); diff != "" {

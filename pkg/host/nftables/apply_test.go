@@ -76,7 +76,7 @@ func TestOthersCannotChangeTable(t *testing.T) {
 		{"delete", "table", "inet", ruleset.Name},
 		{"flush", "table", "inet", ruleset.Name},
 		{"add", "element", "inet", ruleset.Name, "api4", "{ 192.0.2.66 }"},
-		{"add", "rule", "inet", ruleset.Name, "input", "drop"},
+		{"add", "rule", "inet", ruleset.Name, "output", "drop"},
 	} {
 		if out, err := exec.CommandContext(t.Context(), "nft", args...).CombinedOutput(); err == nil {
 			t.Errorf("nft %s succeeded: %s", strings.Join(args, " "), out)
@@ -274,7 +274,7 @@ func flushRuleset(t *testing.T) {
 
 func TestVerifyFindsDifferences(t *testing.T) {
 	table := tableRef(0)
-	input := &nftables.Chain{Table: table, Name: "input"}
+	output := &nftables.Chain{Table: table, Name: "output"}
 	tests := []struct {
 		name   string
 		change func(*testing.T, *nftables.Conn)
@@ -289,33 +289,33 @@ func TestVerifyFindsDifferences(t *testing.T) {
 			nft.FlushSet(encodeSet(table, ruleset.Set{Name: "api6", Family: ruleset.IPv6}))
 		}, "set api6 contains [], not [2001:db8::5]"},
 		{"a rule more", func(_ *testing.T, nft *nftables.Conn) {
-			nft.AddRule(&nftables.Rule{Table: table, Chain: input, Exprs: []expr.Any{&expr.Counter{}}})
-		}, "chain input has 3 rules, not 2"},
-		{"no rules", func(_ *testing.T, nft *nftables.Conn) { nft.FlushChain(input) }, "chain input has 0 rules, not 2"},
+			nft.AddRule(&nftables.Rule{Table: table, Chain: output, Exprs: []expr.Any{&expr.Counter{}}})
+		}, "chain output has 4 rules, not 3"},
+		{"no rules", func(_ *testing.T, nft *nftables.Conn) { nft.FlushChain(output) }, "chain output has 0 rules, not 3"},
 		{"another rule", func(t *testing.T, nft *nftables.Conn) {
 			t.Helper()
-			rules, err := nft.GetRules(table, input)
+			rules, err := nft.GetRules(table, output)
 			must(t, err)
-			rules[1].Exprs = rejectDirectExprs(ruleset.RejectDirect{Port: 8887})
-			nft.ReplaceRule(rules[1])
-		}, "rule 2 of chain input differs from: ct direction original tcp dport 8888 counter reject with tcp reset"},
+			rules[2].Exprs = rejectDirectExprs(ruleset.RejectDirect{Port: 8887})
+			nft.ReplaceRule(rules[2])
+		}, "rule 3 of chain output differs from: tcp dport 8888 fib daddr type local counter reject with tcp reset"},
 		{"another policy", func(_ *testing.T, nft *nftables.Conn) {
 			drop := nftables.ChainPolicyDrop
-			nft.AddChain(&nftables.Chain{Table: table, Name: "input", Policy: &drop})
-		}, "chain input has another policy than accept"},
+			nft.AddChain(&nftables.Chain{Table: table, Name: "output", Policy: &drop})
+		}, "chain output has another policy than accept"},
 		{"another priority", func(_ *testing.T, nft *nftables.Conn) {
-			replaceInputChain(nft, table, ruleset.Filter, -2)
-		}, "chain input has another priority than -1"},
+			replaceOutputChain(nft, table, nftables.ChainTypeNAT, -2)
+		}, "chain output has another priority than -110"},
 		{"another type", func(_ *testing.T, nft *nftables.Conn) {
-			replaceInputChain(nft, table, ruleset.NAT, -1)
-		}, "chain input has type nat, not filter"},
+			replaceOutputChain(nft, table, nftables.ChainTypeFilter, -110)
+		}, "chain output has type filter, not nat"},
 		{"a chain less", func(_ *testing.T, nft *nftables.Conn) {
-			nft.FlushChain(input)
-			nft.DelChain(input)
-		}, "chain input is missing"},
+			nft.FlushChain(output)
+			nft.DelChain(output)
+		}, "chain output is missing"},
 		{"a chain more", func(_ *testing.T, nft *nftables.Conn) {
 			nft.AddChain(&nftables.Chain{Table: table, Name: "more"})
-		}, "it contains 6 sets, chains and objects, not 5"},
+		}, "it contains 5 sets, chains and objects, not 4"},
 		{"another set type", func(_ *testing.T, nft *nftables.Conn) {
 			for _, name := range []string{"prerouting", "output"} {
 				nft.FlushChain(&nftables.Chain{Table: table, Name: name})
@@ -349,13 +349,14 @@ func TestVerifyFindsDifferences(t *testing.T) {
 	}
 }
 
-// replaceInputChain replaces the input chain with one of another type and priority.
-func replaceInputChain(nft *nftables.Conn, table *nftables.Table, kind ruleset.ChainType, priority int32) {
-	old := &nftables.Chain{Table: table, Name: "input"}
+// replaceOutputChain replaces the output chain with one of another type and priority.
+func replaceOutputChain(nft *nftables.Conn, table *nftables.Table, kind nftables.ChainType, priority int32) {
+	old := &nftables.Chain{Table: table, Name: "output"}
 	nft.FlushChain(old)
 	nft.DelChain(old)
-	chain, err := encodeChain(table, ruleset.Chain{Name: "input", Type: kind, Hook: ruleset.Input, Priority: priority})
+	chain, err := encodeChain(table, ruleset.Chain{Name: "output", Hook: ruleset.Output, Priority: priority})
 	if err == nil {
+		chain.Type = kind
 		nft.AddChain(chain)
 	}
 }

@@ -56,8 +56,6 @@ func encodeChain(t *nftables.Table, c ruleset.Chain) (*nftables.Chain, error) {
 		hook = nftables.ChainHookPrerouting
 	case ruleset.Output:
 		hook = nftables.ChainHookOutput
-	case ruleset.Input:
-		hook = nftables.ChainHookInput
 	default:
 		return nil, fmt.Errorf("encode chain %s: unknown hook %q", c.Name, c.Hook)
 	}
@@ -65,7 +63,7 @@ func encodeChain(t *nftables.Table, c ruleset.Chain) (*nftables.Chain, error) {
 	return &nftables.Chain{
 		Table:    t,
 		Name:     c.Name,
-		Type:     nftables.ChainType(c.Type),
+		Type:     nftables.ChainTypeNAT,
 		Hooknum:  hook,
 		Priority: nftables.ChainPriorityRef(nftables.ChainPriority(c.Priority)),
 		Policy:   &policy,
@@ -78,8 +76,6 @@ func encodeRule(r ruleset.Rule) ([]expr.Any, error) {
 	switch r := r.(type) {
 	case ruleset.Redirect:
 		return redirectExprs(r), nil
-	case ruleset.AcceptRedirected:
-		return acceptRedirectedExprs(r), nil
 	case ruleset.RejectDirect:
 		return rejectDirectExprs(r), nil
 	default:
@@ -107,26 +103,20 @@ func redirectExprs(r ruleset.Redirect) []expr.Any {
 		&expr.Lookup{SourceRegister: reg, SetName: r.Set()},
 	}
 	rule = append(rule, matchTCPDestination(r.From)...)
-	rule = append(rule,
-		// fib daddr type local
-		fibDestinationType(),
-		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: addressTypeData(unix.RTN_LOCAL)},
-		// counter
-		&expr.Counter{},
-	)
+	rule = append(rule, countLocal()...)
 	return append(rule, dnatExprs(r.To)...)
 }
 
-// fibDestinationType encodes: fib daddr type.
-func fibDestinationType() expr.Any {
-	return &expr.Fib{Register: reg, FlagDADDR: true, ResultADDRTYPE: true}
+// countLocal encodes: fib daddr type local counter.
+func countLocal() []expr.Any {
+	return []expr.Any{
+		// fib daddr type local
+		&expr.Fib{Register: reg, FlagDADDR: true, ResultADDRTYPE: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: addressTypeData(unix.RTN_LOCAL)},
+		// counter
+		&expr.Counter{},
+	}
 }
-
-// ctDirection encodes: ct direction.
-func ctDirection() expr.Any { return &expr.Ct{Key: expr.CtKeyDIRECTION, Register: reg} }
-
-// rejectWithReset encodes: reject with tcp reset.
-func rejectWithReset() expr.Any { return &expr.Reject{Type: unix.NFT_REJECT_TCP_RST} }
 
 // dnatExprs encodes: dnat to :8888. Only the port is specified, so the address does not change.
 func dnatExprs(port uint16) []expr.Any {
@@ -136,40 +126,11 @@ func dnatExprs(port uint16) []expr.Any {
 	}
 }
 
-// acceptRedirectedExprs encodes: ct direction original tcp dport 8888 ct status dnat accept.
-func acceptRedirectedExprs(r ruleset.AcceptRedirected) []expr.Any {
-	const ipsDstNAT = 1 << 5 // IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h
-	return append(matchOriginalTCP(r.Port),
-		// ct status dnat
-		&expr.Ct{Key: expr.CtKeySTATUS, Register: reg},
-		&expr.Bitwise{
-			SourceRegister: reg, DestRegister: reg, Len: 4,
-			Mask: binaryutil.NativeEndian.PutUint32(ipsDstNAT), Xor: binaryutil.NativeEndian.PutUint32(0),
-		},
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: reg, Data: binaryutil.NativeEndian.PutUint32(0)},
-		// accept
-		&expr.Verdict{Kind: expr.VerdictAccept},
-	)
-}
-
-// rejectDirectExprs encodes: ct direction original tcp dport 8888 counter reject with tcp
-// reset.
+// rejectDirectExprs encodes: tcp dport 8888 fib daddr type local counter reject with tcp reset.
 func rejectDirectExprs(r ruleset.RejectDirect) []expr.Any {
-	return append(matchOriginalTCP(r.Port),
-		// counter
-		&expr.Counter{},
-		// reject with tcp reset
-		rejectWithReset(),
-	)
-}
-
-// matchOriginalTCP encodes: ct direction original tcp dport 8888.
-func matchOriginalTCP(port uint16) []expr.Any {
-	return append([]expr.Any{
-		// ct direction original
-		ctDirection(),
-		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{expr.CtDirOriginal}},
-	}, matchTCPDestination(port)...)
+	rule := append(matchTCPDestination(r.Port), countLocal()...)
+	// reject with tcp reset
+	return append(rule, &expr.Reject{Type: unix.NFT_REJECT_TCP_RST})
 }
 
 // matchTCPDestination encodes: tcp dport 80.

@@ -40,7 +40,7 @@ func TestPersistentTable(t *testing.T) {
 	owner.kill()
 	expectUnchanged(t, "the orphaned table", before, withoutFlags(listTable(t)))
 	// Another process changes the table without owner.
-	nft(t, "add", "rule", "inet", ruleset.Name, "input", "drop")
+	nft(t, "add", "rule", "inet", ruleset.Name, "output", "drop")
 	c := openPersistentConn(t)
 	if s, err := c.State(); err != nil || !s.Present || s.OwnerPort != 0 || s.Port != 8888 {
 		t.Errorf("state %+v, %v; want an orphan that redirects to 8888", s, err)

@@ -98,9 +98,9 @@ const (
 
 // tableText is the service's table of DESIGN.md, with empty sets.
 func tableText(port uint16) string {
-	redirects := fmt.Sprintf(
-		"ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :%[1]d\n\t\tip6 daddr @api6 tcp dport 80 fib "+
-			"daddr type local counter dnat to :%[1]d", port)
+	rules := fmt.Sprintf(`ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :%[1]d
+		ip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :%[1]d
+		tcp dport %[1]d fib daddr type local counter reject with tcp reset`, port)
 	return fmt.Sprintf(`table inet http01-proxyd {
 	set api4 { type ipv4_addr; }
 	set api6 { type ipv6_addr; }
@@ -112,13 +112,8 @@ func tableText(port uint16) string {
 		type nat hook output priority -110;
 		%[1]s
 	}
-	chain input {
-		type filter hook input priority -1;
-		ct direction original tcp dport %[2]d ct status dnat accept
-		ct direction original tcp dport %[2]d counter reject with tcp reset
-	}
 }
-`, redirects, port)
+`, rules)
 }
 
 func (h *host) close(ctx context.Context) error {

@@ -23,15 +23,6 @@ type Set struct {
 	Elements []netip.Addr // sorted, without duplicates
 }
 
-// ChainType is the type of a base chain in nft syntax.
-type ChainType string
-
-// Types of the table's chains.
-const (
-	NAT    ChainType = "nat"
-	Filter ChainType = "filter"
-)
-
 // Hook is the hook of a base chain in nft syntax.
 type Hook string
 
@@ -39,20 +30,19 @@ type Hook string
 const (
 	Prerouting Hook = "prerouting"
 	Output     Hook = "output"
-	Input      Hook = "input"
 )
 
-// Chain is a base chain whose policy is accept.
+// Chain is a base chain of type nat whose policy is accept. The kernel shows such a chain only the
+// first packet of a connection (nf_nat_inet_fn in net/netfilter/nf_nat_core.c), so the other
+// packets of the host, which serves the Kubernetes API and etcd, cost nothing more.
 type Chain struct {
 	Name     string
-	Type     ChainType
 	Hook     Hook
 	Priority int32
 	Rules    []Rule
 }
 
-// Rule is one of Redirect, AcceptRedirected and RejectDirect. String returns it in nft(8)
-// syntax.
+// Rule is one of Redirect and RejectDirect. String returns it in nft(8) syntax.
 type Rule interface {
 	fmt.Stringer
 	rule()
@@ -71,17 +61,12 @@ type Redirect struct {
 	From, To uint16
 }
 
-// AcceptRedirected accepts connections that a Redirect redirected to the port.
-type AcceptRedirected struct{ Port uint16 }
-
-// RejectDirect rejects connections to the port itself. It matches the original direction
-// only: a connection of the host that uses the port as its source port receives its replies
-// at that port.
+// RejectDirect rejects new connections to the port itself. It follows the redirects of its chain,
+// which are the last rule for what they match. Linux rejects in prerouting since version 5.9.
 type RejectDirect struct{ Port uint16 }
 
-func (Redirect) rule()         {}
-func (AcceptRedirected) rule() {}
-func (RejectDirect) rule()     {}
+func (Redirect) rule()     {}
+func (RejectDirect) rule() {}
 
 func (r Redirect) String() string {
 	set, header, _ := r.Family.names()
@@ -94,12 +79,8 @@ func (r Redirect) Set() string {
 	return set
 }
 
-func (r AcceptRedirected) String() string {
-	return fmt.Sprintf("ct direction original tcp dport %d ct status dnat accept", r.Port)
-}
-
 func (r RejectDirect) String() string {
-	return fmt.Sprintf("ct direction original tcp dport %d counter reject with tcp reset", r.Port)
+	return fmt.Sprintf("tcp dport %d fib daddr type local counter reject with tcp reset", r.Port)
 }
 
 // names returns the set of the VIPs, nft's keyword for the network header, and nft's type

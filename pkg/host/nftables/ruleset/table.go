@@ -23,8 +23,7 @@ const challengePort = 80
 // linux/netfilter_ipv4.h), so this table's NAT chains run before them. Its filter chain runs
 // before other filters.
 const (
-	NATPriority    = -110
-	filterPriority = -1
+	NATPriority = -110
 )
 
 // Table is the desired state of the whole table. It is immutable, and two equal tables are
@@ -97,17 +96,14 @@ func (t Table) Sets() []Set {
 func (t Table) Chains() []Chain {
 	// Packets of other hosts and of pods pass prerouting. Packets of the host itself pass
 	// output only.
-	redirect := []Rule{
+	rules := []Rule{
 		Redirect{Family: IPv4, From: challengePort, To: t.port},
 		Redirect{Family: IPv6, From: challengePort, To: t.port},
+		RejectDirect{Port: t.port},
 	}
 	return []Chain{
-		{Name: "prerouting", Type: NAT, Hook: Prerouting, Priority: NATPriority, Rules: redirect},
-		{Name: "output", Type: NAT, Hook: Output, Priority: NATPriority, Rules: redirect},
-		{Name: "input", Type: Filter, Hook: Input, Priority: filterPriority, Rules: []Rule{
-			AcceptRedirected{Port: t.port},
-			RejectDirect{Port: t.port},
-		}},
+		{Name: "prerouting", Hook: Prerouting, Priority: NATPriority, Rules: rules},
+		{Name: "output", Hook: Output, Priority: NATPriority, Rules: rules},
 	}
 }
 
@@ -129,7 +125,7 @@ func (t Table) String() string {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "\tchain %s {\n\t\ttype %s hook %s priority %d; policy accept;\n", c.Name, c.Type, c.Hook, c.Priority)
+		fmt.Fprintf(&b, "\tchain %s {\n\t\ttype nat hook %s priority %d; policy accept;\n", c.Name, c.Hook, c.Priority)
 		for _, r := range c.Rules {
 			fmt.Fprintf(&b, "\t\t%s\n", r)
 		}
