@@ -12,8 +12,12 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
-// plainName is the form of the names that nft and a shell accept without quotes.
-var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,127}$`)
+// plainName is the form of the names that nft and a shell accept without quotes. A bound in it
+// would make a program of 100 KiB, which every process would keep.
+var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*$`)
+
+// isPlain reports whether a name needs no quotes. Longer names are not expected.
+func isPlain(name string) bool { return len(name) <= 128 && plainName.MatchString(name) }
 
 // Fix returns a command for a root shell that lets packets like this one pass the chain that
 // decided about it, until its rules are loaded again. It is empty if no rule or policy decided,
@@ -48,7 +52,7 @@ func Fix(p report.TracedPacket, internalPort uint16) string {
 			address = " -d " + vip.String()
 		}
 		return fmt.Sprintf("%s%s -I %s%s -p tcp %s %d -j ACCEPT", program, table, s.Chain, address, port, s.Port)
-	case !plainName.MatchString(s.Table) || !plainName.MatchString(s.Chain):
+	case !isPlain(s.Table) || !isPlain(s.Chain):
 		return ""
 	}
 	side, protocol, address := "d", "ip", ""
