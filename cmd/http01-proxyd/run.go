@@ -69,7 +69,7 @@ CAP_NET_ADMIN. SIGHUP, or a change of the file, reloads the configuration.`,
 			defer signal.Stop(reload)
 			startup.DisableHugePages()
 			startup.ReleaseMemory()
-			runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), child.MaxProcs))
+			runtime.GOMAXPROCS(1)
 			sandbox.StartThreads(controllerThreads)
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)

@@ -34,12 +34,15 @@ const (
 // killTimeout bounds the wait for the end of a killed process.
 const killTimeout = 5 * time.Second
 
-// MaxProcs bounds the event loops of the proxy, and the processors of the controller. One
-// processor answers more than 10,000 challenges a second. A flood from outside must leave the
-// others to the control plane. The rest of the proxy process uses one more. The exporter and
-// the prober use one: each further processor costs memory, and a thread that looks for work
-// when a request arrives.
-const MaxProcs = 2
+// maxProcs bounds the event loops of the proxy. One processor answers more than 10,000
+// challenges a second. A flood from outside must leave the others to the control plane. The
+// rest of the proxy process uses one more. All other processes use one: each further processor
+// costs memory, and a thread that looks for work when a request arrives.
+const maxProcs = 2
+
+// processors is how many this process may use. It is read before the controller limits itself
+// to one.
+var processors = runtime.GOMAXPROCS(0) //nolint:gochecknoglobals // see above
 
 // Process is a child process and the parent's end of the connection to it. When either
 // ends, so does the other.
@@ -75,7 +78,7 @@ func start(command string, files [2]*os.File, output *Output) (*sandbox.Process,
 	// The link leads to the running program, also after its file was replaced.
 	cmd := exec.Command("/proc/self/exe", command) //nolint:noctx // the child ends with its connection
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = childEnvironment(command, os.Environ(), totalMemory, runtime.GOMAXPROCS(0))
+	cmd.Env = childEnvironment(command, os.Environ(), totalMemory, processors)
 	cmd.Dir = "/"
 	cmd.Stderr = write // never a terminal, and never the journal's stream
 	cmd.ExtraFiles = files[:]
@@ -100,7 +103,7 @@ func childEnvironment(command string, environment []string, totalMemory int64, p
 	if command != Proxy {
 		processors = 1
 	}
-	return append(kept, fmt.Sprintf("GOMAXPROCS=%d", min(processors, MaxProcs)))
+	return append(kept, fmt.Sprintf("GOMAXPROCS=%d", min(processors, maxProcs)))
 }
 
 // KillAndClose kills the child, waits for its end, and then closes the connection:
