@@ -71,8 +71,9 @@ help:
 
 include build/release.mk
 
+# The exporter and the prober use net/http for HTTP/1.1 only: the tag omits 0.5 MB of HTTP/2.
 build:
-	$(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o $(BIN)/ ./cmd/http01-proxyd ./cmd/oc-http01
+	$(GO) build -trimpath -buildvcs=auto -tags nethttpomithttp2 -ldflags '-s -w' -o $(BIN)/ ./cmd/http01-proxyd ./cmd/oc-http01
 
 lint: lint-go lint-shell lint-units lint-workflows lint-words
 

@@ -64,7 +64,7 @@ $(DIST_BINARIES): $(DIST)/%:
 	@echo "building $@" >&2; mkdir -p $(DIST); \
 	name=$(basename $*); arch=$${name##*-}; name=$${name%-*}; \
 	$(REPRODUCIBLY) GOOS=$${name##*-} GOARCH=$$arch \
-		$(GO) build -buildvcs=auto -ldflags '-s -w' -o $@ ./cmd/$${name%-*}
+		$(GO) build -buildvcs=auto -tags nethttpomithttp2 -ldflags '-s -w' -o $@ ./cmd/$${name%-*}
 
 # The folder contains a release if it has SHA256SUMS.
 RELEASED = $(if $(and $(wildcard $(DIST)/SHA256SUMS),$(wildcard $(DIST)/image.digest)),$(DIST)/image.digest)
