@@ -21,9 +21,9 @@ import (
 // not request by request.
 const statsInterval = 100 * time.Millisecond
 
-// testRequestDelay is how long a test request waits for others before its report: each report
-// wakes the controller, and the other hosts test the VIP at their own times.
-const testRequestDelay = time.Second
+// testRequestDelay is how long a test request waits for others before its report, which wakes the
+// controller: a host sends one for each address family.
+const testRequestDelay = 200 * time.Millisecond
 
 // statsCollector holds the events that were not reported yet. Its size is bounded:
 // some challenges, and counters.

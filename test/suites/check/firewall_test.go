@@ -41,6 +41,7 @@ func (c *cluster) loadNodeFirewall(n *lab.Node, when string) {
 func TestNodeFirewall(t *testing.T) {
 	c := healthy(t, nil)
 	n := c.ControlPlane[0]
+	c.awaitSources(c.Services[0], c.ControlPlane[1].Node) // check waits for its next test
 	const chain, rule = "chain inet openshift_filter OPENSHIFT",
 		`jump { limit rate 1/minute log prefix "firewall "; drop; } (handle `
 	c.loadNodeFirewall(n.Node, "before")
