@@ -87,7 +87,7 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 		$(LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
 	done
 	cd test/support/boulder && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet .
-	cd test/openshift && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet ./...
+	cd test/openshift && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet -tags containers_image_openpgp ./...
 	cd test/rehearsal && $(LARGE_HEAP) $(GO) vet -tags mco ./openshift
 
 lint-shell:

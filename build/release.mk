@@ -9,6 +9,9 @@
 # make release   binaries, image, and the files that build/release lists:
 #                VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name] [ALLOW_DIRTY=1]
 # make sign      dist/SHA256SUMS.sig, which cosign and openssl verify: KEY=key.pem
+# make sign-image  dist/image in a registry, with signatures that nodes verify:
+#                KEY=import-cosign.key PUSH=registry/name:v1.2.3 [PASSPHRASE_FILE=]
+#                [PLAIN_HTTP=1]. Requires skopeo 1.18 or later
 # make verify    the signature and the checksums in dist: PUBLIC_KEY=key.pub
 # make share     man pages and completion files in SHARE, for image, install and rpm:
 #                requires Go
@@ -55,7 +58,7 @@ export GOFLAGS := $(strip $(filter-out $(COMMON_FLAGS),$(shell $(GO) env GOFLAGS
 REPRODUCIBLY := GOFLAGS='$(COMMON_FLAGS)' GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENABLED=0 \
 	GOAMD64=v1 GOARM64=v8.0 GOPPC64=power8
 
-.PHONY: binaries image release sign verify share install uninstall rpm $(DIST_BINARIES)
+.PHONY: binaries image release sign sign-image verify share install uninstall rpm $(DIST_BINARIES)
 
 binaries: $(DIST_BINARIES)
 
@@ -95,6 +98,19 @@ sign:
 		{ echo "make sign: $(KEY) is not an unencrypted key on the curve P-256: create one as build/README.md describes" >&2; exit 1; }
 	@openssl dgst -sha256 -sign '$(KEY)' '$(DIST)/SHA256SUMS' | base64 --wrap=0 > '$(DIST)/SHA256SUMS.sig.next'
 	@mv '$(DIST)/SHA256SUMS.sig.next' '$(DIST)/SHA256SUMS.sig'
+
+# Nodes verify the signature of the image for their platform, and not the one of the index: --all signs
+# each. The signature names PUSH, and nodes require its repository.
+SKOPEO          ?= skopeo
+PASSPHRASE_FILE ?=
+
+sign-image:
+	@[ -n '$(KEY)' ] || { echo "make sign-image: KEY=import-cosign.key is missing: give the private key, as build/README.md describes" >&2; exit 1; }
+	@[[ '$(notdir $(PUSH))' == *:* ]] || { echo "make sign-image: PUSH=$(PUSH) has no tag: give PUSH=registry/name:v1.2.3" >&2; exit 1; }
+	@[ -s '$(DIST)/image.digest' ] || { echo "make sign-image: $(DIST)/image.digest does not exist: run make release first" >&2; exit 1; }
+	@$(SKOPEO) --insecure-policy --registries.d build/registries.d copy --all --preserve-digests \
+		--sign-by-sigstore-private-key '$(KEY)' $(if $(PASSPHRASE_FILE),--sign-passphrase-file '$(PASSPHRASE_FILE)') \
+		$(if $(filter-out 0 no false,$(PLAIN_HTTP)),--dest-tls-verify=false) 'oci:$(DIST)/image' 'docker://$(PUSH)'
 
 verify:
 	@[ -n '$(PUBLIC_KEY)' ] || { echo "make verify: PUBLIC_KEY=key.pub is missing: give the public key of the releases, in PEM form" >&2; exit 1; }

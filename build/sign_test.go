@@ -61,6 +61,10 @@ func TestSignature(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 
+	expectFailure("KEY=import-cosign.key is missing", "sign-image")
+	expectFailure("PUSH=quay.io:443/a has no tag", "sign-image", "KEY=k", "PUSH=quay.io:443/a")
+	expectFailure("run make release first", "sign-image", "KEY=k", "PUSH=quay.io/a:v1")
+
 	text, err := os.ReadFile(filepath.Join(dist, "SHA256SUMS.sig"))
 	must(t, err)
 	signature, err := base64.StdEncoding.Strict().DecodeString(string(text))

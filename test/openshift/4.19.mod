@@ -10,6 +10,7 @@ tool (
 
 require (
 	github.com/openshift/api v0.0.0-20250320115527-3aa9dd5b9002
+	github.com/openshift/library-go v0.0.0-20250129210218-fe56c2cf5d70
 	github.com/openshift/machine-config-operator v0.0.1-0.20250401081735-9026ff2d802e
 	k8s.io/apimachinery v0.32.3
 	k8s.io/klog/v2 v2.130.1
@@ -114,7 +115,6 @@ require (
 	github.com/opencontainers/image-spec v1.1.0 // indirect
 	github.com/opencontainers/runtime-spec v1.2.0 // indirect
 	github.com/openshift/client-go v0.0.0-20250324153519-f0faeb0f2f2e // indirect
-	github.com/openshift/library-go v0.0.0-20250129210218-fe56c2cf5d70 // indirect
 	github.com/openshift/runtime-utils v0.0.0-20230921210328-7bdb5b9c177b // indirect
 	github.com/peterbourgon/diskv v2.0.1+incompatible // indirect
 	github.com/pkg/errors v0.9.1 // indirect

@@ -10,6 +10,7 @@ tool (
 
 require (
 	github.com/openshift/api v0.0.0-20250710004639-926605d3338b
+	github.com/openshift/library-go v0.0.0-20250729191057-91376e1b394e
 	github.com/openshift/machine-config-operator v0.0.1-0.20250724162154-ab14c8e2843b
 	k8s.io/apimachinery v0.33.2
 	k8s.io/klog/v2 v2.130.1
@@ -110,7 +111,6 @@ require (
 	github.com/opencontainers/image-spec v1.1.0 // indirect
 	github.com/opencontainers/runtime-spec v1.2.0 // indirect
 	github.com/openshift/client-go v0.0.0-20250710075018-396b36f983ee // indirect
-	github.com/openshift/library-go v0.0.0-20250729191057-91376e1b394e // indirect
 	github.com/openshift/runtime-utils v0.0.0-20230921210328-7bdb5b9c177b // indirect
 	github.com/peterbourgon/diskv v2.0.1+incompatible // indirect
 	github.com/pkg/errors v0.9.1 // indirect

@@ -6,6 +6,7 @@
 //   - template.RunBootstrap: the MachineConfigs of the platform,
 //   - render.RunBootstrap: the rendered configuration of the pool master,
 //   - apihelpers.MergeClusterPolicies: the active node disruption policy,
+//   - containerruntimeconfig.RunImageBootstrap: the MachineConfig of a ClusterImagePolicy,
 //   - common.FindClosestFilePolicyPathMatch: the actions of a changed file,
 //   - common.DecodeIgnitionFileContents: the content of a file.
 //

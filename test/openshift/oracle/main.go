@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,10 +11,14 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	configv1alpha1 "github.com/openshift/api/config/v1alpha1"
+	"github.com/openshift/api/features"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/configobserver/featuregates"
 	"github.com/openshift/machine-config-operator/pkg/apihelpers"
 	"github.com/openshift/machine-config-operator/pkg/controller/common"
+	containerruntimeconfig "github.com/openshift/machine-config-operator/pkg/controller/container-runtime-config"
 	"github.com/openshift/machine-config-operator/pkg/controller/render"
 	"github.com/openshift/machine-config-operator/pkg/controller/template"
 	"github.com/openshift/machine-config-operator/pkg/daemon/constants"
@@ -34,7 +39,7 @@ type request struct {
 	Templates      string                   // folder of the operator's templates
 	Infrastructure *configv1.Infrastructure // with Templates: adds the MachineConfigs of its platform
 	IPFamilies     mcfgv1.IPFamiliesType    // of the cluster
-	MachineConfigs []string                 // YAML, in any order and of any pool
+	MachineConfigs []string                 // YAML, in any order and of any pool; and, with Infrastructure, ClusterImagePolicies
 	Policy         string                   // MachineConfiguration, as YAML
 	Paths          []string                 // changed files, with Policy
 }
@@ -95,12 +100,25 @@ func (r request) answer() (a response, err error) {
 		}
 	}
 	configs := append([]*mcfgv1.MachineConfig{}, a.Platform...)
+	var policies []*configv1alpha1.ClusterImagePolicy
 	for _, text := range r.MachineConfigs {
+		var p configv1alpha1.ClusterImagePolicy
+		if err := yaml.Unmarshal([]byte(text), &p); err == nil && p.Kind == "ClusterImagePolicy" {
+			policies = append(policies, &p)
+			continue
+		}
 		var c mcfgv1.MachineConfig
 		if err := yaml.Unmarshal([]byte(text), &c); err != nil {
 			return a, fmt.Errorf("read a MachineConfig: %w", err)
 		}
 		configs = append(configs, &c)
+	}
+	if len(policies) > 0 {
+		generated, err := registries(r.Templates, controller, policies)
+		if err != nil {
+			return a, fmt.Errorf("render the policies of images: %w", err)
+		}
+		configs = append(configs, generated...)
 	}
 	if len(configs) == 0 {
 		return a, nil
@@ -112,6 +130,28 @@ func (r request) answer() (a response, err error) {
 	a.Rendered = rendered[0]
 	a.Contents, err = decode(a.Rendered)
 	return a, err
+}
+
+// sigstoreOnly enables one feature. The operator of 4.19 requires FeatureGateAccess, and the one of 4.20 the other
+// methods.
+type sigstoreOnly struct{ featuregates.FeatureGateAccess }
+
+var sigstore = features.FeatureGateSigstoreImageVerification
+
+func (sigstoreOnly) Connect(context.Context) error              { return nil }
+func (sigstoreOnly) Enabled(name configv1.FeatureGateName) bool { return name == sigstore }
+func (sigstoreOnly) Exists(name configv1.FeatureGateName) bool  { return name == sigstore }
+func (sigstoreOnly) KnownFeatures() []configv1.FeatureGateName {
+	return []configv1.FeatureGateName{sigstore}
+}
+
+// registries returns the MachineConfigs that the controller generates for policies of images. Its version knows
+// them as v1alpha1, with the same fields.
+func registries(templates string, controller *mcfgv1.ControllerConfig, policies []*configv1alpha1.ClusterImagePolicy,
+) ([]*mcfgv1.MachineConfig, error) {
+	enabled := sigstoreOnly{featuregates.NewHardcodedFeatureGateAccess([]configv1.FeatureGateName{sigstore}, nil)}
+	return containerruntimeconfig.RunImageBootstrap(templates, controller, []*mcfgv1.MachineConfigPool{masters()},
+		nil, nil, nil, nil, policies, nil, enabled)
 }
 
 // decode returns the contents of the files in a configuration.

@@ -21,10 +21,6 @@ const (
 
 	// programsVariable passes the programs that Build returned into the cell.
 	programsVariable = "HTTP01_OPENSHIFT_PROGRAMS"
-
-	// tags are the build tags of OpenShift's Makefile that need no C compiler.
-	tags = "containers_image_openpgp exclude_graphdriver_devicemapper exclude_graphdriver_btrfs " +
-		"containers_image_ostree_stub"
 )
 
 // Programs has the paths of the programs, and of the files that they read.
@@ -48,7 +44,7 @@ func Build(ctx context.Context) (p Programs, err error) {
 	if p.Programs, err = cluster.Build(ctx); err != nil {
 		return p, err
 	}
-	dir, err := lab.BuildModuleTools(ctx, oracle.Module, p.Line.Modfile(), "-ldflags=-s -w", "-tags="+tags)
+	dir, err := lab.BuildModuleTools(ctx, oracle.Module, p.Line.Modfile(), "-ldflags=-s -w", "-tags="+oracle.Tags)
 	if err != nil {
 		return p, err
 	}

@@ -55,6 +55,10 @@ func prepare(ctx context.Context) ([]string, error) {
 		return err
 	})
 	group.Go(func() error { return oracle.Build(groupCtx) })
+	group.Go(func() error {
+		_, err := containersTree(groupCtx)
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return nil, errors.Join(err, host.LeaveGroup(dir))
 	}

@@ -4,12 +4,6 @@ package delivery_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
 	"fmt"
 	"strings"
 	"testing"
@@ -37,18 +31,8 @@ func (n *node) replaceFile(path, content string) (undo func()) {
 	}
 }
 
-// signaturePolicy is what the machine-config-operator writes for a ClusterImagePolicy.
-func signaturePolicy(t *testing.T, scope string) string {
-	t.Helper()
-	key := must1(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	public := must1(x509.MarshalPKIXPublicKey(key.Public()))(t)
-	text := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
-	return fmt.Sprintf(`{"default": [{"type": "insecureAcceptAnything"}], "transports": {"docker": {%q: [
-		{"type": "sigstoreSigned", "keyData": %q, "signedIdentity": {"type": "matchRepoDigestOrExact"}}]}}}`, scope, base64.StdEncoding.EncodeToString(text))
-}
-
-// TestPullCauses injects each cause of a failed pull. The status of the installer has the cause and
-// its remediation, and the installed release continues.
+// TestPullCauses injects each cause of a failed pull; TestImageSignature has the ones of signatures. The status of the
+// installer has the cause and its remediation, and the installed release continues.
 func TestPullCauses(t *testing.T) {
 	n := newServingNode(t)
 	before := n.starts()
@@ -72,9 +56,6 @@ func TestPullCauses(t *testing.T) {
 				n.Registry.Name), 0o644))
 			return func() { must(t, n.RemoveFile(file)) }
 		}, []string{"registries.conf of this host blocks the registry", "blockedRegistries"}},
-		{"signature", image, func() func() {
-			return n.replaceFile(policyFile, signaturePolicy(t, n.Registry.Name))
-		}, []string{"requires a valid signature", "ClusterImagePolicy"}},
 		{"credentials", image, func() func() {
 			return n.replaceFile(authfile, `{"auths": {"`+n.Registry.Name+`": {"auth": "bm9kZXM6d3Jvbmc="}}}`)
 		}, []string{"rejects the credentials in " + authfile}},

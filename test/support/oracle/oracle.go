@@ -34,6 +34,10 @@ const (
 // Releases returns all releases.
 func Releases() []Release { return []Release{OpenShift419, OpenShift420} }
 
+// Tags are the build tags of OpenShift's Makefile that need no C compiler.
+const Tags = "containers_image_openpgp exclude_graphdriver_devicemapper exclude_graphdriver_btrfs " +
+	"containers_image_ostree_stub"
+
 // Module is the folder of the operator's Go module below test/.
 const Module = "openshift"
 
@@ -79,7 +83,7 @@ type Operator struct{ program, templates string }
 
 // Load returns the operator of a release, and compiles its program when necessary.
 func Load(ctx context.Context, r Release) (*Operator, error) {
-	dir, err := lab.BuildModule(ctx, Module, "-modfile="+r.Modfile(), "-ldflags=-s -w")
+	dir, err := lab.BuildModule(ctx, Module, "-modfile="+r.Modfile(), "-ldflags=-s -w", "-tags="+Tags)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func Load(ctx context.Context, r Release) (*Operator, error) {
 type Request struct {
 	Infrastructure *configv1.Infrastructure `json:",omitempty"` // adds the MachineConfigs of its platform
 	IPFamilies     mcfgv1.IPFamiliesType    // of the cluster
-	MachineConfigs []string                 // YAML, in any order
+	MachineConfigs []string                 // YAML, in any order; and, with Infrastructure, ClusterImagePolicies
 	Policy         string                   // MachineConfiguration, as YAML
 	Paths          []string                 // changed files
 }

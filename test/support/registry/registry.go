@@ -90,12 +90,17 @@ func (r *Registry) TrustPath() string { return "/etc/docker/certs.d/" + r.Name +
 
 // Authfile returns a node's /var/lib/kubelet/config.json with the credentials for pulls
 // (containers-auth.json(5)).
-func (r *Registry) Authfile() (string, error) {
+func (r *Registry) Authfile() (string, error) { return r.authfile(r.nodes) }
+
+// OwnerAuthfile is Authfile with the credentials for pushes.
+func (r *Registry) OwnerAuthfile() (string, error) { return r.authfile(r.owner) }
+
+func (r *Registry) authfile(a account) (string, error) {
 	type entry struct {
 		Auth string `json:"auth"`
 	}
 	text, err := json.Marshal(map[string]map[string]entry{"auths": {
-		r.Name: {base64.StdEncoding.EncodeToString([]byte(r.nodes.user + ":" + r.nodes.password))},
+		r.Name: {base64.StdEncoding.EncodeToString([]byte(a.user + ":" + a.password))},
 	}})
 	if err != nil {
 		return "", fmt.Errorf("encode the registry's credentials: %w", err)
