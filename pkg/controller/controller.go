@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/filewatch"
 	"github.com/http01-proxyd/http01-proxyd/pkg/config"
 	"github.com/http01-proxyd/http01-proxyd/pkg/controller/changelog"
@@ -117,15 +118,18 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.tracker = tracker.New(o.Version, time.Now(), recordTransition(c.changes))
 	store := systemd.NewDescriptorStore()
 	listeners := process.InheritListeners(o.Log, store)
-	c.expiry = expiry.NewWatcher(o.Log, o.timing.ExpiryCheckInterval)
-	if err := c.openHost(ctx, o); err != nil {
-		return c, err
-	}
-	if err := c.newProxy(o, listeners); err != nil {
-		return c, err
-	}
-	c.table = kerneltable.New(o.Log, store != nil, c.liveness.SetTable)
+	output := process.NewOutput(o.Log, "proxy")
 	var err error
+	if c.firstProxy, err = process.StartProxy(output); err != nil {
+		return c, err
+	}
+	c.cleanup.add(c.firstProxy.KillAndClose)
+	c.expiry = expiry.NewWatcher(o.Log, o.timing.ExpiryCheckInterval)
+	if err = c.openHost(ctx, o); err != nil {
+		return c, err
+	}
+	c.newProxy(o, output, listeners)
+	c.table = kerneltable.New(o.Log, store != nil, c.liveness.SetTable)
 	c.pipeline = newPipeline(c.tracker, c.supervisor.PutSettings)
 	if c.cas, err = trust.New(trust.Options{
 		Log: o.Log, StateDir: o.StateDir, SystemCABundles: o.SystemCABundles,
@@ -151,7 +155,8 @@ func newComponents(ctx context.Context, o Options) (*components, error) {
 	c.proxy = process.NewClient(c.supervisor, c.pipeline.put)
 	c.notifier = notifier.New(o.Log, c.tracker, c.proxy.SettingsApplied)
 	c.newLoop(o, store != nil, listeners)
-	return c, nil
+	// It starts meanwhile. A host on which it cannot run fails at the start.
+	return c, c.firstProxy.AwaitAlive()
 }
 
 // openHost opens what the controller watches and serves on this host.
@@ -173,14 +178,8 @@ func (c *components) openHost(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// newProxy starts the first proxy process, so that a host on which it cannot run fails at
-// the start, and constructs what supervises and checks it.
-func (c *components) newProxy(o Options, listeners *process.Listeners) (err error) {
-	output := process.NewOutput(o.Log, "proxy")
-	if c.firstProxy, err = process.StartFirst(output); err != nil {
-		return err
-	}
-	c.cleanup.add(c.firstProxy.KillAndClose)
+// newProxy constructs what supervises and checks the proxy process.
+func (c *components) newProxy(o Options, output *child.Output, listeners *process.Listeners) {
 	causes := &process.Causes{}
 	c.upstreams = probe.NewUpstreamCheck(c.tracker, causes.Get)
 	c.stats = stats.NewRecorder(o.Log, c.tracker, causes.Get, c.upstreams.Wake, c.expiry.ObserveAttempt)
@@ -192,7 +191,6 @@ func (c *components) newProxy(o Options, listeners *process.Listeners) (err erro
 		Heartbeat: heartbeat, SilenceLimit: o.timing.ProxySilenceLimit, Instance: c.instance,
 	})
 	c.liveness = probe.NewLivenessCheck(c.tracker, c.supervisor, o.timing.LivenessTiming)
-	return nil
 }
 
 // newLoop constructs the reconcile loop over everything before it.

@@ -30,16 +30,8 @@ type Proxy struct {
 	flushes []chan struct{} // not answered yet, the oldest first
 }
 
-// StartFirst starts a process and returns when it sent its first heartbeat.
-func StartFirst(output *child.Output) (*Proxy, error) {
-	p, err := startProxy(output)
-	if err == nil {
-		err = p.awaitAlive()
-	}
-	return p, err
-}
-
-func startProxy(output *child.Output) (*Proxy, error) {
+// StartProxy starts a process. It does not wait until the process works.
+func StartProxy(output *child.Output) (*Proxy, error) {
 	process, err := child.Start(child.Proxy, output)
 	if err != nil {
 		return nil, err
@@ -110,8 +102,8 @@ func NewOutput(log *slog.Logger, kind string) *child.Output {
 // proxyStartTimeout is how long a proxy process may take to send its first event.
 const proxyStartTimeout = 5 * time.Second
 
-// awaitAlive returns when the process sent its first heartbeat.
-func (p *Proxy) awaitAlive() error {
+// AwaitAlive returns when the process sent its first heartbeat.
+func (p *Proxy) AwaitAlive() error {
 	late := time.AfterFunc(proxyStartTimeout, p.KillAndClose) // which ends Receive
 	var event protocol.Event
 	err := p.Receive(&event)

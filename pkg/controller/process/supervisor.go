@@ -308,7 +308,7 @@ func (s *Supervisor) scheduleStart(lifetime time.Duration) {
 }
 
 func (s *Supervisor) startNext() {
-	p, err := startProxy(s.Output)
+	p, err := StartProxy(s.Output)
 	if err != nil {
 		s.Log.Error("cannot start a proxy process; retrying", slog.String("event", "proxy"), slog.Any("error", err))
 		s.Tracker.SetProxyFailure(fmt.Sprintf("cannot start the proxy process: %v; retrying", err), time.Now())
