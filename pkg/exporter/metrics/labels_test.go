@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/http01-proxyd/http01-proxyd/internal/stabletest"
 	"github.com/http01-proxyd/http01-proxyd/pkg/report"
 )
 
@@ -34,6 +36,13 @@ func TestEveryLabelValueHasASeries(t *testing.T) {
 			t.Errorf("%s: %d in the source (-want +got):\n%s", name, len(want), diff)
 		}
 	}
+}
+
+// TestStableStates holds the states, which alerts and scripts compare with, to docs/reference/stable.
+func TestStableStates(t *testing.T) {
+	t.Parallel()
+	update := flag.Lookup("update").Value.String() == "true"
+	stabletest.Check(t, update, "../../..", "states", toText(reasons()))
 }
 
 // declaredConstants returns the values of a file's constants of a type.
