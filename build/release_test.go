@@ -80,6 +80,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 			t.Errorf("making the release has changed the tree:\n%s", changes)
 		}
 	})
+	t.Run("plugin", func(t *testing.T) { checkPlugin(t, filepath.Join(one, "dist")) })
 	t.Run("push", func(t *testing.T) { checkPush(t, other, next(t, out), got["image.digest"]) })
 	t.Run("another commit", func(t *testing.T) { checkReleaseStays(t, other, next(t, out), got["image.digest"]) })
 	t.Run("a tag that is no version of the module", func(t *testing.T) {
@@ -99,7 +100,8 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 		"http01-proxyd-linux-s390x",
 	}
 	admin := "oc-http01-" + runtime.GOOS + "-" + runtime.GOARCH
-	wantSums := append(slices.Clone(host), admin, "machineconfigs-"+version+".tar.gz", "sbom.cdx.json")
+	wantSums := append(slices.Clone(host), admin, "machineconfigs-"+version+".tar.gz", "sbom.cdx.json", "http01.yaml",
+		"http01-"+runtime.GOOS+"-"+runtime.GOARCH+".tar.gz")
 	var sums []string
 	for _, line := range strings.Split(strings.TrimSpace(all["SHA256SUMS"]), "\n") {
 		sums = append(sums, strings.Fields(line)[1])
