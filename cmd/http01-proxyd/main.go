@@ -34,7 +34,7 @@ WATCHDOG_USEC, WATCHDOG_PID: The interval in which systemd expects a message of 
 FDSTORE: How many descriptors systemd keeps for the next process. run hands over its listening sockets if this is not 0.
 LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES: The descriptors that systemd has kept from the previous process.
 GOMEMLIMIT: The memory limit of run and its child processes together, such as 240MiB.
-GOGC: The garbage collector's target. Without it, the controller and the exporter use 50.`,
+GOGC: The garbage collector's target. Without it, the controller uses 50 and the exporter 25.`,
 			cli.ManSignals: `SIGTERM, SIGINT: The command ends. Before that, trace prints what it has traced. run removes its table and closes its listening sockets. If systemd restarts the unit, run leaves both to the next process. A second signal ends the process at once.
 SIGHUP: run reloads its configuration. Other commands end.`,
 		},

@@ -9,13 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// delay is the time that a process needs to start, including the first checks of the
-// controller.
-const delay = 2 * time.Second
+const (
+	// delay is the time that a process needs to start, including the first checks of the
+	// controller.
+	delay = 2 * time.Second
+	// interval is a little shorter than the two minutes after which the runtime collects by
+	// itself, but returns nothing of a heap below 4 MiB.
+	interval = 110 * time.Second
+)
 
-// ReleaseMemory returns the garbage of the start, once and soon. An idle process never
-// reaches the heap of 4 MiB at which the next collection begins.
-func ReleaseMemory() { time.AfterFunc(delay, debug.FreeOSMemory) }
+// ReleaseMemory returns the garbage of the start, soon, and then regularly what was used
+// meanwhile. An idle process takes a long time to reach the heap of 4 MiB at which a collection
+// begins, and would keep this heap.
+func ReleaseMemory() { time.AfterFunc(delay, release) }
+
+func release() {
+	debug.FreeOSMemory()
+	time.AfterFunc(interval, release)
+}
 
 // DisableHugePages makes the kernel use small pages for this process and its children
 // (PR_SET_THP_DISABLE, prctl(2)). RHEL's default is a huge page for the first byte of each 2
