@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -14,27 +15,49 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
 	"github.com/http01-proxyd/http01-proxyd/internal/startup"
 	"github.com/http01-proxyd/http01-proxyd/internal/wire"
+	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
+	"github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
+	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 )
 
-// childCommand is a hidden command that the controller or check starts as a child
-// process, with a connection to it. run drops all privileges before it reads a byte.
-func childCommand(name, purpose string, run func(context.Context, *wire.Child) error) *cobra.Command {
+// runChild runs a child process that the controller or check has started with a connection to
+// it, and returns its exit code. It builds no command: the process would keep them all. The
+// process drops all privileges before it reads a byte.
+func runChild(args []string) (code int, ran bool) {
+	if len(args) != 2 {
+		return 0, false
+	}
+	run := map[string]func(context.Context, *wire.Child) error{
+		child.Proxy: proxy.RunConfined, child.Prober: network.RunConfined, child.Exporter: exporter.RunConfined,
+	}[args[1]]
+	if run == nil {
+		return 0, false
+	}
+	// The parent process decides when the child ends. A service manager and a terminal also
+	// send signals to the child, which are ignored.
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	conn, err := child.Connect()
+	if err != nil {
+		return 0, false
+	}
+	startup.ReleaseMemory()
+	if err := run(context.Background(), conn); err != nil {
+		fmt.Fprintf(os.Stderr, "http01-proxyd %s: %v\n", args[1], err)
+		return cli.Failure, true
+	}
+	return cli.OK, true
+}
+
+// childCommand is the hidden command of a child process, for an administrator who starts it.
+func childCommand(name, purpose string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: purpose, Hidden: true,
 		Long: fmt.Sprintf(`Internal: %s. The controller ("http01-proxyd run") starts this process, passes
 the sockets that it requires, and replaces it when it ends. The process has no
 capability and opens no file. "http01-proxyd check" and "trace" also start a prober.`, purpose),
-		RunE: func(c *cobra.Command, _ []string) error {
-			// The parent process decides when the child ends. A service manager and
-			// a terminal also send signals to the child, which are ignored.
-			signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-			conn, err := child.Connect()
-			if err != nil {
-				return cli.UsageError(fmt.Sprintf("the controller starts this process, it cannot be started by hand: "+
-					"run \"http01-proxyd run\", or \"http01-proxyd status\" for the running service (%v)", err))
-			}
-			startup.ReleaseMemory()
-			return run(context.WithoutCancel(c.Context()), conn)
+		RunE: func(*cobra.Command, []string) error {
+			return cli.UsageError("the controller starts this process, it cannot be started by hand: " +
+				`run "http01-proxyd run", or "http01-proxyd status" for the running service`)
 		},
 	}
 }

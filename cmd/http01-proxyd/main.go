@@ -9,10 +9,7 @@ import (
 
 	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
 	"github.com/http01-proxyd/http01-proxyd/internal/child"
-	"github.com/http01-proxyd/http01-proxyd/pkg/exporter"
 	"github.com/http01-proxyd/http01-proxyd/pkg/findings"
-	"github.com/http01-proxyd/http01-proxyd/pkg/prober/network"
-	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 )
 
 func rootCommand() *cobra.Command {
@@ -46,10 +43,8 @@ routers. It answers all other requests to port 80 of that VIP with 400.`,
 				"journalctl -u http01-proxyd -o json | jq -r '.CAUSE // empty'", func(e findings.Entry) []string { return e.Commands }),
 		}},
 		cli.Group{Title: "Service", Commands: []*cobra.Command{
-			runCommand(), cleanupCommand(), installCommand(),
-			childCommand(child.Proxy, "serve clients", proxy.RunConfined),
-			childCommand(child.Prober, "query the network", network.RunConfined),
-			childCommand(child.Exporter, "serve metrics", exporter.RunConfined),
+			runCommand(), cleanupCommand(), installCommand(), childCommand(child.Proxy, "serve clients"),
+			childCommand(child.Prober, "query the network"), childCommand(child.Exporter, "serve metrics"),
 		}},
 	)
 }

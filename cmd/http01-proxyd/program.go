@@ -4,6 +4,15 @@
 
 package main
 
-import "github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+import (
+	"os"
 
-func main() { cli.Main(rootCommand()) }
+	"github.com/http01-proxyd/http01-proxyd/cmd/internal/cli"
+)
+
+func main() {
+	if code, ran := runChild(os.Args); ran {
+		os.Exit(code)
+	}
+	cli.Main(rootCommand())
+}
