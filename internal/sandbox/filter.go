@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,11 @@ func Confine(kind Kind) error {
 	// The filter forbids the system calls of Landlock.
 	if err := restrictAccess(kind); err != nil {
 		return err
+	}
+	// Go's runtime may still be creating a thread, which would fail behind the filter and end this
+	// process. A call on all threads waits for it, as Landlock does where the kernel supports it.
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); errno != 0 && errno != unix.ENOTSUP { // cgo
+		return fmt.Errorf("wait for threads that start: %w", errno)
 	}
 	program := filter(kind)
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]} //nolint:gosec // some 200 instructions
