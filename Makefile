@@ -14,8 +14,10 @@
 # make crd             the API as a patch of the cluster's CRD: machineconfigs/crd
 # make dashboard       the copy of the Grafana dashboard for the console
 # make image           the container image, for all architectures
-# make release         all files of a release: VERSION IMAGE_REPOSITORY
+# make release         all files of a release: VERSION IMAGE_REPOSITORY KEY
 # make sign            the signature of dist/SHA256SUMS: KEY
+# make attest          the signed provenance and bill of materials of dist: KEY
+# make reproduce       a release again, compared with the published files: VERSION PUBLISHED
 # make verify          that signature and the checksums in dist: PUBLIC_KEY
 # make install         installation of binary and units on this host: DESTDIR PREFIX
 # make rpm             binary and units as an RPM: ARCHITECTURE VERSION BINARY
@@ -56,7 +58,7 @@ ACTIONLINT      := $(TOOLS)/actionlint-v1.7.12
 CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
-SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh pkg/cluster/certificate/switch.sh build/release packaging/build-rpm
+SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh pkg/cluster/certificate/switch.sh build/release build/reproduce packaging/build-rpm
 UNITS           := $(wildcard $(addprefix systemd/,*.service *.timer) $(addprefix docs/install/certificate-files/,*.service *.timer))
 
 export CGO_ENABLED ?= 0

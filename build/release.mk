@@ -7,12 +7,16 @@
 #                PUSH=registry/name[:tag] also pushes it and prints its reference;
 #                PLAIN_HTTP=1 for a registry without TLS
 # make release   binaries, image, and the files that build/release lists:
-#                VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name] [ALLOW_DIRTY=1]
+#                VERSION=v1.2.3 [IMAGE_REPOSITORY=registry/name] [ALLOW_DIRTY=1];
+#                with KEY=key.pem also sign and attest
 # make sign      dist/SHA256SUMS.sig, which cosign and openssl verify: KEY=key.pem
 # make sign-image  dist/image in a registry, with signatures that nodes verify:
 #                KEY=import-cosign.key PUSH=registry/name:v1.2.3 [PASSPHRASE_FILE=]
 #                [PLAIN_HTTP=1]. Requires skopeo 1.18 or later
 # make verify    the signature and the checksums in dist: PUBLIC_KEY=key.pub
+# make attest    dist/provenance.intoto.jsonl and dist/sbom.intoto.jsonl: KEY=key.pem
+# make reproduce builds a release again from its tag, and compares all files with those in
+#                PUBLISHED: VERSION=v1.2.3 [PUBLISHED=dist]
 # make share     man pages and completion files in SHARE, for image, install and rpm:
 #                requires Go
 # make install   installation on a host with systemd: [PREFIX=/usr/local] [DESTDIR=]
@@ -83,7 +87,7 @@ RECURSIVE := $(if $(findstring n,$(firstword -$(MAKEFLAGS))),,+)
 
 release:
 	$(RECURSIVE)@GO='$(GO)' MAKE='$(MAKE_COMMAND)' MAKEFILE='$(firstword $(MAKEFILE_LIST))' DIST='$(DIST)' \
-		VERSION='$(VERSION)' IMAGE_REPOSITORY='$(IMAGE_REPOSITORY)' ALLOW_DIRTY='$(ALLOW_DIRTY)' \
+		VERSION='$(VERSION)' IMAGE_REPOSITORY='$(IMAGE_REPOSITORY)' ALLOW_DIRTY='$(ALLOW_DIRTY)' KEY='$(KEY)' \
 		build/release $(HOST_BINARIES) $(ADMIN_BINARIES)
 
 # What `cosign sign-blob --key` writes: base64 of the ECDSA signature (ASN.1) over the
@@ -116,6 +120,19 @@ verify:
 	@[ -n '$(PUBLIC_KEY)' ] || { echo "make verify: PUBLIC_KEY=key.pub is missing: give the public key of the releases, in PEM form" >&2; exit 1; }
 	@base64 --decode '$(DIST)/SHA256SUMS.sig' | openssl dgst -sha256 -verify '$(PUBLIC_KEY)' -signature /dev/stdin '$(DIST)/SHA256SUMS'
 	@cd '$(DIST)' && sha256sum --check --strict --quiet --ignore-missing SHA256SUMS
+
+.PHONY: attest reproduce
+
+attest:
+	@[ -n '$(KEY)' ] || { echo "make attest: KEY=key.pem is missing: give the private key, in PEM form" >&2; exit 1; }
+	@cd build && CGO_ENABLED=0 $(GO) run ./cmd/attest --release '$(DIST)' --key '$(abspath $(KEY))'
+
+# The folder with the downloaded files of a release, or with its SHA256SUMS alone.
+PUBLISHED ?= $(DIST)
+
+reproduce:
+	$(RECURSIVE)@GO='$(GO)' MAKE='$(MAKE_COMMAND)' MAKEFILE='$(firstword $(MAKEFILE_LIST))' VERSION='$(VERSION)' \
+		IMAGE_REPOSITORY='$(IMAGE_REPOSITORY)' PUBLISHED='$(abspath $(PUBLISHED))' build/reproduce
 
 # Man pages, and completion files for bash, zsh and fish, laid out as in PREFIX/share.
 # The build tag docs selects the generator instead of the program. The date of the man

@@ -3,6 +3,7 @@
 package build_test
 
 import (
+	"crypto/elliptic"
 	"io"
 	"log"
 	"maps"
@@ -38,10 +39,13 @@ func release(t *testing.T, dir string, env []string, args ...string) (string, er
 	t.Helper()
 	args = append([]string{
 		"-f", "build/release.mk", "release", "IMAGE_REPOSITORY=" + repository,
-		"ADMIN_PLATFORMS=" + runtime.GOOS + "-" + runtime.GOARCH,
+		"ADMIN_PLATFORMS=" + adminPlatform(),
 	}, args...)
 	return run(t, dir, env, "make", args...)
 }
+
+// adminPlatform is the one platform of oc-http01 in these releases.
+func adminPlatform() string { return runtime.GOOS + "-" + runtime.GOARCH }
 
 // TestReleaseIsReproducible makes one release in two clones, under what differs
 // between two people's machines, and compares all of both.
@@ -81,6 +85,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 		}
 	})
 	t.Run("plugin", func(t *testing.T) { checkPlugin(t, filepath.Join(one, "dist")) })
+	t.Run("verify", func(t *testing.T) { checkVerification(t, one, filepath.Join(one, "dist")) })
 	t.Run("push", func(t *testing.T) { checkPush(t, other, next(t, out), got["image.digest"]) })
 	t.Run("another commit", func(t *testing.T) { checkReleaseStays(t, other, next(t, out), got["image.digest"]) })
 	t.Run("a tag that is no version of the module", func(t *testing.T) {
@@ -99,9 +104,9 @@ func checkContents(t *testing.T, dist string, all map[string]string) {
 		"http01-proxyd-linux-amd64", "http01-proxyd-linux-arm64", "http01-proxyd-linux-ppc64le",
 		"http01-proxyd-linux-s390x",
 	}
-	admin := "oc-http01-" + runtime.GOOS + "-" + runtime.GOARCH
+	admin := "oc-http01-" + adminPlatform()
 	wantSums := append(slices.Clone(host), admin, "machineconfigs-"+version+".tar.gz", "sbom.cdx.json", "http01.yaml",
-		"http01-"+runtime.GOOS+"-"+runtime.GOARCH+".tar.gz")
+		"http01-"+adminPlatform()+".tar.gz")
 	var sums []string
 	for _, line := range strings.Split(strings.TrimSpace(all["SHA256SUMS"]), "\n") {
 		sums = append(sums, strings.Fields(line)[1])
@@ -256,9 +261,16 @@ func checkReleaseStays(t *testing.T, dir string, command []string, digest string
 func TestRehearsal(t *testing.T) {
 	// Not parallel: see TestReleaseIsReproducible.
 	dir := clone(t, snapshot(t), "clone")
-	out, err := release(t, dir, nil, "VERSION="+version, "ALLOW_DIRTY=1")
+	_, private, public := writeKeys(t, elliptic.P256())
+	out, err := release(t, dir, nil, "VERSION="+version, "ALLOW_DIRTY=1", "KEY="+private)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	succeed(t, dir, "make", "-f", "build/release.mk", "verify", "PUBLIC_KEY="+public)
+	for _, name := range []string{"provenance.intoto.jsonl", "sbom.intoto.jsonl"} {
+		if _, err := os.Stat(filepath.Join(dir, "dist", name)); err != nil {
+			t.Error(err)
+		}
 	}
 	for _, want := range []string{
 		"This was a rehearsal.", "version of the binaries is v0.0.0-20260304050607-",
@@ -301,6 +313,11 @@ func TestReleaseRefuses(t *testing.T) {
 		"no image's tag": {nothing, []string{"VERSION=v0.98.7+1"}, []string{"is not a version"}},
 		"neither yes nor no": {
 			nothing, []string{"VERSION=" + version, "ALLOW_DIRTY=maybe"}, []string{"invalid ALLOW_DIRTY=maybe"},
+		},
+		"no such key": {
+			nothing,
+			[]string{"VERSION=" + version, "KEY=none.pem"},
+			[]string{"cannot read KEY=none.pem: give the private key"},
 		},
 		"no such tag": {nothing, []string{"VERSION=v0.99.9"}, []string{
 			"this commit has no tag v0.99.9",

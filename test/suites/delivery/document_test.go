@@ -34,9 +34,11 @@ const (
 	readmeMark         = "shell"
 )
 
-// rehearsed are documents whose commands run in test/rehearsal (TestTutorial), or in test/suites/fleets.
+// rehearsed are documents whose commands run in test/rehearsal (TestTutorial), in test/suites/fleets, or in
+// build (TestReleaseIsReproducible).
 var rehearsed = []string{
 	"docs/tutorial.md", "docs/before-the-switch.md", "docs/runbooks/certificate-expired.md", installFolder + "fleets.md",
+	"docs/verify-a-release.md",
 }
 
 // withOpenShift are sections whose commands test/rehearsal/openshift runs, word for word, with OpenShift's
