@@ -26,7 +26,7 @@ func TestClaimsHaveTests(t *testing.T) {
 	tests := testsByName(t)
 	for _, document := range []string{
 		"docs/internals/threat-model.md", "docs/internals/system-calls.md",
-		"docs/internals/sandbox-matrix.md",
+		"docs/internals/sandbox-matrix.md", "docs/internals/scorecard.md",
 	} {
 		text, err := os.ReadFile(filepath.Join(repository, document))
 		if err != nil {
