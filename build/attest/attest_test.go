@@ -211,7 +211,7 @@ func TestReadKey(t *testing.T) {
 		"of openssl genpkey":  {write(elliptic.P256(), "PRIVATE KEY", pkcs8), ""},
 		"another curve":       {write(elliptic.P384(), "PRIVATE KEY", pkcs8), "is not an unencrypted key on the curve P-256"},
 		"the public key":      {write(elliptic.P256(), "PUBLIC KEY", public), "is not an unencrypted key on the curve P-256"},
-		"no PEM":              {empty, "is not in PEM form"},
+		"no PEM":              {empty, "is not an unencrypted key on the curve P-256"},
 		"a file that is gone": {empty + ".gone", "cannot read the private key: open "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,13 +21,9 @@ const payloadType = "application/vnd.in-toto+json"
 // envelope is a DSSE envelope. In JSON, its bytes are base64
 // (https://github.com/secure-systems-lab/dsse/blob/master/envelope.md).
 type envelope struct {
-	PayloadType string      `json:"payloadType"`
-	Payload     []byte      `json:"payload"`
-	Signatures  []signature `json:"signatures"`
-}
-
-type signature struct {
-	Sig []byte `json:"sig"`
+	PayloadType string              `json:"payloadType"`
+	Payload     []byte              `json:"payload"`
+	Signatures  []map[string][]byte `json:"signatures"` // of one key: "sig"
 }
 
 // Sign returns a statement in a signed envelope, as one line of JSON.
@@ -39,7 +35,7 @@ func Sign(statement []byte, key *ecdsa.PrivateKey) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot sign an attestation: %w", err)
 	}
-	text, err := json.Marshal(envelope{payloadType, statement, []signature{{sig}}})
+	text, err := json.Marshal(envelope{payloadType, statement, []map[string][]byte{{"sig": sig}}})
 	if err != nil {
 		return nil, fmt.Errorf("cannot write an attestation: %w", err)
 	}
@@ -52,17 +48,14 @@ func ReadKey(file string) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the private key: %w", err)
 	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("cannot read the private key: " + file + " is not in PEM form")
+	var key *ecdsa.PrivateKey
+	if block, _ := pem.Decode(text); block != nil {
+		if key, err = x509.ParseECPrivateKey(block.Bytes); err != nil {
+			parsed, _ := x509.ParsePKCS8PrivateKey(block.Bytes)
+			key, _ = parsed.(*ecdsa.PrivateKey)
+		}
 	}
-	key, err := x509.ParseECPrivateKey(block.Bytes)
-	if err != nil {
-		var parsed any
-		parsed, err = x509.ParsePKCS8PrivateKey(block.Bytes)
-		key, _ = parsed.(*ecdsa.PrivateKey)
-	}
-	if err != nil || key == nil || key.Curve != elliptic.P256() {
+	if key == nil || key.Curve != elliptic.P256() {
 		return nil, errors.New("cannot read the private key: " + file +
 			" is not an unencrypted key on the curve P-256: create one as build/README.md describes")
 	}

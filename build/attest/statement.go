@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,9 +106,12 @@ func (r *release) addInputs(bom *cdx.BOM) error {
 	for _, c := range *bom.Components {
 		switch toolchain, sum := property(c, "go:toolchain"), property(c, "go:sum"); {
 		case c.Type == cdx.ComponentTypeContainer:
-			if err := r.addImage(c); err != nil {
-				return err
-			}
+			_, repository, _ := strings.Cut(c.PackageURL, "?repository_url=")
+			r.repository = strings.ReplaceAll(repository, "%3A", ":")
+			r.subjects = append(r.subjects, resource{
+				Name:   r.repository,
+				Digest: map[string]string{"sha256": strings.TrimPrefix(c.Version, "sha256:")},
+			})
 		case toolchain != "":
 			r.inputs = append(r.inputs, resource{Name: toolchain, URI: c.PackageURL})
 		case sum != "":
@@ -126,20 +128,6 @@ func (r *release) addInputs(bom *cdx.BOM) error {
 	if r.repository == "" {
 		return errors.New("the bill of materials has no image; run make release")
 	}
-	return nil
-}
-
-// addImage adds the image to the subjects, by the name of its repository.
-func (r *release) addImage(c cdx.Component) error {
-	purl, err := url.Parse(c.PackageURL)
-	if err != nil {
-		return fmt.Errorf("the package URL of the image: %w", err)
-	}
-	r.repository = purl.Query().Get("repository_url")
-	r.subjects = append(r.subjects, resource{
-		Name:   r.repository,
-		Digest: map[string]string{"sha256": strings.TrimPrefix(c.Version, "sha256:")},
-	})
 	return nil
 }
 
