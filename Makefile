@@ -56,6 +56,8 @@ GOFUMPT         := $(TOOLS)/gofumpt-v0.12.0
 VALE            := $(TOOLS)/vale-v3.22.0
 ACTIONLINT      := $(TOOLS)/actionlint-v1.7.12
 CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
+# As Tags of test/support/oracle.
+OPENSHIFT_TAGS  := containers_image_openpgp exclude_graphdriver_devicemapper exclude_graphdriver_btrfs containers_image_ostree_stub
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
 SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh pkg/cluster/certificate/switch.sh build/release build/reproduce packaging/build-rpm
@@ -89,7 +91,7 @@ lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
 		$(LINT) run --config $(CURDIR)/.golangci.yml ./... || exit 1; \
 	done
 	cd test/support/boulder && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet .
-	cd test/openshift && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet -tags containers_image_openpgp ./...
+	cd test/openshift && $(GO) mod tidy -diff && $(LARGE_HEAP) $(GO) vet -tags "$(OPENSHIFT_TAGS)" ./...
 	cd test/rehearsal && $(LARGE_HEAP) $(GO) vet -tags mco ./openshift
 
 lint-shell:
