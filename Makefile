@@ -60,7 +60,7 @@ CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
 OPENSHIFT_TAGS  := containers_image_openpgp exclude_graphdriver_devicemapper exclude_graphdriver_btrfs containers_image_ostree_stub
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
-SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh pkg/cluster/certificate/switch.sh build/release build/reproduce packaging/build-rpm
+SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh pkg/cluster/certificate/switch.sh build/release build/must-gather/gather build/reproduce packaging/build-rpm
 UNITS           := $(wildcard $(addprefix systemd/,*.service *.timer) $(addprefix docs/install/certificate-files/,*.service *.timer))
 
 export CGO_ENABLED ?= 0

@@ -159,6 +159,7 @@ func table() map[string]suite {
 		"test/suites/openshift": {
 			slots: 2, onlyAll: true, timeout: 30 * time.Minute, seconds: map[string]int{"TestRendered": 60},
 		},
+		"test/suites/mustgather": {onlyAll: true},
 		"test/suites/page":       {onlyAll: true, seconds: map[string]int{"TestPages": 15}},
 		"test/suites/packaging":  {slots: 2, onlyAll: true, seconds: map[string]int{"TestLifecycle": 60}},
 		"test/suites/validation": {slots: 2, onlyAll: true, seconds: map[string]int{"TestReports": 22, "TestValid": 8}},
