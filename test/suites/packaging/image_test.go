@@ -5,8 +5,11 @@ package packaging_test
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 )
 
 // Images on the host: the base, and the document's name of the result.
@@ -24,12 +27,34 @@ const withoutBulk = `cd / && tar --create --one-file-system --numeric-owner \
 	--exclude=./usr/lib/podman . |
 	podman import --quiet - ` + base
 
+// gatherImage builds the image of `oc adm must-gather` on that base, and runs its script as a pod does. The host
+// has no oc.
+const gatherImage = `cd ` + source + `
+cp /root/` + adminTool + ` dist/` + adminTool + `-linux-` + runtime.GOARCH + `
+podman build --quiet --build-arg=BASE=` + base + ` --file=build/must-gather/Containerfile --tag=gather . >&2
+tree=$(podman mount $(podman create --pull=never gather none))
+unshare --mount sh -ec 'mount --rbind /dev "$1/dev"; mount --rbind /proc "$1/proc"
+exec chroot "$1" bash -c "/usr/bin/gather; oc-http01 version; cat /must-gather/version /must-gather/errors.txt"' sh "$tree"`
+
+func expectGatherImage(t *testing.T, h *host.Host) {
+	t.Helper()
+	got := runOnHost(t, h, "sh", "-ec", gatherImage)
+	for _, want := range []string{
+		adminTool + " " + second, "http01-proxyd/must-gather\n", "oc http01 status -o json: exit code 127",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 // TestContainerfile builds packaging/Containerfile and boots the result as the root of
 // another host. bootc would need ostree.
 func TestContainerfile(t *testing.T) {
 	s := useTestbed(t)
 	h := s.edge
 	runOnHost(t, h, "sh", "-c", withoutBulk)
+	expectGatherImage(t, h)
 	// The folder then has packages of two releases.
 	runOnHost(t, h, "cp", packageFile(firstInRPM), source+"/dist")
 	// crun cannot raise limits on the test machines, which RUN requires.

@@ -100,7 +100,7 @@ func (s *testbed) copySource(ctx context.Context) error {
 	}
 	for part, root := range map[string]string{
 		"LICENSE": root, "Makefile": root, "build/release.mk": root, "systemd": root,
-		"packaging": root, "bin/share": generated,
+		"packaging": root, "build/must-gather": root, "bin/share": generated,
 	} {
 		err := filepath.WalkDir(filepath.Join(root, part), func(file string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
