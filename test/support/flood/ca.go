@@ -4,6 +4,7 @@ package flood
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,7 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // requestTimeout is the timeout of a CA's request: ten seconds for Let's Encrypt (boulder
@@ -31,6 +35,7 @@ type CA struct {
 // CAReport contains the results of a CA.
 type CAReport struct {
 	Requests, Lost int
+	Refused        int      // of the lost ones: refused connections
 	Errors         []string // of the first lost requests
 	P50, P99, Max  time.Duration
 }
@@ -56,6 +61,9 @@ func (c CA) run(ctx context.Context) CAReport {
 				if err == nil {
 					return
 				}
+				if errors.Is(err, unix.ECONNREFUSED) {
+					report.Refused++
+				}
 				if report.Lost++; len(report.Errors) < maxErrors {
 					report.Errors = append(report.Errors, err.Error())
 				}
@@ -74,13 +82,20 @@ func (c CA) run(ctx context.Context) CAReport {
 	return report
 }
 
+// bindAnyAddress lets a socket bind an IPv6 address that only a route makes local (see Hostile).
+func bindAnyAddress(_, _ string, c syscall.RawConn) error {
+	var set error
+	err := c.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_FREEBIND, 1) })
+	return errors.Join(err, set)
+}
+
 // request sends one request as a validator does. It does not use the run's context: started
 // requests must complete.
 func (c CA) request(from netip.Addr) error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	begin := time.Now()
-	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), Control: bindAnyAddress}
 	conn, err := dialer.DialContext(ctx, "tcp", c.Server.String())
 	if err != nil {
 		return err

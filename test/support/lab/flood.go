@@ -88,14 +88,12 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 	if err := l.routeFlood(ctx); err != nil {
 		return report, err
 	}
-	const token, key = "a-token-requested-during-a-flood", "a-token-requested-during-a-flood.key"
-	name := "flooded." + l.Domain
-	solver, err := l.Solve(ctx, name, token, key)
+	solver, ca, err := l.solveRepeatedly(ctx, "flooded."+l.Domain)
 	if err != nil {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, solver.Remove(context.WithoutCancel(ctx))) }()
-	ca := flood.CA{Server: l.web4(), Host: name, Path: acmePrefix + token, Want: key, Every: 250 * time.Millisecond}
+	ca.Every = 250 * time.Millisecond
 
 	if report.Before, err = FootprintOf(s.PID()); err != nil {
 		return report, err
@@ -143,6 +141,14 @@ func (l *Lab) Flood(ctx context.Context, s *Service, o FloodOptions) (report Flo
 		return report, err
 	}
 	return report, l.afterFlood(ctx, s, &report)
+}
+
+// solveRepeatedly starts a solver for a name, and returns a CA that requests its challenge from the
+// IPv4 VIP. The caller must Remove the solver.
+func (l *Lab) solveRepeatedly(ctx context.Context, name string) (*Solver, flood.CA, error) {
+	const token, key = "a-token-requested-during-a-flood", "a-token-requested-during-a-flood.key"
+	solver, err := l.Solve(ctx, name, token, key)
+	return solver, flood.CA{Server: l.web4(), Host: name, Path: acmePrefix + token, Want: key}, err
 }
 
 // beginFlood lets the first process begin alone, whose few sources open many connections. The

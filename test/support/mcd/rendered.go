@@ -6,7 +6,10 @@
 package mcd
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 
@@ -75,13 +78,24 @@ func readFile(f types.File) (file, error) {
 	if f.Mode != nil {
 		read.mode = fs.FileMode(*f.Mode & int(fs.ModePerm))
 	}
-	if c := f.Contents.Compression; f.Contents.Source == nil || c != nil && *c != "" {
-		return read, fmt.Errorf("%s is not in plain text", f.Path)
+	if f.Contents.Source == nil {
+		return read, fmt.Errorf("%s has no contents", f.Path)
 	}
 	url, err := dataurl.DecodeString(*f.Contents.Source)
 	if err != nil {
 		return read, fmt.Errorf("decode the contents of %s: %w", f.Path, err)
 	}
-	read.content = string(url.Data)
+	data := io.Reader(bytes.NewReader(url.Data))
+	if c := f.Contents.Compression; err == nil && c != nil && *c == "gzip" { // the only one (Ignition, Resource.Compression)
+		data, err = gzip.NewReader(data)
+	}
+	if err != nil {
+		return read, fmt.Errorf("decode the contents of %s: %w", f.Path, err)
+	}
+	text, err := io.ReadAll(data)
+	if err != nil {
+		return read, fmt.Errorf("decode the contents of %s: %w", f.Path, err)
+	}
+	read.content = string(text)
 	return read, nil
 }

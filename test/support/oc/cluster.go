@@ -35,6 +35,9 @@ type Rollout struct {
 // controller cannot manage, because they are of other releases. Run may be called from several
 // goroutines; one command runs at a time.
 type Cluster struct {
+	// AfterNode is called after the update of each node, with its name; may be nil. It must not call Run.
+	AfterNode func(ctx context.Context, node string)
+
 	validator *validator.Validator
 	operators map[oracle.Release]*oracle.Operator
 	nodes     []Node
@@ -110,6 +113,9 @@ func (c *Cluster) rollOut(ctx context.Context) error {
 		c.rollouts = append(c.rollouts, r)
 		if r.Degraded != nil {
 			return nil //nolint:nilerr // a degraded node is the pool's state, not a failed command
+		}
+		if c.AfterNode != nil {
+			c.AfterNode(ctx, n.Name)
 		}
 	}
 	c.reached, c.updated = c.rendered, slices.Sorted(maps.Keys(c.configs))
