@@ -107,7 +107,7 @@ func table() map[string]suite {
 		"test/suites/delivery": {
 			processes: 4, slots: 2, onlyAll: true, timeout: 30 * time.Minute,
 			seconds: map[string]int{
-				"TestByMachineConfig": 90, "TestStandaloneHost": 60,
+				"TestByMachineConfig": 90, "TestFromLastRelease": 70, "TestStandaloneHost": 60,
 				"TestOSImage": 60, "TestPullThroughEgressProxy": 30, "TestClusterObjects": 30,
 				"TestHostileImages": 40, "TestRemovalReboots": 25, "TestBinaryNotReady": 40,
 				"TestUnitChangedDuringFailedPull": 37, "TestFedoraCoreOS": 31, "TestImmediateFailure": 22,

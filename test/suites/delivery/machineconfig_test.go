@@ -57,7 +57,7 @@ func newAdmin(t *testing.T) *admin {
 		life: openDocument(t, lifeGuide, installMark), cluster: c,
 	}
 	handlers := nextReleaseHandlers()
-	handlers["oc"] = c.Run
+	handlers["oc"] = s.withDebugPods(c.Run)
 	a.shell = newShell(t, handlers)
 	a.env = append(a.env, "IMAGE="+s.images[first])
 	t.Cleanup(func() {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/http01-proxyd/http01-proxyd/test/support/cluster"
+	"github.com/http01-proxyd/http01-proxyd/test/support/flood"
 	"github.com/http01-proxyd/http01-proxyd/test/support/host"
 	"github.com/http01-proxyd/http01-proxyd/test/support/oc"
 	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
@@ -30,6 +31,7 @@ var shared *testbed
 
 func TestMain(m *testing.M) {
 	oc.Client() // when a shell of a test called this program as a command
+	flood.Main()
 	tests := func() int {
 		code := m.Run()
 		if os.Geteuid() == 0 {
@@ -65,7 +67,7 @@ func prepare(ctx context.Context) ([]string, error) {
 	return append(env, binariesVariable+"="+dir), nil
 }
 
-// build builds Ignition, the binaries of three releases, which differ in their build ID, and
+// build builds Ignition, the binaries of three releases, which differ in their build ID, the last release, and
 // the renderer. One process of the group runs it.
 func build(ctx context.Context, dir string) error {
 	if err := buildIgnition(ctx); err != nil {
@@ -76,6 +78,9 @@ func build(ctx context.Context, dir string) error {
 			"./cmd/http01-proxyd"); err != nil {
 			return err
 		}
+	}
+	if err := buildLastRelease(ctx, filepath.Join(dir, lastRelease)); err != nil {
+		return err
 	}
 	return goBuild(ctx, filepath.Join(dir, renderer), "./cmd/"+renderer)
 }

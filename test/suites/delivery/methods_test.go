@@ -153,20 +153,23 @@ func commands(m *host.Host) map[string]oc.Handler {
 	}
 }
 
+// TestStandaloneHost installs the last release, upgrades it to this source under load, and removes this.
 func TestStandaloneHost(t *testing.T) {
 	s := useCluster(t)
 	w := newInstallMethod(t, s, systemdGuide, commands(s.ControlPlane[0]))
 	// Commands of the administrator on the host work on its disk.
 	build := "MAKE_ARGUMENTS=DESTDIR=" + w.Root + " BIN=" + w.bin + " BINARY=" + w.bin + "/http01-proxyd"
-	w.block("Install", 0, 1, build)
+	w.block("Install", 0, 1, build, "REPOSITORY="+sourceOfLastRelease())
 	w.expectServing(binary, w.builtChecksum(), "by-itself")
-	w.runOnHost("journalctl", "--update-catalog") // with DESTDIR, a package's scripts do this
-	w.expectJournalCatalog(t, w.Host)
 	w.reboot()
 	w.expectServing(binary, w.builtChecksum(), "by-itself-booted")
 	pid := w.runOnHost("systemctl", "show", "--property=MainPID", "--value", service)
+	load := must1(s.Lab.Validate(t.Context(), "load."+s.Lab.Domain, loadInterval))(t)
 	w.block("Upgrade", 0, 1, build)
 	w.expectServing(binary, w.builtChecksum(), "by-itself-upgraded")
+	expectNoneLost(t, load)
+	w.runOnHost("journalctl", "--update-catalog") // with DESTDIR, a package's scripts do this
+	w.expectJournalCatalog(t, w.Host)
 	if w.runOnHost("systemctl", "show", "--property=MainPID", "--value", service) == pid {
 		t.Error("the upgrade has not restarted the service")
 	}
