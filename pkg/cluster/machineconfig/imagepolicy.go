@@ -18,9 +18,9 @@ import (
 // ImagePolicyFile is the file of the ClusterImagePolicy, below the folder of the MachineConfigs.
 const ImagePolicyFile = "97-image-policy.yaml"
 
-// imagePolicy has the repository, and the key in base64. The identity is OpenShift's default, which
-// is written so that an engine restores it. The fields are those of config/v1/types_image_policy.go
-// in openshift/api.
+// imagePolicy has the repository, and the key in base64. MatchRepository also accepts signatures by
+// cosign, which name no tag (containers-policy.json(5)); the digest of the image selects its content.
+// The fields are those of config/v1/types_image_policy.go in openshift/api.
 const imagePolicy = `# SPDX-License-Identifier: Apache-2.0
 #
 # Nodes pull images of this repository only if a sigstore signature by this key is attached to
@@ -38,7 +38,7 @@ spec:
       publicKey:
         keyData: %s
     signedIdentity:
-      matchPolicy: MatchRepoDigestOrExact
+      matchPolicy: MatchRepository
 `
 
 // ImagePolicy returns the ClusterImagePolicy for the repository of an image, with a public key in PEM.

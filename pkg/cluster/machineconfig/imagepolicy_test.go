@@ -72,6 +72,10 @@ func TestImagePolicy(t *testing.T) {
 		if diff := cmp.Diff([]string{scope}, got.Spec.Scopes); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", image, diff)
 		}
+		// cosign's signatures name no tag.
+		if match := got.Spec.Policy.SignedIdentity["matchPolicy"]; match != "MatchRepository" {
+			t.Errorf("the signature must match by %q", match)
+		}
 		if data := got.Spec.Policy.RootOfTrust.PublicKey.KeyData; !bytes.Equal(data, public) {
 			t.Errorf("the key is %q", data)
 		}

@@ -43,7 +43,7 @@ func TestImagePolicy(t *testing.T) {
 
 	const policy, registries = "/etc/containers/policy.json", "/etc/containers/registries.d/sigstore-registries.yaml"
 	want := requirement{Type: "sigstoreSigned", KeyData: public}
-	want.SignedIdentity.Type = "matchRepoDigestOrExact"
+	want.SignedIdentity.Type = "matchRepository"
 	reload := []operatorv1.NodeDisruptionPolicyStatusAction{{
 		Type: operatorv1.ReloadStatusAction, Reload: &operatorv1.ReloadService{ServiceName: "crio.service"},
 	}}
