@@ -140,7 +140,7 @@ func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 // The load has ten requests of each family in an interval. requestsInAChange is a lower bound.
 const (
 	loadInterval      = 100 * time.Millisecond
-	requestsInAChange = 100
+	requestsInAChange = 20
 )
 
 // checkVersions returns an error unless `oc http01 status` shows all nodes, and the first ones have another version
