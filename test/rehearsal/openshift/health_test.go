@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -58,4 +60,40 @@ func (a *admin) expectHealth() {
 		}
 		return nil
 	}))
+}
+
+// expectGathered runs the script of the image for `oc adm must-gather`. kubectl has no command adm.
+func (a *admin) expectGathered() {
+	a.t.Helper()
+	folder := a.t.TempDir()
+	must1(a.run(`"$REPOSITORY/build/must-gather/gather" ` + folder))(a.t)
+	const machineConfigs = "cluster-scoped-resources/machineconfiguration.openshift.io/"
+	want := map[string][]string{
+		"http01-proxyd/status.json":                {`"kind": "ClusterStatus"`, a.hosts.Lab.API.V4.String()},
+		"http01-proxyd/check.json":                 {`"kind": "ClusterCheck"`, "(3 of 3 nodes reported)"},
+		"http01-proxyd/trace.json":                 {`"kind": "ClusterTrace"`},
+		machineConfigs + "machineconfigpools.yaml": {"name: master\n"},
+		machineConfigs + "machineconfigs/98-master-http01-proxyd.yaml": {
+			"source: REMOVED\n", "path: /usr/local/bin/http01-proxyd-install\n", "name: http01-proxyd.service\n",
+		},
+		"cluster-scoped-resources/operator.openshift.io/machineconfigurations.yaml": {"nodeDisruptionPolicy:"},
+		"errors.txt": {"-u http01-proxyd: exit code 1: ", "\"certificates\""},
+	}
+	for _, m := range a.hosts.ControlPlane {
+		want["nodes/"+m.Name+"/http01-proxyd.txt"] = []string{
+			"\ntable inet http01-proxyd", "### ip rule\n", "http01-proxyd.service - ",
+		}
+	}
+	for name, texts := range want {
+		got, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+		must(a.t, err)
+		for _, text := range texts {
+			if !strings.Contains(string(got), text) {
+				a.t.Errorf("%s: no %q in\n%s", name, text, got)
+			}
+		}
+		if strings.Contains(string(got), "last-applied-configuration") || strings.Contains(string(got), "source: data:") {
+			a.t.Errorf("%s contains the files of the MachineConfigs:\n%s", name, got)
+		}
+	}
 }

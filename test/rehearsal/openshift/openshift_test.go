@@ -33,6 +33,7 @@ func TestProcedures(t *testing.T) {
 	a.must(machineConfigGuide, "3. The MachineConfigs", 1)
 	t.Log(a.DaemonLog(t.Context(), a.hosts.ControlPlane[0], 200))
 	a.expectHealth()
+	a.expectGathered()
 
 	a.removeEntriesBy(mergePatch)
 	a.configure(configuration(9888))
