@@ -21,6 +21,8 @@
 # make verify          that signature and the checksums in dist: PUBLIC_KEY
 # make install         installation of binary and units on this host: DESTDIR PREFIX
 # make rpm             binary and units as an RPM: ARCHITECTURE VERSION BINARY
+# make deb             the same as a Debian package
+# make repository      the RPMs of dist as a signed repository: GPG_KEY URL
 # make demo            the whole path of a challenge, in network namespaces (root)
 # make rehearsal       cert-manager's controllers on a real API server, in the lab (root); VERSION=1.20 or 1.19: older
 # make mco             OpenShift's machine-config-operator runs the documented procedures (root); VERSION=4.19: older
@@ -60,12 +62,12 @@ CONTROLLER_GEN  := $(TOOLS)/controller-gen-v0.23.0
 OPENSHIFT_TAGS  := containers_image_openpgp exclude_graphdriver_devicemapper exclude_graphdriver_btrfs containers_image_ostree_stub
 FUZZTIME        ?= 60s
 SUDO            := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo -E env PATH="$$PATH")
-SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh pkg/cluster/certificate/switch.sh build/release build/must-gather/gather build/reproduce packaging/build-rpm
+SHELL_FILES     := .ci/run test/install-packages test/run-readme test/support/guest/init.sh test/support/guest/trim.sh systemd/http01-proxyd-install docs/install/certificate-files/http01-certificate-files pkg/cluster/disruption/apply.sh pkg/cluster/certificate/switch.sh build/release build/must-gather/gather build/reproduce packaging/build-package packaging/build-repository packaging/source-archive $(wildcard packaging/scriptlets/* packaging/debian/p*)
 UNITS           := $(wildcard $(addprefix systemd/,*.service *.timer) $(addprefix docs/install/certificate-files/,*.service *.timer))
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words test test-all test-unit test-lab test-host test-release flakes demo rehearsal mco bench bench-failover bench-idle bench-flood fuzz machineconfigs crd controller-gen docs pictures dashboard tidy clean help syscalls vulncheck chaos soak
+.PHONY: all build packages ci lint-beside lint lint-go lint-shell lint-units lint-workflows lint-words lint-packages test test-all test-unit test-lab test-host test-release flakes demo rehearsal mco bench bench-failover bench-idle bench-flood fuzz machineconfigs crd controller-gen docs pictures dashboard tidy clean help syscalls vulncheck chaos soak
 
 all: build
 
@@ -79,7 +81,7 @@ include build/release.mk
 build:
 	$(GO) build -trimpath -buildvcs=auto -tags nethttpomithttp2 -ldflags '-s -w' -o $(BIN)/ ./cmd/http01-proxyd ./cmd/oc-http01
 
-lint: lint-go lint-shell lint-units lint-workflows lint-words
+lint: lint-go lint-shell lint-units lint-workflows lint-words lint-packages
 
 # The linter would analyse all packages of boulder.
 lint-go: $(GOLANGCI_LINT) $(GOFUMPT)
@@ -117,6 +119,9 @@ lint-units: build
 # It runs shellcheck over the commands of the workflows.
 lint-workflows: $(ACTIONLINT)
 	$(ACTIONLINT)
+
+lint-packages:
+	rpmlint --strict --config packaging/rpmlint.toml packaging/http01-proxyd.spec
 
 # The word list (.vale/http01) and the length of sentences over all Markdown, and the words
 # over the rendered texts: the journal catalog and the help of each command. The test

@@ -26,6 +26,9 @@
 #                [ARCHITECTURE=amd64] [BINARY=] [VERSION=v1.2.3], which must be that of
 #                the binary, [ALLOW_DIRTY=1] for a rehearsal. Requires rpmbuild, and Go
 #                unless BINARY is given and SHARE exists
+# make deb       the same as dist/http01-proxyd_VERSION-1_*.deb. Requires dpkg-deb
+# make repository  dist/repository with the signed RPMs of dist, for dnf:
+#                GPG_KEY=identity URL=https://... Requires rpmsign, gpg and createrepo_c
 
 SHELL            := bash
 .SHELLFLAGS      := -o pipefail -c
@@ -62,7 +65,7 @@ export GOFLAGS := $(strip $(filter-out $(COMMON_FLAGS),$(shell $(GO) env GOFLAGS
 REPRODUCIBLY := GOFLAGS='$(COMMON_FLAGS)' GOWORK=off GOEXPERIMENT= GOFIPS140=off CGO_ENABLED=0 \
 	GOAMD64=v1 GOARM64=v8.0 GOPPC64=power8
 
-.PHONY: binaries image release sign sign-image verify share install uninstall rpm $(DIST_BINARIES)
+.PHONY: binaries image release sign sign-image verify share install uninstall rpm deb repository $(DIST_BINARIES)
 
 binaries: $(DIST_BINARIES)
 
@@ -159,9 +162,12 @@ override ARCHITECTURE := $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(ARCH
 # The binary of a release, unless another is given.
 PACKAGED     := $(if $(filter-out undefined,$(origin BINARY)),$(BINARY))
 
-rpm: $(if $(PACKAGED),,$(DIST)/http01-proxyd-linux-$(ARCHITECTURE)) $(if $(wildcard $(SHARE)),,share)
-	@VERSION='$(VERSION)' ALLOW_DIRTY='$(ALLOW_DIRTY)' SHARE='$(abspath $(SHARE))' packaging/build-rpm \
+rpm deb: $(if $(PACKAGED),,$(DIST)/http01-proxyd-linux-$(ARCHITECTURE)) $(if $(wildcard $(SHARE)),,share)
+	@VERSION='$(VERSION)' ALLOW_DIRTY='$(ALLOW_DIRTY)' SHARE='$(abspath $(SHARE))' packaging/build-package $@ \
 		'$(or $(PACKAGED),$(DIST)/http01-proxyd-linux-$(ARCHITECTURE))' '$(ARCHITECTURE)' '$(DIST)'
+
+repository:
+	@GPG_KEY='$(GPG_KEY)' URL='$(URL)' packaging/build-repository '$(DIST)'
 
 # Hosts with systemd. systemd searches for units below these two prefixes
 # (systemd.unit(5), "Unit File Load Path"). Units in /etc/systemd/system take

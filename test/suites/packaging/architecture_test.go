@@ -10,7 +10,7 @@ const architecture = runtime.GOARCH
 // otherArchitecture is an architecture of other machines.
 var otherArchitecture = map[bool]string{true: "arm64", false: "amd64"}[architecture == "amd64"]
 
-// rpmArchitecture is rpm's name of the architecture in packaging/build-rpm.
+// rpmArchitecture is rpm's name of the architecture in packaging/build-package.
 var rpmArchitecture = map[string]string{
 	"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le",
 	"s390x": "s390x",

@@ -15,6 +15,7 @@ import (
 
 const (
 	rpmGuide   = "docs/install/rpm.md"
+	debGuide   = "docs/install/deb.md"
 	bootcGuide = "docs/install/bootc.md"
 	mark       = "```sh packaging\n" // test/suites/delivery runs blocks marked sh
 )
@@ -28,7 +29,8 @@ func blocks(document string) ([]string, error) {
 	var all []string
 	for _, block := range strings.Split(string(text), mark)[1:] {
 		block, _, _ = strings.Cut(block, "```")
-		all = append(all, strings.ReplaceAll(block, ".x86_64.", "."+rpmArchitecture+"."))
+		block = strings.ReplaceAll(block, ".x86_64.", "."+rpmArchitecture+".")
+		all = append(all, strings.ReplaceAll(block, "_amd64.", "_"+architecture+"."))
 	}
 	return all, nil
 }
@@ -49,7 +51,7 @@ func (s *testbed) runDocumented(ctx context.Context, document string, i int, env
 
 // TestEveryBlockIsRun holds that the tests run every block of the documents.
 func TestEveryBlockIsRun(t *testing.T) {
-	for document, want := range map[string]int{rpmGuide: 3, bootcGuide: 1} {
+	for document, want := range map[string]int{rpmGuide: 6, debGuide: 3, bootcGuide: 1} {
 		all, err := blocks(document)
 		must(t, err)
 		if len(all) != want {

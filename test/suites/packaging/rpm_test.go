@@ -68,10 +68,7 @@ func TestPreset(t *testing.T) {
 func TestLifecycle(t *testing.T) {
 	s := useTestbed(t)
 	h := s.edge
-	sums := map[string]string{}
-	for _, release := range releases() {
-		sums[release] = runOnHost(t, h, "sh", "-c", "sha256sum </root/"+release)
-	}
+	sums := checksums(t, h)
 	expectSystemdRequired(t, h)
 	must(t, h.WriteFile(microShift+"/config.yaml", "node: {nodeIP: 192.0.2.11}\n", 0o644))
 	t.Cleanup(func() { must(t, h.RemoveFile(microShift)) })
@@ -86,12 +83,7 @@ func TestLifecycle(t *testing.T) {
 		"NeedDaemonReload": "no",
 	})
 
-	runOnHost(t, h, "systemctl", "enable", "--now", service)
-	awaitStatus(t, h, "NotRequired: ")
-	expectBinary(t, h, sums[first])
-	must(t, h.WriteFile(config, serving, 0o644))
-	runOnHost(t, h, "ip", "address", "add", vip+"/32", "dev", host.Link)
-	eventually(t, "a table", func() error { return checkTable(t, h, true) })
+	beginToServe(t, h, sums[first])
 	eventually(t, "the internal address", func() error { return checkOnLo(t, h, true) })
 	expectVerified(t, h) // the administrator's configuration is not a change of the package
 
@@ -135,6 +127,17 @@ func TestLifecycle(t *testing.T) {
 	if diff := before.Diff(snapshot(t, h)); diff != "" {
 		t.Errorf("the host has changed after the removal:\n%s", diff)
 	}
+}
+
+// beginToServe enables the service, whose binary has this checksum, and gives the host a VIP.
+func beginToServe(t *testing.T, h *host.Host, sum string) {
+	t.Helper()
+	runOnHost(t, h, "systemctl", "enable", "--now", service)
+	awaitStatus(t, h, "NotRequired: ")
+	expectBinary(t, h, sum)
+	must(t, h.WriteFile(config, serving, 0o644))
+	runOnHost(t, h, "ip", "address", "add", vip+"/32", "dev", host.Link)
+	eventually(t, "a table", func() error { return checkTable(t, h, true) })
 }
 
 // TestRemovalResetsFailedUnit holds that the removal resets a failed unit, which systemd

@@ -57,7 +57,7 @@ func newTestbed(ctx context.Context, c *host.Cell, tree, binaries string) (*test
 		err = s.registerDebianPackages(ctx)
 	}
 	if err == nil {
-		_, err = s.build(ctx, source, dist, first)
+		_, err = s.build(ctx, "rpm", first)
 	}
 	if err == nil {
 		err = s.runDocumented(ctx, rpmGuide, 0, "BINARY=/root/"+second, "SOURCE_DATE_EPOCH="+epoch)
@@ -153,11 +153,11 @@ journalctl --update-catalog`)
 	return err
 }
 
-// build builds the package of a release from a source folder and returns its path.
-func (s *testbed) build(ctx context.Context, source, dist, release string) (string, error) {
+// build builds the package of a release in a format, "rpm" or "deb", into dist and returns its path.
+func (s *testbed) build(ctx context.Context, format, release string) (string, error) {
 	out, err := s.edge.Run(ctx, "env", "SOURCE_DATE_EPOCH="+epoch, "make", "--no-print-directory", "-C", source, "-f",
 		"build/release.mk",
-		"rpm", "BINARY=/root/"+release, "VERSION="+release, "DIST="+dist, "ARCHITECTURE="+architecture)
+		format, "BINARY=/root/"+release, "VERSION="+release, "DIST="+dist, "ARCHITECTURE="+architecture)
 	return strings.TrimSpace(out), err
 }
 
@@ -221,6 +221,16 @@ func awaitStatus(t *testing.T, h *host.Host, begins string) {
 		}
 		return err
 	})
+}
+
+// checksums returns the checksums of the binaries by release.
+func checksums(t *testing.T, h *host.Host) map[string]string {
+	t.Helper()
+	sums := map[string]string{}
+	for _, release := range releases() {
+		sums[release] = runOnHost(t, h, "sh", "-c", "sha256sum </root/"+release)
+	}
+	return sums
 }
 
 // expectBinary expects that the service runs the binary of a release from the package's

@@ -28,12 +28,12 @@ const (
 
 // packages returns the packages beyond Debian's minimum. RHEL CoreOS also uses dbus-broker;
 // dbus-daemon disconnects dynamic users here. crun, netavark and gpg are podman's smallest
-// dependencies. test/suites/packaging needs rpm and make.
+// dependencies. test/suites/packaging needs rpm, make and the programs of a repository.
 func packages() []string {
 	return []string{
 		"systemd", "systemd-sysv", "dbus-broker", "iproute2", "nftables", "keepalived", "procps",
 		"podman", "crun", "netavark", "gpg", "ca-certificates", "curl",
-		"rpm", "make",
+		"rpm", "make", "dnf", "createrepo-c", "gpg-agent",
 	}
 }
 
