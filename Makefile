@@ -17,6 +17,7 @@
 # make release         all files of a release: VERSION IMAGE_REPOSITORY KEY
 # make sign            the signature of dist/SHA256SUMS: KEY
 # make attest          the signed provenance and bill of materials of dist: KEY
+# make sign-image      the image with signatures that nodes verify, in a registry: KEY PUSH
 # make reproduce       a release again, compared with the published files: VERSION PUBLISHED
 # make verify          that signature and the checksums in dist: PUBLIC_KEY
 # make install         installation of binary and units on this host: DESTDIR PREFIX

@@ -67,7 +67,8 @@ func answers() map[string]string {
 		"certificaterequests": list("- status:\n    failureTime: kept\n"),
 		"issuers":             list(annotation),
 		"clusterissuers": list("- spec:\n    acme:\n      solvers:\n      - dns01:\n          webhook:\n            config:\n" +
-			"              apiToken: " + apiToken + ", with a comma\n    privateKeySecretRef: kept-account\n"),
+			"              apiToken: " + apiToken + ", with a comma\n              otherToken: |-\n                " + apiToken + "\n                " + apiToken +
+			"\n    privateKeySecretRef: kept-account\n"),
 		"pods": list("- spec:\n    containers:\n    - args:\n      - --domain=api.example.com\n      - --token=" + token +
 			"\n      - --key=" + key + "\n      env:\n      - name: API_TOKEN\n        value: " + apiToken + "\n"),
 		"ingresses": list("- spec:\n    rules:\n    - http:\n        paths:\n        - path: /.well-known/acme-challenge/" + token +
@@ -89,12 +90,13 @@ func answers() map[string]string {
 			"  httpProxy: http://admin:" + password + "@proxy.example.com:3128\n  httpsProxy: admin:" + password +
 			"@proxy.example.com:3129\n-----BEGIN EC PRIVATE KEY-----\n" + keyLine + "\n-----END EC PRIVATE KEY-----\nkept\n",
 		"master1": "HTTPS_PROXY=http://admin:" + password + "/@proxy.example.com:3128\nAuthorization: Bearer " + bearer +
-			"\nGITHUB_TOKEN=" + apiToken + "\n",
+			"\nGITHUB_TOKEN=" + apiToken + "\nAWS_SECRET_ACCESS_KEY=" + apiToken + "\nDB_PASSPHRASE=" + password + "\n",
 		"journal": "master0 http01-proxyd: challenge token " + token + " of api.example.com from 203.0.113.9, key " +
 			key + "\n" +
 			"master0 http01-proxyd: the file of " + orderToken + " is kept\n",
 		"logs": `{"msg":"presented","url":"http://api.example.com/.well-known/acme-challenge/` + token + `","jwt":"` + jwt +
-			`","password":"` + password + `\"x","level":"kept"}` + "\n",
+			`","password":"` + password + `\"x","level":"kept"}` + "\n" + `{"pem":"-----BEGIN PRIVATE KEY-----\n` + keyLine +
+			`\n-----END PRIVATE KEY-----"}` + "\nafter the key\n",
 	}
 }
 
@@ -168,7 +170,7 @@ func TestNoSecrets(t *testing.T) {
 		"namespaces/openshift-config/cert-manager.io/certificates.yaml":    {"secretName: api-certificate", "rotationPolicy"},
 		"namespaces/openshift-config/core/pods.yaml":                       {"--domain=api.example.com", "name: API_TOKEN"},
 		"namespaces/openshift-config/networking.k8s.io/ingresses.yaml":     {"/.well-known/acme-challenge/REMOVED\n"},
-		"namespaces/cert-manager/cert-manager.log":                         {`"msg":"presented"`, `"level":"kept"`},
+		"namespaces/cert-manager/cert-manager.log":                         {`"msg":"presented"`, `"level":"kept"`, "after the key"},
 		"errors.txt": {
 			"oc get routes.route.openshift.io -o yaml -n openshift-config -l acme.cert-manager.io/http01-solver=true: exit code 1: " +
 				"Unable to connect to https://REMOVED@api.example.com\n",

@@ -21,6 +21,10 @@ func TestDebianPackage(t *testing.T) {
 	must(t, s.runDocumented(t.Context(), debGuide, 0, "BINARY=/root/"+second, "SOURCE_DATE_EPOCH="+epoch))
 	runOnHost(t, h, "sh", "-ec", `umask 077; export TZ=Pacific/Auckland; make --no-print-directory -C /root/source -f build/release.mk deb `+
 		`SOURCE_DATE_EPOCH=`+epoch+` BINARY=/root/`+first+` DIST=/root/again/deb ARCHITECTURE=`+architecture+` && cmp /root/again/deb/*.deb `+old)
+	// Debian has no preset that disables a unit. The host of these tests has RHEL's.
+	const preset = "/etc/systemd/system-preset/99-default.preset"
+	runOnHost(t, h, "mv", preset, "/root/")
+	defer runOnHost(t, h, "mv", "/root/99-default.preset", preset)
 	before := withoutDpkg(t, h)
 
 	runOnHost(t, h, "apt-get", "install", "--yes", old)
