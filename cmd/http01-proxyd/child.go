@@ -20,9 +20,10 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/pkg/proxy"
 )
 
-// runChild runs a child process that the controller or check has started with a connection to
-// it, and returns its exit code. It builds no command: the process would keep them all. The
-// process drops all privileges before it reads a byte.
+// runChild runs a child process that the controller or check has started, and returns its exit
+// code. ran is false if args name no child process, or if nobody passed a connection to it. The
+// commands of this program are not constructed, because they would stay in the memory of the child.
+// The process drops all privileges before it reads a byte.
 func runChild(args []string) (code int, ran bool) {
 	if len(args) != 2 {
 		return 0, false
@@ -33,13 +34,14 @@ func runChild(args []string) (code int, ran bool) {
 	if run == nil {
 		return 0, false
 	}
+	conn, err := child.Connect()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "http01-proxyd %s: %v\n", args[1], err)
+		return 0, false
+	}
 	// The parent process decides when the child ends. A service manager and a terminal also
 	// send signals to the child, which are ignored.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	conn, err := child.Connect()
-	if err != nil {
-		return 0, false
-	}
 	startup.ReleaseMemory()
 	if err := run(context.Background(), conn); err != nil {
 		fmt.Fprintf(os.Stderr, "http01-proxyd %s: %v\n", args[1], err)
@@ -48,7 +50,8 @@ func runChild(args []string) (code int, ran bool) {
 	return cli.OK, true
 }
 
-// childCommand is the hidden command of a child process, for an administrator who starts it.
+// childCommand is the hidden command of a child process. It explains that nobody can start the
+// process by hand.
 func childCommand(name, purpose string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: purpose, Hidden: true,

@@ -40,9 +40,8 @@ const killTimeout = 5 * time.Second
 // costs memory, and a thread that looks for work when a request arrives.
 const maxProcs = 2
 
-// processors is how many this process may use. It is read before the controller limits itself
-// to one.
-var processors = runtime.GOMAXPROCS(0) //nolint:gochecknoglobals // see above
+// availableProcessors is GOMAXPROCS at the start, before the controller limits itself to one.
+var availableProcessors = runtime.GOMAXPROCS(0) //nolint:gochecknoglobals // see above
 
 // Process is a child process and the parent's end of the connection to it. When either
 // ends, so does the other.
@@ -78,7 +77,7 @@ func start(command string, files [2]*os.File, output *Output) (*sandbox.Process,
 	// The link leads to the running program, also after its file was replaced.
 	cmd := exec.Command("/proc/self/exe", command) //nolint:noctx // the child ends with its connection
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = childEnvironment(command, os.Environ(), totalMemory, processors)
+	cmd.Env = childEnvironment(command, os.Environ(), totalMemory, availableProcessors)
 	cmd.Dir = "/"
 	cmd.Stderr = write // never a terminal, and never the journal's stream
 	cmd.ExtraFiles = files[:]

@@ -42,7 +42,7 @@ type Watcher struct {
 func New(log *slog.Logger) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if errors.Is(err, unix.EMFILE) {
-		log.Warn("cannot watch files; they are read every 30 s instead: increase fs.inotify.max_user_instances",
+		log.Warn("cannot watch files; changes take effect within 2 minutes: increase fs.inotify.max_user_instances",
 			slog.String("event", "file-watch"), slog.Any("error", err))
 		return &Watcher{log: log, changed: make(chan struct{}, 1)}, nil
 	}
@@ -103,7 +103,7 @@ func (w *Watcher) updateWatches() {
 		// Adding a watch twice is harmless. It restores the watch of a directory that was
 		// removed and created again.
 		if err := w.notify.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && w.names[dir] == nil {
-			w.log.Warn(fmt.Sprintf("cannot watch %s; its files are read every 30 s instead", dir),
+			w.log.Warn(fmt.Sprintf("cannot watch %s; changes of its files take effect within 2 minutes", dir),
 				slog.String("event", "file-watch"), slog.String("path", dir), slog.Any("error", err))
 		}
 	}

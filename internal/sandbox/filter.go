@@ -30,9 +30,11 @@ func Confine(kind Kind) error {
 	if err := restrictAccess(kind); err != nil {
 		return err
 	}
-	// Go's runtime may still be creating a thread, which would fail behind the filter and end this
-	// process. A call on all threads waits for it, as Landlock does where the kernel supports it.
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); errno != 0 && errno != unix.ENOTSUP { // cgo
+	// Go's runtime may still be creating a thread. Behind the filter, this would fail and end the
+	// process. A system call on all threads waits for it. Landlock makes such a call too, but not
+	// every kernel has it. The idle threads of StartThreads make a later one unnecessary. With cgo,
+	// the call is not supported.
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0); errno != 0 && errno != unix.ENOTSUP {
 		return fmt.Errorf("wait for threads that start: %w", errno)
 	}
 	program := filter(kind)

@@ -49,8 +49,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 // next goroutine of another one, it sleeps for 3 µs (runqgrab in runtime/proc.go).
 const timerSlack = uintptr(50 * time.Microsecond)
 
-// run starts the process from a thread that dropped the inheritable capabilities,
-// and returns when the process ended: the parent-death signal follows that thread
+// run starts the process from a thread that dropped the inheritable capabilities and has the
+// default timer slack, and returns when the process ended: the parent-death signal follows that thread
 // (prctl(2), PR_SET_PDEATHSIG). The thread stays locked, so that it ends with the
 // goroutine.
 func (p *Process) run(started chan<- error) {
@@ -64,7 +64,9 @@ func (p *Process) run(started chan<- error) {
 	}
 	err := dropCapabilities()
 	if err == nil {
-		err = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0)
+		if err = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlack, 0, 0, 0); err != nil {
+			err = fmt.Errorf("set the timer slack: %w", err)
+		}
 	}
 	if err == nil {
 		childProcesses.Lock()

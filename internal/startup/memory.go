@@ -13,19 +13,40 @@ const (
 	// delay is the time that a process needs to start, including the first checks of the
 	// controller.
 	delay = 2 * time.Second
-	// interval is a little shorter than the two minutes after which the runtime collects by
-	// itself, but returns nothing of a heap below 4 MiB.
+	// interval is shorter than the two minutes after which the runtime collects by itself. Such a
+	// collection does not return the memory of a heap below 4 MiB.
 	interval = 110 * time.Second
 )
 
-// ReleaseMemory returns the garbage of the start, soon, and then regularly what was used
-// meanwhile. An idle process takes a long time to reach the heap of 4 MiB at which a collection
-// begins, and would keep this heap.
-func ReleaseMemory() { time.AfterFunc(delay, release) }
+// ReleaseMemory returns unused memory to the kernel soon after the start, and then regularly. An
+// idle process seldom reaches the heap of 4 MiB at which a collection begins, and would keep its
+// garbage.
+func ReleaseMemory() {
+	time.AfterFunc(delay, func() { releaseRegularly(release()) })
+}
 
-func release() {
+// releaseRegularly returns memory again, unless the runtime has collected since then: a busy
+// process would only take the memory again.
+func releaseRegularly(collections int64) {
+	time.AfterFunc(interval, func() {
+		latest := countCollections()
+		if latest == collections {
+			latest = release()
+		}
+		releaseRegularly(latest)
+	})
+}
+
+// release returns the number of collections, with its own.
+func release() int64 {
 	debug.FreeOSMemory()
-	time.AfterFunc(interval, release)
+	return countCollections()
+}
+
+func countCollections() int64 {
+	var s debug.GCStats
+	debug.ReadGCStats(&s)
+	return s.NumGC
 }
 
 // DisableHugePages makes the kernel use small pages for this process and its children

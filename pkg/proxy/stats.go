@@ -21,8 +21,8 @@ import (
 // not request by request.
 const statsInterval = 100 * time.Millisecond
 
-// testRequestDelay is how long a test request waits for others before its report, which wakes the
-// controller: a host sends one for each address family.
+// testRequestDelay is how long the report of a test request waits. A host sends one request for
+// each address family, and one report of both wakes the controller once.
 const testRequestDelay = 200 * time.Millisecond
 
 // statsCollector holds the events that were not reported yet. Its size is bounded:

@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	// resyncInterval is the interval of complete passes without an event. The kernel reports when
-	// it drops events of netlink or inotify; this is for events that were never sent.
+	// resyncInterval is the interval of complete passes without an event. Lost events of netlink
+	// and inotify are reported, and cause a pass. This is for changes without an event, such as on
+	// a network file system.
 	resyncInterval = 2 * time.Minute
 
 	// stallTimeout is how long reading the files may take, which is some milliseconds. After it, the state

@@ -54,8 +54,8 @@ type standby struct {
 // New returns a tester. request makes the proxy process send the requests, and returns nil
 // without a result. publish takes the results, and record the journal entries. Before a finding
 // ends, confirm makes another process request the VIP, and reports whether the service answers.
-// beats receives a value every second or two, when both processes run anyway: to wake them for
-// a test would cost more than the test.
+// beats receives a value when both processes run anyway, every 5 s while they are idle: to wake
+// them for a test would cost more than the test.
 func New(
 	request func(context.Context, []netip.Addr) []protocol.VIPTested,
 	publish func([]report.VIPTest), record func(changelog.Entry),

@@ -94,11 +94,13 @@ const internalPort = 8888
 const serviceTable = `table inet http01-proxyd {
 	chain prerouting { type nat hook prerouting priority -110;
 		ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888;
-		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888;
-		tcp dport 8888 fib daddr type local counter reject with tcp reset; }
+		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
 	chain output { type nat hook output priority -110;
 		ip daddr 192.0.2.5 tcp dport 80 fib daddr type local counter dnat to :8888;
-		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888;
+		ip6 daddr 2001:db8::5 tcp dport 80 fib daddr type local counter dnat to :8888; }
+	chain reject-prerouting { type nat hook prerouting priority -90;
+		tcp dport 8888 fib daddr type local counter reject with tcp reset; }
+	chain reject-output { type nat hook output priority -90;
 		tcp dport 8888 fib daddr type local counter reject with tcp reset; }
 }
 `

@@ -56,7 +56,7 @@ func sample() report.Report {
 			{Chain: "prerouting", Rule: "ip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 20},
 			{Chain: "output", Rule: "ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 3},
 			{Chain: "output", Rule: "ip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :8888", Packets: 4},
-			{Chain: "output", Rule: "tcp dport 8888 fib daddr type local counter reject with tcp reset", Packets: 99},
+			{Chain: "reject-output", Rule: "tcp dport 8888 fib daddr type local counter reject with tcp reset", Packets: 99},
 		}},
 		Traffic: report.Traffic{
 			Requests: []report.RequestCount{

@@ -274,7 +274,7 @@ func flushRuleset(t *testing.T) {
 
 func TestVerifyFindsDifferences(t *testing.T) {
 	table := tableRef(0)
-	output := &nftables.Chain{Table: table, Name: "output"}
+	output := &nftables.Chain{Table: table, Name: "reject-output"}
 	tests := []struct {
 		name   string
 		change func(*testing.T, *nftables.Conn)
@@ -290,32 +290,32 @@ func TestVerifyFindsDifferences(t *testing.T) {
 		}, "set api6 contains [], not [2001:db8::5]"},
 		{"a rule more", func(_ *testing.T, nft *nftables.Conn) {
 			nft.AddRule(&nftables.Rule{Table: table, Chain: output, Exprs: []expr.Any{&expr.Counter{}}})
-		}, "chain output has 4 rules, not 3"},
-		{"no rules", func(_ *testing.T, nft *nftables.Conn) { nft.FlushChain(output) }, "chain output has 0 rules, not 3"},
+		}, "chain reject-output has 2 rules, not 1"},
+		{"no rules", func(_ *testing.T, nft *nftables.Conn) { nft.FlushChain(output) }, "chain reject-output has 0 rules, not 1"},
 		{"another rule", func(t *testing.T, nft *nftables.Conn) {
 			t.Helper()
 			rules, err := nft.GetRules(table, output)
 			must(t, err)
-			rules[2].Exprs = rejectDirectExprs(ruleset.RejectDirect{Port: 8887})
-			nft.ReplaceRule(rules[2])
-		}, "rule 3 of chain output differs from: tcp dport 8888 fib daddr type local counter reject with tcp reset"},
+			rules[0].Exprs = rejectDirectExprs(ruleset.RejectDirect{Port: 8887})
+			nft.ReplaceRule(rules[0])
+		}, "rule 1 of chain reject-output differs from: tcp dport 8888 fib daddr type local counter reject with tcp reset"},
 		{"another policy", func(_ *testing.T, nft *nftables.Conn) {
 			drop := nftables.ChainPolicyDrop
-			nft.AddChain(&nftables.Chain{Table: table, Name: "output", Policy: &drop})
-		}, "chain output has another policy than accept"},
+			nft.AddChain(&nftables.Chain{Table: table, Name: "reject-output", Policy: &drop})
+		}, "chain reject-output has another policy than accept"},
 		{"another priority", func(_ *testing.T, nft *nftables.Conn) {
 			replaceOutputChain(nft, table, nftables.ChainTypeNAT, -2)
-		}, "chain output has another priority than -110"},
+		}, "chain reject-output has another priority than -90"},
 		{"another type", func(_ *testing.T, nft *nftables.Conn) {
-			replaceOutputChain(nft, table, nftables.ChainTypeFilter, -110)
-		}, "chain output has type filter, not nat"},
+			replaceOutputChain(nft, table, nftables.ChainTypeFilter, -90)
+		}, "chain reject-output has type filter, not nat"},
 		{"a chain less", func(_ *testing.T, nft *nftables.Conn) {
 			nft.FlushChain(output)
 			nft.DelChain(output)
-		}, "chain output is missing"},
+		}, "chain reject-output is missing"},
 		{"a chain more", func(_ *testing.T, nft *nftables.Conn) {
 			nft.AddChain(&nftables.Chain{Table: table, Name: "more"})
-		}, "it contains 5 sets, chains and objects, not 4"},
+		}, "it contains 7 sets, chains and objects, not 6"},
 		{"another set type", func(_ *testing.T, nft *nftables.Conn) {
 			for _, name := range []string{"prerouting", "output"} {
 				nft.FlushChain(&nftables.Chain{Table: table, Name: name})
@@ -351,10 +351,10 @@ func TestVerifyFindsDifferences(t *testing.T) {
 
 // replaceOutputChain replaces the output chain with one of another type and priority.
 func replaceOutputChain(nft *nftables.Conn, table *nftables.Table, kind nftables.ChainType, priority int32) {
-	old := &nftables.Chain{Table: table, Name: "output"}
+	old := &nftables.Chain{Table: table, Name: "reject-output"}
 	nft.FlushChain(old)
 	nft.DelChain(old)
-	chain, err := encodeChain(table, ruleset.Chain{Name: "output", Hook: ruleset.Output, Priority: priority})
+	chain, err := encodeChain(table, ruleset.Chain{Name: "reject-output", Hook: ruleset.Output, Priority: priority})
 	if err == nil {
 		chain.Type = kind
 		nft.AddChain(chain)

@@ -263,6 +263,21 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
+// TestTranslationOfOthers: a connection that another program translates is not rejected, such as
+// to a pod with the same hostPort.
+func TestTranslationOfOthers(t *testing.T) {
+	n := newLAN(t)
+	loadRuleset(t, "table inet hostport { chain c { type nat hook prerouting priority -100; "+
+		"fib daddr type local tcp dport 8888 dnat to :80; }; }")
+	t.Cleanup(func() { flushRuleset(t) })
+	apply(t, openConn(t), ruleset.New(8888, parseAddrs(vip4, vip6)))
+	for _, host := range []string{host4, host6} {
+		checkConnections(t, []connection{{
+			"client to host:8888", n.client, hostPort(host, 8888), response{"router", addrPort(host, 80), true},
+		}})
+	}
+}
+
 // TestSamePortTwice: a client connects to the proxy's port directly and then to port 80 from
 // the same source port. The kernel would see one connection, so it gives the second one
 // another source port (get_unique_tuple of nf_nat_core.c). The connection still arrives with

@@ -98,9 +98,8 @@ const (
 
 // tableText is the service's table of DESIGN.md, with empty sets.
 func tableText(port uint16) string {
-	rules := fmt.Sprintf(`ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :%[1]d
-		ip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :%[1]d
-		tcp dport %[1]d fib daddr type local counter reject with tcp reset`, port)
+	redirects := fmt.Sprintf(`ip daddr @api4 tcp dport 80 fib daddr type local counter dnat to :%[1]d
+		ip6 daddr @api6 tcp dport 80 fib daddr type local counter dnat to :%[1]d`, port)
 	return fmt.Sprintf(`table inet http01-proxyd {
 	set api4 { type ipv4_addr; }
 	set api6 { type ipv6_addr; }
@@ -112,8 +111,16 @@ func tableText(port uint16) string {
 		type nat hook output priority -110;
 		%[1]s
 	}
+	chain reject-prerouting {
+		type nat hook prerouting priority -90;
+		tcp dport %[2]d fib daddr type local counter reject with tcp reset
+	}
+	chain reject-output {
+		type nat hook output priority -90;
+		tcp dport %[2]d fib daddr type local counter reject with tcp reset
+	}
 }
-`, rules)
+`, redirects, port)
 }
 
 func (h *host) close(ctx context.Context) error {

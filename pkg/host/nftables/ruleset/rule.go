@@ -33,8 +33,8 @@ const (
 )
 
 // Chain is a base chain of type nat whose policy is accept. The kernel shows such a chain only the
-// first packet of a connection (nf_nat_inet_fn in net/netfilter/nf_nat_core.c), so the other
-// packets of the host, which serves the Kubernetes API and etcd, cost nothing more.
+// first packet of a connection, and none that an earlier chain has translated (nf_nat_inet_fn in
+// net/netfilter/nf_nat_core.c). So later packets of the Kubernetes API and etcd pass no rule of ours.
 type Chain struct {
 	Name     string
 	Hook     Hook
@@ -61,8 +61,9 @@ type Redirect struct {
 	From, To uint16
 }
 
-// RejectDirect rejects new connections to the port itself. It follows the redirects of its chain,
-// which are the last rule for what they match. Linux rejects in prerouting since version 5.9.
+// RejectDirect rejects new connections to the port itself, at a local address: connections to
+// the same port of a pod pass these hooks too. It does not match connections that are older than
+// the table. The kernel can reject in prerouting since Linux 5.9.
 type RejectDirect struct{ Port uint16 }
 
 func (Redirect) rule()     {}

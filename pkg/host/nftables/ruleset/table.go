@@ -20,10 +20,11 @@ const challengePort = 80
 
 // Priorities of the base chains. The first NAT chain that translates a connection wins, and
 // lower priorities run first. OpenShift's chains are at -100 (NF_IP_PRI_NAT_DST of
-// linux/netfilter_ipv4.h), so this table's NAT chains run before them. Its filter chain runs
-// before other filters.
+// linux/netfilter_ipv4.h), so this table redirects before them. It rejects after them: a
+// connection that one of them translates, such as to a pod with the same hostPort, is not ours.
 const (
-	NATPriority = -110
+	natPriority    = -110
+	rejectPriority = -90
 )
 
 // Table is the desired state of the whole table. It is immutable, and two equal tables are
@@ -96,14 +97,16 @@ func (t Table) Sets() []Set {
 func (t Table) Chains() []Chain {
 	// Packets of other hosts and of pods pass prerouting. Packets of the host itself pass
 	// output only.
-	rules := []Rule{
+	redirect := []Rule{
 		Redirect{Family: IPv4, From: challengePort, To: t.port},
 		Redirect{Family: IPv6, From: challengePort, To: t.port},
-		RejectDirect{Port: t.port},
 	}
+	reject := []Rule{RejectDirect{Port: t.port}}
 	return []Chain{
-		{Name: "prerouting", Hook: Prerouting, Priority: NATPriority, Rules: rules},
-		{Name: "output", Hook: Output, Priority: NATPriority, Rules: rules},
+		{Name: "prerouting", Hook: Prerouting, Priority: natPriority, Rules: redirect},
+		{Name: "output", Hook: Output, Priority: natPriority, Rules: redirect},
+		{Name: "reject-prerouting", Hook: Prerouting, Priority: rejectPriority, Rules: reject},
+		{Name: "reject-output", Hook: Output, Priority: rejectPriority, Rules: reject},
 	}
 }
 
