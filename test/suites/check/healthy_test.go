@@ -114,6 +114,7 @@ func TestHealthyOpenShift(t *testing.T) {
 	}
 	nodes := []*lab.Node{c.ControlPlane[0].Node, c.ControlPlane[2].Node}
 	c.awaitReason(c.Services[0], "Serving")
+	c.awaitSources(c.Services[0], nodes[1]) // check waits for its next test
 	c.loadNodeFirewall(c.holder(), "before")
 	c.expectFindings(c.holder(), []string{"packet-dropped"})
 	for _, n := range nodes {

@@ -30,7 +30,7 @@ func TestRunbooks(t *testing.T) {
 			}
 		}
 		printed := map[string]string{}
-		for _, section := range []string{"Collect it", "Turn the service off"} {
+		for _, section := range []string{"From one node", "Turn the service off"} {
 			out := must1(c.ControlPlane[0].Run(t.Context(), "bash", "-euc", blocks[section]))(t)
 			if blocks[section] == "" {
 				t.Errorf("%s has no commands", section)
@@ -38,7 +38,7 @@ func TestRunbooks(t *testing.T) {
 			printed[section] = strings.TrimSpace(out)
 			delete(blocks, section)
 		}
-		archive := printed["Collect it"]
+		archive := printed["From one node"]
 		if printed["Turn the service off"] != "" || !strings.HasSuffix(archive, "/http01-proxyd.tar.gz") ||
 			strings.ContainsAny(archive, " \n") {
 			t.Fatalf("printed: %q", printed)

@@ -217,7 +217,7 @@ func TestDue(t *testing.T) {
 		},
 		{"a configuration", model.Fault{Kind: model.FileWrite, File: model.ConfigYAML, Variant: 3}, 1100 * time.Millisecond},
 		{"a port that is free again", model.Fault{Kind: model.PortGive, N: 8888}, 5 * time.Second},
-		{"a hanging proxy process", model.Fault{Kind: model.HangProxy}, 13100 * time.Millisecond},
+		{"a hanging proxy process", model.Fault{Kind: model.HangProxy}, 19100 * time.Millisecond},
 		{
 			"full connection tracking, and the service's own requests",
 			model.Fault{Kind: model.ConntrackFull},
