@@ -61,7 +61,10 @@ func checkPlugin(t *testing.T, dist string) {
 		{"kubectl plugin list", "/bin/kubectl-http01", false},
 		{"kubectl http01 version", "oc-http01 " + version + " ", false},
 		{"kubectl http01 render", "; see kubectl http01 render --help", true},
-		{"tar -xf $DIST/$ARCHIVE && cmp LICENSE $DIST/../LICENSE && ./oc-http01 render", "; see oc http01 render --help", true},
+		{
+			"tar -xf $DIST/$ARCHIVE && cmp LICENSE $DIST/../LICENSE && ./oc-http01 render",
+			"; see oc http01 render --help", true,
+		},
 		{
 			"git init --quiet index && mkdir index/plugins && mv http01.yaml index/plugins/ && cd index && git add . && " +
 				"git commit --quiet --no-gpg-sign --message=http01 && kubectl krew update && kubectl krew search http01",

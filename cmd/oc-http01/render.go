@@ -71,7 +71,7 @@ written.`,
     --email ops@example.com --cluster-domain cluster.example.com --output-dir rendered
 
   # with the policy that nodes pull only images with a signature by this key
-  oc http01 render --image quay.io/me/http01-proxyd@sha256:... --signature-policy cosign.pub
+  oc http01 render --image quay.io/me/http01-proxyd@sha256:... --signature-policy key.pub
 
   # print the files that the hosts get, to review or to diff them
   oc http01 render --image quay.io/me/http01-proxyd@sha256:... --show

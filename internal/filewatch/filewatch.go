@@ -25,6 +25,9 @@ import (
 // renderer causes several in a row.
 const delay = 50 * time.Millisecond
 
+// pollInterval is the interval of the signals without an inotify instance.
+const pollInterval = 30 * time.Second
+
 // Watcher signals that a watched file may have changed.
 type Watcher struct {
 	log     *slog.Logger
@@ -38,11 +41,11 @@ type Watcher struct {
 
 // New returns a watcher that watches no files yet. The caller must call Run. Other processes
 // with the same user ID can use up all instances that the kernel allows this ID. Then the
-// watcher only signals new paths.
+// watcher signals new paths, and every pollInterval.
 func New(log *slog.Logger) (*Watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if errors.Is(err, unix.EMFILE) {
-		log.Warn("cannot watch files; changes take effect within 2 minutes: increase fs.inotify.max_user_instances",
+		log.Warn("cannot watch files; they are read every 30 s instead: increase fs.inotify.max_user_instances",
 			slog.String("event", "file-watch"), slog.Any("error", err))
 		return &Watcher{log: log, changed: make(chan struct{}, 1)}, nil
 	}
@@ -189,7 +192,7 @@ func pathAndLinks(path string) []string {
 // watches.
 func (w *Watcher) Run(ctx context.Context) error {
 	if w.notify == nil {
-		<-ctx.Done()
+		w.poll(ctx)
 		return nil
 	}
 	ended := make(chan error, 1)
@@ -199,6 +202,19 @@ func (w *Watcher) Run(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		return nil
+	}
+}
+
+func (w *Watcher) poll(ctx context.Context) {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.signal()
+		}
 	}
 }
 

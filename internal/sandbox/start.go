@@ -50,9 +50,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 const timerSlack = uintptr(50 * time.Microsecond)
 
 // run starts the process from a thread that dropped the inheritable capabilities and has the
-// default timer slack, and returns when the process ended: the parent-death signal follows that thread
-// (prctl(2), PR_SET_PDEATHSIG). The thread stays locked, so that it ends with the
-// goroutine.
+// default timer slack, and returns when the process ended: the parent-death signal follows that
+// thread (prctl(2), PR_SET_PDEATHSIG). The thread stays locked, so that it ends with the goroutine.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == os.Getpid() {

@@ -20,7 +20,7 @@ const ImagePolicyFile = "97-image-policy.yaml"
 
 // imagePolicy has the repository, and the key in base64. MatchRepository also accepts signatures by
 // cosign, which name no tag (containers-policy.json(5)); the digest of the image selects its content.
-// The fields are those of config/v1/types_image_policy.go in openshift/api.
+// config/v1/types_image_policy.go in openshift/api defines the fields.
 const imagePolicy = `# SPDX-License-Identifier: Apache-2.0
 #
 # Nodes pull images of this repository only if a sigstore signature by this key is attached to

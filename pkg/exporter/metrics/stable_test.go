@@ -27,7 +27,8 @@ func TestStable(t *testing.T) {
 				}
 			}
 		}
-		lines = append(lines, fmt.Sprintf("%s %s {%s}", name, strings.ToLower(f.GetType().String()), strings.Join(labels, ",")))
+		kind := strings.ToLower(f.GetType().String())
+		lines = append(lines, fmt.Sprintf("%s %s {%s}", name, kind, strings.Join(labels, ",")))
 	}
 	stabletest.Check(t, *update, "../../..", "metrics", lines)
 }

@@ -39,7 +39,7 @@ type request struct {
 	Templates      string                   // folder of the operator's templates
 	Infrastructure *configv1.Infrastructure // with Templates: adds the MachineConfigs of its platform
 	IPFamilies     mcfgv1.IPFamiliesType    // of the cluster
-	MachineConfigs []string                 // YAML, in any order and of any pool; and, with Infrastructure, ClusterImagePolicies
+	MachineConfigs []string                 // YAML, of any pool; with Infrastructure also ClusterImagePolicies
 	Policy         string                   // MachineConfiguration, as YAML
 	Paths          []string                 // changed files, with Policy
 }

@@ -17,10 +17,11 @@ import (
 	"github.com/http01-proxyd/http01-proxyd/test/support/oracle"
 )
 
-// infrastructure is that of a cluster without a platform, whose templates the operator renders.
+// infrastructure describes a cluster without a platform, whose templates the operator renders.
 const infrastructure = `{"status": {"platform": "None", "platformStatus": {"type": "None"},
 	"controlPlaneTopology": "HighlyAvailable", "infrastructureTopology": "HighlyAvailable",
-	"apiServerURL": "https://api.ostest.example.com:6443", "apiServerInternalURI": "https://api-int.ostest.example.com:6443"}}`
+	"apiServerURL": "https://api.ostest.example.com:6443",
+	"apiServerInternalURI": "https://api-int.ostest.example.com:6443"}}`
 
 // containersTree returns the tree with podman and skopeo that know sigstore.
 func containersTree(ctx context.Context) (debian.Tree, error) {
@@ -69,8 +70,8 @@ func (s signer) run(script string) {
 mount --bind hosts /etc/hosts
 export REGISTRY_AUTH_FILE=$PWD/auth.json SSL_CERT_FILE=$PWD/ca.pem
 skopeo() { $SKOPEO "$@"; }
-sign_image() { make --no-print-directory -C "$REPOSITORY" -f build/release.mk sign-image SKOPEO="$SKOPEO" DIST="$PWD/dist" \
-	PASSPHRASE_FILE="$PWD/passphrase" "$@"; }
+sign_image() { make --no-print-directory -C "$REPOSITORY" -f build/release.mk sign-image SKOPEO="$SKOPEO" \
+	DIST="$PWD/dist" PASSPHRASE_FILE="$PWD/passphrase" "$@"; }
 `+script, "env", "-C", s.dir, "SKOPEO="+s.skopeo, "REPOSITORY="+host.Repository(), "unshare", "--mount", "bash"))(s.t)
 }
 
@@ -102,7 +103,7 @@ echo ` + image + ` | cut -d @ -f 2 >dist/image.digest`)
 	must(t, n.WriteFile(registries, rendered.Contents[registries].Text, 0o644))
 	t.Cleanup(func() { must(t, n.RemoveFile(filepath.Dir(registries))) })
 
-	const invalid = "requires a valid signature: those of the image are by another key, or for another repository"
+	const invalid = "requires a valid signature: the signatures of the image are by another key, or for another repository"
 	sign := `skopeo --insecure-policy --registries.d "$REPOSITORY/build/registries.d" copy --preserve-digests ` +
 		"--sign-by-sigstore-private-key ours.private --sign-passphrase-file passphrase oci:dist/image docker://" +
 		repository + ":v2 "

@@ -67,16 +67,16 @@ func answers() map[string]string {
 		"certificaterequests": list("- status:\n    failureTime: kept\n"),
 		"issuers":             list(annotation),
 		"clusterissuers": list("- spec:\n    acme:\n      solvers:\n      - dns01:\n          webhook:\n            config:\n" +
-			"              apiToken: " + apiToken + ", with a comma\n              otherToken: |-\n                " + apiToken + "\n                " + apiToken +
-			"\n    privateKeySecretRef: kept-account\n"),
+			"              apiToken: " + apiToken + ", with a comma\n              otherToken: |-\n                " + apiToken +
+			"\n                " + apiToken + "\n    privateKeySecretRef: kept-account\n"),
 		"pods": list("- spec:\n    containers:\n    - args:\n      - --domain=api.example.com\n      - --token=" + token +
 			"\n      - --key=" + key + "\n      env:\n      - name: API_TOKEN\n        value: " + apiToken + "\n"),
 		"ingresses": list("- spec:\n    rules:\n    - http:\n        paths:\n        - path: /.well-known/acme-challenge/" + token +
 			"\n"),
 		"services": list("- spec:\n    type: NodePort\n"),
 		"machineconfigs": "kind: MachineConfig\nmetadata:\n  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: |\n" +
-			`      {"files":[{"contents":{"source":"data:;base64,` + config() + `"}}]}` + "\nspec:\n  config:\n    storage:\n      files:\n      - contents:\n" +
-			"          source: data:text/plain;base64," + config() + "\n        path: /etc/http01-proxyd/config.yaml\n",
+			`      {"files":[{"contents":{"source":"data:;base64,` + config() + `"}}]}` +
+			"\nspec:\n  config:\n    storage:\n      files:\n      - contents:\n          source: data:text/plain;base64," + config() + "\n        path: /etc/http01-proxyd/config.yaml\n",
 		"nodes": "kind: List\n", "machineconfigpools": "kind: List\n", "machineconfigurations": "kind: List\n",
 		"apiservers": "kind: List\n", "infrastructures": "kind: List\n",
 		"apiservers.json":      `{"kind": "APIServer", "metadata": {"name": "cluster"}}`,

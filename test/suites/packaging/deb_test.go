@@ -19,8 +19,9 @@ func TestDebianPackage(t *testing.T) {
 	old, err := s.build(t.Context(), "deb", first)
 	must(t, err)
 	must(t, s.runDocumented(t.Context(), debGuide, 0, "BINARY=/root/"+second, "SOURCE_DATE_EPOCH="+epoch))
-	runOnHost(t, h, "sh", "-ec", `umask 077; export TZ=Pacific/Auckland; make --no-print-directory -C /root/source -f build/release.mk deb `+
-		`SOURCE_DATE_EPOCH=`+epoch+` BINARY=/root/`+first+` DIST=/root/again/deb ARCHITECTURE=`+architecture+` && cmp /root/again/deb/*.deb `+old)
+	runOnHost(t, h, "sh", "-ec", `umask 077; export TZ=Pacific/Auckland; `+
+		`make --no-print-directory -C /root/source -f build/release.mk deb SOURCE_DATE_EPOCH=`+epoch+
+		` BINARY=/root/`+first+` DIST=/root/again/deb ARCHITECTURE=`+architecture+` && cmp /root/again/deb/*.deb `+old)
 	// Debian has no preset that disables a unit. The host of these tests has RHEL's.
 	const preset = "/etc/systemd/system-preset/99-default.preset"
 	runOnHost(t, h, "mv", preset, "/root/")

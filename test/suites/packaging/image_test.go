@@ -34,7 +34,8 @@ cp /root/` + adminTool + ` dist/` + adminTool + `-linux-` + runtime.GOARCH + `
 podman build --quiet --build-arg=BASE=` + base + ` --file=build/must-gather/Containerfile --tag=gather . >&2
 tree=$(podman mount $(podman create --pull=never gather none))
 unshare --mount sh -ec 'mount --rbind /dev "$1/dev"; mount --rbind /proc "$1/proc"
-exec chroot "$1" bash -c "/usr/bin/gather; oc-http01 version; cat /must-gather/version /must-gather/errors.txt"' sh "$tree"`
+exec chroot "$1" bash -c "/usr/bin/gather; oc-http01 version
+cat /must-gather/version /must-gather/errors.txt"' sh "$tree"`
 
 func expectGatherImage(t *testing.T, h *host.Host) {
 	t.Helper()

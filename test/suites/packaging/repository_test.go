@@ -44,7 +44,8 @@ func TestRepository(t *testing.T) {
 		must(t, err)
 	})
 	// Debian has no package that says its release as Fedora's do.
-	runOnHost(t, h, "sh", "-ec", "mkdir -p /root/published /etc/yum.repos.d /etc/dnf/vars; echo 9 >/etc/dnf/vars/releasever")
+	runOnHost(t, h, "sh", "-ec",
+		"mkdir -p /root/published /etc/yum.repos.d /etc/dnf/vars; echo 9 >/etc/dnf/vars/releasever")
 
 	s.publish(t, firstInRPM)
 	must(t, s.runDocumented(t.Context(), rpmGuide, 4, "URL=file://"+repository))
@@ -69,13 +70,15 @@ func TestRepository(t *testing.T) {
 func expectRefusals(t *testing.T, h *host.Host) {
 	t.Helper()
 	sign := func(identity string) string {
-		return "createrepo_c --quiet . && gpg --batch --yes --armor --local-user=" + identity + " --detach-sign repodata/repomd.xml"
+		return "createrepo_c --quiet . && gpg --batch --yes --armor --local-user=" + identity + " " +
+			"--detach-sign repodata/repomd.xml"
 	}
 	for name, tt := range map[string]struct{ change, want string }{
 		"changed package":  {"for f in packages/*; do echo tampered >>$f; done", "incorrect checksum"},
 		"unsigned package": {"cp ../*.rpm packages; " + sign(packager), "is not signed"},
 		"package with another key": {
-			"rpmsign --resign --define '_gpg_name " + stranger + "' --define '__gpg /usr/bin/gpg' packages/*.rpm; " + sign(packager),
+			"rpmsign --resign --define '_gpg_name " + stranger + "' --define '__gpg /usr/bin/gpg' packages/*.rpm; " +
+				sign(packager),
 			"GPG check FAILED",
 		},
 		"changed metadata":             {"echo '<!-- -->' >>repodata/repomd.xml", "Bad GPG signature"},

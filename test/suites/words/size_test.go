@@ -13,8 +13,8 @@ import (
 // The figures that were reached. A change that adds code removes as much elsewhere, or its
 // message gives the reason why the figure rises.
 const (
-	maxCode  = 44554  // lines of cmd, pkg and internal without tests, comments and blank lines
-	maxTests = 118221 // lines of tests and of test/
+	maxCode  = 44567  // lines of cmd, pkg and internal without tests, comments and blank lines
+	maxTests = 118232 // lines of tests and of test/
 )
 
 // TestSize: the repository has not grown.

@@ -100,8 +100,8 @@ func (r *rig) measureCostAt(ctx context.Context, place string, port uint16) (cos
 		return cost, err
 	}
 	cost.Packets, cost.Examined, err = r.countPackets(ctx, table)
-	r.logf("port %d with and without the table, %s: %.0f and %.0f connections/s, ratio %.4f, 95 %% interval %.4f to %.4f, "+
-		"the table examines %.2f of %.2f packets of a connection",
+	r.logf("port %d with and without the table, %s: %.0f and %.0f connections/s, ratio %.4f, "+
+		"95 %% interval %.4f to %.4f, the table examines %.2f of %.2f packets of a connection",
 		apiPort, place, cost.With, cost.Without, cost.Ratio.Mean, cost.Ratio.Low, cost.Ratio.High,
 		cost.Examined, cost.Packets)
 	return cost, err

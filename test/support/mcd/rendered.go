@@ -86,7 +86,8 @@ func readFile(f types.File) (file, error) {
 		return read, fmt.Errorf("decode the contents of %s: %w", f.Path, err)
 	}
 	data := io.Reader(bytes.NewReader(url.Data))
-	if c := f.Contents.Compression; err == nil && c != nil && *c == "gzip" { // the only one (Ignition, Resource.Compression)
+	// Ignition knows only this one (Resource.Compression).
+	if c := f.Contents.Compression; err == nil && c != nil && *c == "gzip" {
 		data, err = gzip.NewReader(data)
 	}
 	if err != nil {
