@@ -14,7 +14,7 @@ import (
 // message gives the reason why the figure rises.
 const (
 	maxCode  = 44567  // lines of cmd, pkg and internal without tests, comments and blank lines
-	maxTests = 118232 // lines of tests and of test/
+	maxTests = 118256 // lines of tests and of test/
 )
 
 // TestSize: the repository has not grown.
